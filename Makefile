@@ -1,0 +1,45 @@
+# Each target sets up what it needs in .venv; nothing has to be installed first but Python 3.11 or newer.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check bench clean
+
+help:
+	@echo "make demo       see Tidegate at work"
+	@echo "make test       run all tests"
+	@echo "make test-slow  run the tests that take minutes as well"
+	@echo "make check      lint, types and the import contract"
+	@echo "make bench      run the benchmarks"
+	@echo "make clean      remove the virtual environment and all caches"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tidegate needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/tidegate plan sliding --window 7168 --step 1024 --epsilon 1 --until 20480
+
+test: $(READY)
+	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
+
+test-slow: $(READY)
+	@$(BIN)/python -m pytest --numprocesses 2 -m "slow or not slow"
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY)
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

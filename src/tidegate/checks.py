@@ -1,0 +1,64 @@
+"""The one validator: every refusal names the thing, its value and what is allowed."""
+
+import math
+from numbers import Integral, Real
+
+MAX_COUNT = 2**53
+"""Largest count accepted anywhere: beyond it a float, and so JSON, cannot name every record."""
+
+
+class InvalidValueError(ValueError):
+    """A value the caller gave is not allowed; the message is one line and is safe to show."""
+
+
+def refuse(name: str, allowed: str, value: object) -> InvalidValueError:
+    """The error for a value that is not allowed, in the one form all of them have.
+
+    >>> str(refuse("epsilon", "a finite number above 0", -1))
+    'epsilon must be a finite number above 0, got -1'
+    """
+    shown = value if isinstance(value, str) and value.isprintable() else repr(value)
+    text = str(shown)
+    return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
+
+
+def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) -> int:
+    """A whole number in a range, refused otherwise (a bool is not a number here).
+
+    >>> whole("step", 1024)
+    1024
+    >>> whole("step", 0)
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: step must be a whole number from 1 to 9007199254740992, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+        raise refuse(name, f"a whole number from {least} to {most}", value)
+    return int(value)
+
+
+def positive(name: str, value: object) -> float:
+    """A finite float above 0, refused otherwise.
+
+    >>> positive("epsilon", 1)
+    1.0
+    >>> positive("epsilon", float("nan"))
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: epsilon must be a finite number above 0, got nan
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise refuse(name, "a finite number above 0", value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise refuse(name, "a finite number above 0", value) from None
+
+
+def between(name: str, value: object, low: float, high: float) -> float:
+    """A float strictly between two bounds, refused otherwise.
+
+    >>> between("delta", 1e-6, 0, 1)
+    1e-06
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+        raise refuse(name, f"a number above {low} and below {high}", value)
+    return float(value)
