@@ -48,9 +48,12 @@ def positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise refuse(name, "a finite number above 0", value)
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
-        raise refuse(name, "a finite number above 0", value) from None
+        number = math.inf
+    if not 0 < number < math.inf:  # a Fraction may leave the floats' range at either end
+        raise refuse(name, "a finite number above 0", value)
+    return number
 
 
 def between(name: str, value: object, low: float, high: float) -> float:
