@@ -31,9 +31,20 @@ def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) ->
     Traceback (most recent call last):
     tidegate.checks.InvalidValueError: step must be a whole number from 1 to 9007199254740992, got 0
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or not least <= number <= most:
         raise refuse(name, f"a whole number from {least} to {most}", value)
-    return int(value)
+    return number
+
+
+def _real(value: object) -> float:
+    """A real number as a float, infinite if it is too large for one; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def positive(name: str, value: object) -> float:
@@ -45,13 +56,8 @@ def positive(name: str, value: object) -> float:
     Traceback (most recent call last):
     tidegate.checks.InvalidValueError: epsilon must be a finite number above 0, got nan
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
-        raise refuse(name, "a finite number above 0", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not 0 < number < math.inf:  # a Fraction may leave the floats' range at either end
+    number = _real(value)
+    if not 0 < number < math.inf:
         raise refuse(name, "a finite number above 0", value)
     return number
 
@@ -62,6 +68,7 @@ def between(name: str, value: object, low: float, high: float) -> float:
     >>> between("delta", 1e-6, 0, 1)
     1e-06
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+    number = _real(value)
+    if not low < number < high:
         raise refuse(name, f"a number above {low} and below {high}", value)
-    return float(value)
+    return number

@@ -1,0 +1,25 @@
+"""Schedules: which fits happen when, as pure functions of public numbers."""
+
+from tidegate.schedule.basic import Basic
+from tidegate.schedule.continual import Continual
+from tidegate.schedule.cumulative import Cumulative
+from tidegate.schedule.fit import Fit, Schedule, Span, Stream, fits
+from tidegate.schedule.independent import Independent
+from tidegate.schedule.multiresolution import MultiResolution
+from tidegate.schedule.sliding import SlidingWindow
+from tidegate.schedule.twostream import TwoStream
+
+__all__ = [
+    "Basic",
+    "Continual",
+    "Cumulative",
+    "Fit",
+    "Independent",
+    "MultiResolution",
+    "Schedule",
+    "SlidingWindow",
+    "Span",
+    "Stream",
+    "TwoStream",
+    "fits",
+]

@@ -1,0 +1,73 @@
+"""Algorithm 4, and 7 with `sample`: all of the history, refreshed at every step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.checks import whole
+from tidegate.schedule.bits import is_power, log2
+from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.phases import Phase, base_fit, blocks_of, doubled, phase_reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continual:
+    """A base on everything at every doubling, and hierarchical updates of it in between.
+
+    At t = 2^k B fit [0, t) with no prior: the base. Between, i steps after the base's time t_g:
+    if i is a power of two fit [t_g, t) with the base as prior and keep it as f_c, else fit the
+    newest step with f_c as prior. Exactly one release per step from B on.
+
+    In steps, for B = 4 (b: base, a digit: level of an update):
+
+        t = 4   [b  b  b  b]
+        t = 5               [0]            prior: base      kept as f_c
+        t = 6               [1  1]         prior: base      kept as f_c
+        t = 7                     [0]      prior: f_c
+        t = 8   [b  b  b  b  b  b  b  b]
+
+    Args:
+        block: Records before the first base (the paper's B), a power-of-two multiple of `step`.
+        step: Records between two releases (the paper's b0).
+        sample: If given, a fit reads at most this many records, drawn from its span.
+
+    >>> from tidegate.schedule import fits
+    >>> [tuple(fit.span) for fit in fits(Continual(block=40, step=10), until=80)]
+    [(0, 40), (40, 50), (40, 60), (60, 70), (0, 80)]
+    """
+
+    block: int
+    step: int
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        blocks_of(self.block, self.step)
+        if self.sample is not None:
+            whole("sample", self.sample)
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """The one fit of this step."""
+        steps, rest = divmod(at, self.step)
+        block = self.block // self.step
+        if rest or steps < block:
+            return ()
+        phase = Phase.of(steps, block)
+        number = steps - block
+        if phase.index == 0:
+            return (base_fit(number, at, phase.number, self.sample),)
+        level = log2(phase.index)
+        if is_power(phase.index):
+            start, prior = phase.base * self.step, phase.base - block
+        else:
+            start, prior = at - self.step, phase.base + (1 << level) - block
+            level = 0
+        sample = sampled(at - start, self.sample)
+        span = Span(start, at)
+        return (Fit(number, at, span, prior, "update", level, phase.number, sample=sample),)
+
+    def reads(self, record: int) -> Iterator[int]:
+        """The step's own update, the larger ones of its phase, then all later bases."""
+        return phase_reads(record, self.block // self.step, self.step, powers=True)
+
+    def settled(self, at: int) -> int:
+        """The span of the last base: every later base holds it whole, no update touches it."""
+        return doubled(at, self.block)

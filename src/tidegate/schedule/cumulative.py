@@ -1,0 +1,60 @@
+"""The bases: a model of all records so far, whenever their number has doubled."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.checks import whole
+from tidegate.schedule.bits import is_power, log2
+from tidegate.schedule.fit import Fit
+from tidegate.schedule.phases import base_fit, doubled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cumulative:
+    """At every t = 2^k B fit [0, t), with no prior.
+
+    In blocks:
+
+        t = 1  [0]
+        t = 2  [1  1]
+        t = 4  [2  2  2  2]
+
+    Args:
+        block: Records before the first base (the paper's B).
+        sample: If given, a fit reads at most this many records, drawn from its span.
+
+    >>> [at for at in range(10, 100, 10) if Cumulative(block=10).due(at)]
+    [10, 20, 40, 80]
+    """
+
+    block: int
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("block", self.block)
+        if self.sample is not None:
+            whole("sample", self.sample)
+
+    @property
+    def step(self) -> int:
+        """The block."""
+        return self.block
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """The base, if the records have doubled since the last one."""
+        blocks, rest = divmod(at, self.block)
+        if rest or blocks == 0 or not is_power(blocks):
+            return ()
+        return (base_fit(log2(blocks), at, log2(blocks), self.sample),)
+
+    def reads(self, record: int) -> Iterator[int]:
+        """Every base from the first that holds the record on."""
+        at = self.block
+        while True:
+            if at > record:
+                yield at
+            at *= 2
+
+    def settled(self, at: int) -> int:
+        """The span of the last base: every later one holds it whole."""
+        return doubled(at, self.block)

@@ -1,0 +1,86 @@
+"""Spans, Fits, and what every Schedule answers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+Stream = Literal["source", "target"]
+
+
+class Span(NamedTuple):
+    """A half-open range of record indices.
+
+    >>> len(range(*Span(3072, 7168))), 7168 in Span(3072, 7168)
+    (4096, False)
+    """
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many slots the span holds."""
+        return self.stop - self.start
+
+    def __contains__(self, record: object) -> bool:
+        return isinstance(record, int) and self.start <= record < self.stop
+
+
+class Fit(NamedTuple):
+    """Train on a span, starting from a prior: the unit that the ledger charges.
+
+    Attributes:
+        number: Its place in the plan, counted from 0.
+        at: The number of records that have arrived when it is carried out.
+        span: The records it reads.
+        prior: The number of the earlier fit whose released model it is drawn to, or None.
+        role: `base` for a model fitted from scratch, `update` for one that refines a prior.
+        level: Its size class; an update of level j reads 2^j steps.
+        phase: Which base the fit belongs to, where a schedule's shares depend on that; else 0.
+        released: Whether its model is the current one at time `at`.
+        sample: How many slots of the span are drawn and read, or None for all of them.
+        stream: The stream it reads, in a schedule of two.
+    """
+
+    number: int
+    at: int
+    span: Span
+    prior: int | None
+    role: Literal["base", "update"]
+    level: int
+    phase: int = 0
+    released: bool = True
+    sample: int | None = None
+    stream: Stream | None = None
+
+
+class Schedule(Protocol):
+    """Which fits are due when: a pure function of public numbers, known before any record."""
+
+    @property
+    def step(self) -> int:
+        """The smallest block, in records; fits are due only at multiples of it."""
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """The fits to carry out once `at` records have arrived, in order."""
+
+    def reads(self, record: int) -> Iterator[int]:
+        """The times at which a fit may read this record, ascending (endless if it never ends)."""
+
+    def settled(self, at: int) -> int:
+        """Records before this one are, after time `at`, read all together or never again."""
+
+
+def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
+    """All fits due while the first `until` records arrive, in order.
+
+    >>> from tidegate.schedule import Independent
+    >>> [fit.span for fit in fits(Independent(step=2), until=5)]
+    [Span(start=0, stop=2), Span(start=2, stop=4)]
+    """
+    for at in range(schedule.step, until + 1, schedule.step):
+        yield from schedule.due(at)
+
+
+def sampled(size: int, sample: int | None) -> int | None:
+    """How many of `size` slots a fit reads: None for all, where there are no more than `sample`."""
+    return sample if sample is not None and sample < size else None

@@ -1,0 +1,78 @@
+"""Algorithm 2, and 6 with `sample`: a model of the newest 1, 2, 4, ... blocks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.checks import whole
+from tidegate.schedule.bits import ruler, ruler_sum
+from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.phases import doubled
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiResolution:
+    """At every t = 2^k q B fit [t - 2^k B, t), for every k that divides; all are released.
+
+    In blocks, a digit being the level of the fit:
+
+        t = 1  [0]
+        t = 2     [0]
+               [1  1]
+        t = 3           [0]
+        t = 4              [0]
+                        [1  1]
+               [2  2  2  2]
+
+    Args:
+        block: Records in the smallest block (the paper's B).
+        sample: If given, a fit reads at most this many records, drawn from its span.
+
+    >>> [tuple(fit.span) for fit in MultiResolution(block=10).due(40)]
+    [(30, 40), (20, 40), (0, 40)]
+    """
+
+    block: int
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("block", self.block)
+        if self.sample is not None:
+            whole("sample", self.sample)
+
+    @property
+    def step(self) -> int:
+        """The block."""
+        return self.block
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """One fit for each level whose block ends here, the smallest first."""
+        blocks, rest = divmod(at, self.block)
+        if rest or blocks == 0:
+            return ()
+        first = ruler_sum(blocks - 1)
+        sizes = [self.block << level for level in range(ruler(blocks) + 1)]
+        return [
+            Fit(
+                first + level,
+                at,
+                Span(at - size, at),
+                prior=None,
+                role="base",
+                level=level,
+                sample=sampled(size, self.sample),
+            )
+            for level, size in enumerate(sizes)
+        ]
+
+    def reads(self, record: int) -> Iterator[int]:
+        """The ends of the blocks of all sizes that hold the record."""
+        last, size = 0, self.block
+        while True:
+            at = (record // size + 1) * size
+            if at > last:
+                yield at
+            last, size = at, 2 * size
+
+    def settled(self, at: int) -> int:
+        """The largest block that starts at 0: whatever reads a part of it from now on reads all."""
+        return doubled(at, self.block)

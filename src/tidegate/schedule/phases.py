@@ -1,0 +1,88 @@
+"""Phases: what the schedules with a base at every doubling share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.checks import refuse, whole
+from tidegate.schedule.bits import is_power, log2
+from tidegate.schedule.fit import Fit, Span, sampled
+
+
+def blocks_of(block: int, step: int) -> int:
+    """How many steps make a block: a power of two, refused otherwise.
+
+    >>> blocks_of(8192, 1024)
+    8
+    """
+    whole("step", step)
+    steps, rest = divmod(whole("block", block), step)
+    if rest or steps == 0 or not is_power(steps):
+        raise refuse("block", f"a power-of-two multiple of the step ({step})", block)
+    return steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Where a time stands between two bases, counted in steps.
+
+    Attributes:
+        number: How often the base has been refitted.
+        base: When the phase's base was fitted (the paper's t_g), which is also its length.
+        index: Steps since then (the paper's i).
+    """
+
+    number: int
+    base: int
+    index: int
+
+    @classmethod
+    def of(cls, steps: int, block: int) -> "Phase":
+        """The phase of a time that is at least one block, both in steps.
+
+        >>> Phase.of(13, block=4)
+        Phase(number=1, base=8, index=5)
+        """
+        number = log2(steps // block)
+        return cls(number=number, base=block << number, index=steps - (block << number))
+
+
+def base_fit(number: int, at: int, level: int, sample: int | None = None) -> Fit:
+    """The fit on all records so far that opens a phase."""
+    return Fit(number, at, Span(0, at), None, "base", level, level, sample=sampled(at, sample))
+
+
+def doubled(at: int, block: int) -> int:
+    """The largest block, block doubled, block doubled twice, ... that has arrived; 0 before.
+
+    >>> [doubled(at, block=10) for at in (9, 10, 39, 40)]
+    [0, 10, 20, 40]
+    """
+    blocks = at // block
+    return block << log2(blocks) if blocks else 0
+
+
+def phase_reads(record: int, block: int, step: int, *, powers: bool) -> Iterator[int]:
+    """The times at which a phase's updates, then all later bases, may read a record.
+
+    Args:
+        record: The record.
+        block: Steps in the first base.
+        step: Records in a step.
+        powers: Whether updates of 1, 2, 4, ... steps since the base reread what came since it.
+    """
+    steps = record // step
+    base = block
+    if steps >= block:
+        phase = Phase.of(steps, block)
+        index = phase.index + 1
+        if index < phase.base:
+            yield (phase.base + index) * step
+        if powers:
+            size = 2 << log2(index)
+            while size < phase.base:
+                yield (phase.base + size) * step
+                size *= 2
+        base = 2 * phase.base
+    while True:
+        yield base * step
+        base *= 2

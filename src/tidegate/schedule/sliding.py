@@ -1,0 +1,133 @@
+"""Algorithm 5, and 8 with `sample`: the newest w records, exactly, at every step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+
+from tidegate.checks import refuse, whole
+from tidegate.schedule.bits import log2, ruler, ruler_sum
+from tidegate.schedule.fit import Fit, Span, sampled
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindow:
+    """A chain of models whose spans tile the window exactly, at every step.
+
+    A pass starts with a base block right after `left` = 2^m - 1 older steps. s steps later the
+    window holds the last left - s of these, the base, and s newer steps. s and left - s are
+    complementary m-bit numbers, so for each level j < m exactly one block of 2^j steps exists: on
+    the newer side if bit j of s is set, else on the older side, larger blocks nearer to the base.
+    The chain runs from the base through the levels m-1, ..., 0, each fitted with the one before as
+    its prior, and ends in the release. A step increments s, and only the flipped bits need a fit.
+    When s would be left + 1 the base leaves the window and a new pass starts.
+
+    In steps, for w = 7 (b: base, a digit: the level; capitals of time: a new pass):
+
+        T =  7  [0][1  1][b  b  b  b]
+        t =  8     [1  1][b  b  b  b][0]
+        t =  9        [0][b  b  b  b][1  1]
+        t = 10           [b  b  b  b][1  1][0]
+        T = 11              [0][1  1][b  b  b  b]
+
+    Args:
+        window: Records in the window (the paper's w), a whole multiple of `step`, at least two.
+        step: Records between two releases (the paper's w0).
+        sample: If given, a fit reads at most this many records, drawn from its span.
+
+    >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(70)]
+    [(30, 70), (10, 30), (0, 10)]
+    """
+
+    window: int
+    step: int
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("step", self.step)
+        steps, rest = divmod(whole("window", self.window), self.step)
+        if rest or steps < 2:
+            raise refuse("window", f"two or more whole steps of {self.step}", self.window)
+        if self.sample is not None:
+            whole("sample", self.sample)
+
+    @cached_property
+    def levels(self) -> int:
+        """m, the number of levels: 2^m is the power of two nearest to (w + 1)/2 by ratio."""
+        return log2(isqrt((self.window // self.step + 1) ** 2 // 2))
+
+    @cached_property
+    def left(self) -> int:
+        """How many steps stand beside the base."""
+        return (1 << self.levels) - 1
+
+    @cached_property
+    def base(self) -> int:
+        """How many steps the base has."""
+        return self.window // self.step - self.left
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """The base and all levels at the start of a pass, else the levels whose bit flips."""
+        steps, rest = divmod(at, self.step)
+        if rest or steps < self.window // self.step:
+            return ()
+        passes, s = divmod(steps - self.window // self.step, self.left + 1)
+        if s == 0:
+            base = self._fit(at, passes, s, self.levels, prior=None)
+            top, prior = self.levels - 1, base.number
+            fits = [base]
+        else:
+            top = ruler(s)
+            # The block above is as old as the last step that flipped its bit or a higher one.
+            prior = self._number(passes, s >> (top + 1) << (top + 1), top + 1)
+            fits = []
+        for level in range(top, -1, -1):
+            fits.append(self._fit(at, passes, s, level, prior))
+            prior = fits[-1].number
+        return fits
+
+    def _fit(self, at: int, passes: int, s: int, level: int, prior: int | None) -> Fit:
+        start, size = self._block(s, level)
+        start = (start + self.left + passes * (self.left + 1)) * self.step
+        size *= self.step
+        return Fit(
+            self._number(passes, s, level),
+            at,
+            Span(start, start + size),
+            prior,
+            "update" if level < self.levels else "base",
+            level,
+            released=level == 0,
+            sample=sampled(size, self.sample),
+        )
+
+    def _block(self, s: int, level: int) -> tuple[int, int]:
+        """Start and size of a level's block, in steps, the start counted from the base's."""
+        if level == self.levels:
+            return 0, self.base
+        size = 1 << level
+        if s & size:
+            return self.base + (s >> (level + 1) << (level + 1)), size
+        older = self.left - s
+        return -(older >> (level + 1) << (level + 1)) - size, size
+
+    def _number(self, passes: int, s: int, level: int) -> int:
+        """The number of the fit of a level that was due s steps into a pass.
+
+        A pass makes levels + 1 fits at its start and then one for each bit flipped, of which there
+        are ruler_sum(left) = 2 left - levels: 2 left + 1 in all.
+        """
+        first = passes * (2 * self.left + 1)
+        if s == 0 or level == self.levels:
+            return first + self.levels - level
+        return first + self.levels + 1 + ruler_sum(s - 1) + ruler(s) - level
+
+    def reads(self, record: int) -> Iterator[int]:
+        """Every step at which the record is in the window."""
+        steps = record // self.step
+        window = self.window // self.step
+        yield from (at * self.step for at in range(max(steps + 1, window), steps + window + 1))
+
+    def settled(self, at: int) -> int:
+        """All that is not in the next window."""
+        return max(0, at - at % self.step + self.step - self.window)

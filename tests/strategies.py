@@ -1,0 +1,58 @@
+"""What hypothesis draws from: every schedule, budget and allocation."""
+
+from hypothesis import strategies as st
+
+from tidegate.plan import Plan
+from tidegate.privacy import Allocation, ApproxDP, Budget, Paper, PureDP, Tapered
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+)
+
+steps = st.integers(1, 5)
+samples = st.none() | st.integers(1, 12)
+powers = st.integers(0, 4).map(lambda exponent: 2**exponent)
+
+
+def sliding(max_steps: int = 40) -> st.SearchStrategy[SlidingWindow]:
+    return st.builds(
+        lambda window, step, sample: SlidingWindow(window=window * step, step=step, sample=sample),
+        st.integers(2, max_steps),
+        steps,
+        samples,
+    )
+
+
+continual = st.builds(
+    lambda block, step, sample: Continual(block=block * step, step=step, sample=sample),
+    powers,
+    steps,
+    samples,
+)
+basic = st.builds(lambda block, step: Basic(block=block * step, step=step), powers, steps)
+cumulative = st.builds(Cumulative, block=steps, sample=samples)
+multiresolution = st.builds(MultiResolution, block=steps, sample=samples)
+independent = st.builds(Independent, step=steps)
+
+schedules: st.SearchStrategy[OneStream] = st.one_of(
+    sliding(), continual, basic, cumulative, multiresolution, independent
+)
+
+budgets: st.SearchStrategy[Budget] = st.sampled_from([PureDP(1.0), ApproxDP(1.0, 1e-6)])
+
+
+def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
+    rates = st.fractions(budget.even_rate, 1, max_denominator=50)
+    inside = rates.filter(lambda rate: budget.even_rate < rate < 1)
+    return st.one_of(st.just(Paper()), st.just(Tapered()), st.builds(Tapered, inside))
+
+
+@st.composite
+def plans(draw: st.DrawFn, schedule: st.SearchStrategy[OneStream] = schedules) -> Plan:
+    budget = draw(budgets)
+    return Plan(schedule=draw(schedule), budget=budget, allocation=draw(allocations(budget)))
