@@ -1,0 +1,27 @@
+"""Privacy: budgets, shares, the ledger, its certificate, and amplification by sampling."""
+
+from tidegate.privacy.allocation import Allocation, Paper, Tapered
+from tidegate.privacy.amplification import epsilon_for_sample
+from tidegate.privacy.budget import ApproxDP, Budget, PureDP, gaussian_delta, gaussian_mu
+from tidegate.privacy.certificate import Certificate, certify
+from tidegate.privacy.ledger import Ledger, LedgerError, Line, Paid
+from tidegate.privacy.shares import Shares
+
+__all__ = [
+    "Allocation",
+    "ApproxDP",
+    "Budget",
+    "Certificate",
+    "Ledger",
+    "LedgerError",
+    "Line",
+    "Paid",
+    "Paper",
+    "PureDP",
+    "Shares",
+    "Tapered",
+    "certify",
+    "epsilon_for_sample",
+    "gaussian_delta",
+    "gaussian_mu",
+]

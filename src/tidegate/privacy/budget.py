@@ -1,0 +1,160 @@
+"""Budgets: the bound on what any single record may lose, over all time.
+
+The conversion between (epsilon, delta) and mu is proved in docs/proofs/budget.md.
+"""
+
+import struct
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from flint import arb, ctx
+
+from tidegate.checks import between, positive, refuse
+from tidegate.privacy.rounding import down, sqrt_down, up
+
+PRECISIONS = (128, 512, 2048, 8192)
+"""Bits of ball arithmetic, tried in turn until a comparison is decided."""
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """Pure differential privacy: a fit with share s is (s epsilon)-DP.
+
+    Args:
+        epsilon: The bound on any record's privacy loss, above 0.
+
+    >>> PureDP(1.0).of_share(Fraction(4, 7))
+    0.5714285714285714
+    """
+
+    epsilon: float
+
+    unit: ClassVar[Literal["epsilon"]] = "epsilon"
+    """What `of_share` returns."""
+    even_rate: ClassVar[Fraction] = Fraction(1, 2)
+    """The share of a fit on twice the records with the same noise, of scale ~ 1/(n s)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+
+    @property
+    def delta(self) -> float:
+        """0: the bound holds without exception."""
+        return 0.0
+
+    def of_share(self, share: Fraction) -> float:
+        """The epsilon of one fit, rounded down."""
+        return _above_zero("epsilon", self.epsilon, share, down(share * Fraction(self.epsilon)))
+
+
+@dataclass(frozen=True)
+class ApproxDP:
+    """(epsilon, delta)-differential privacy by Gaussian noise: a fit with share s has mu sqrt(s).
+
+    Args:
+        epsilon: The bound on any record's privacy loss, above 0 ...
+        delta: ... but for this probability, between 0 and 1.
+
+    >>> ApproxDP(1.0, 1e-6).mu
+    0.2367043806634357
+    """
+
+    epsilon: float
+    delta: float
+
+    unit: ClassVar[Literal["mu"]] = "mu"
+    """What `of_share` returns."""
+    even_rate: ClassVar[Fraction] = Fraction(1, 4)
+    """The share of a fit on twice the records with the same noise, of scale ~ 1/(n sqrt s)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", between("delta", self.delta, 0, 1))
+        _ = self.mu  # refuse now what has no noise scale
+
+    @cached_property
+    def mu(self) -> float:
+        """The largest float mu such that mu-Gaussian DP implies this budget."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    def of_share(self, share: Fraction) -> float:
+        """The mu of one fit, rounded down."""
+        exact = share * Fraction(self.mu) ** 2
+        return _above_zero("epsilon", self.epsilon, share, sqrt_down(exact))
+
+
+Budget = PureDP | ApproxDP
+
+
+def _above_zero(name: str, value: float, share: Fraction, part: float) -> float:
+    if part == 0.0:
+        raise refuse(name, f"large enough for a share of {float(share):.3g} of it", value)
+    return part
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """The smallest delta of a mu-Gaussian mechanism at epsilon, rounded up.
+
+    >>> gaussian_delta(1.0, 1.0)
+    0.12693673750664397
+    """
+    ball = _delta(positive("epsilon", epsilon), positive("mu", mu), PRECISIONS[-1])
+    if not ball.is_finite():
+        raise refuse("epsilon", "small enough to compute with", epsilon)
+    mantissa, exponent = map(int, ball.upper().man_exp())
+    return up(min(Fraction(mantissa) * Fraction(2) ** exponent, Fraction(1)))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest float mu whose delta at epsilon is certainly not above `delta`.
+
+    Bisection on the floats themselves, each answer decided by ball arithmetic: no root finder's
+    last ulp can fall on the wrong side.
+
+    >>> mu = gaussian_mu(1.0, 1e-6)
+    >>> gaussian_delta(1.0, mu) <= 1e-6 < gaussian_delta(1.0, mu * (1 + 1e-15))
+    True
+    """
+    low, high = 0, _ordinal(sys.float_info.max)  # positive floats are ordered as their bits are
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _certainly_within(epsilon, _float(middle), delta):
+            low = middle
+        else:
+            high = middle
+    if low == 0:
+        raise refuse("epsilon", f"in reach of Gaussian noise at delta {delta}", epsilon)
+    return _float(low)
+
+
+def _ordinal(number: float) -> int:
+    return int.from_bytes(struct.pack(">d", number))
+
+
+def _float(ordinal: int) -> float:
+    return float(struct.unpack(">d", ordinal.to_bytes(8))[0])
+
+
+def _certainly_within(epsilon: float, mu: float, delta: float) -> bool:
+    """Whether the delta of mu at epsilon is proved to be at most `delta`; when in doubt, no."""
+    for precision in PRECISIONS:
+        ball = _delta(epsilon, mu, precision)
+        if ball <= delta:
+            return True
+        if ball > delta:
+            return False
+    return False
+
+
+def _delta(epsilon: float, mu: float, precision: int) -> arb:
+    """A ball around Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)."""
+    with ctx.workprec(precision):
+        loss, size = arb(epsilon), arb(mu)
+        return _phi(size / 2 - loss / size) - loss.exp() * _phi(-size / 2 - loss / size)
+
+
+def _phi(value: arb) -> arb:
+    return (-value / arb(2).sqrt()).erfc() / 2

@@ -1,0 +1,64 @@
+"""The certificate: what any record can ever pay, in closed form.
+
+Each form is derived in docs/proofs/certificate.md and held against brute force in tests/laws.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.privacy.allocation import (
+    Allocation,
+    Charged,
+    Paper,
+    geometric,
+    side,
+    update_levels,
+)
+from tidegate.schedule import Continual, Independent, SlidingWindow
+from tidegate.schedule.bits import log2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What any record can ever pay, known before there is one.
+
+    Attributes:
+        supremum: The most any record pays over all time before scaling: what shares are divided by.
+        attained: Whether a record reaches it, or only tends to it as more and more bases are made.
+    """
+
+    supremum: Fraction
+    attained: bool
+
+
+def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certificate:
+    """The exact supremum of the ledger, over all records and all time, before scaling.
+
+    >>> str(certify(SlidingWindow(window=7, step=1), Paper(), Fraction(1, 2)).supremum)
+    '7/12'
+    >>> str(certify(Continual(block=8, step=1), Paper(), Fraction(1, 2)).supremum)
+    '11/8'
+    """
+    if isinstance(schedule, SlidingWindow):
+        return Certificate(supremum=_sliding(schedule, allocation, rate), attained=True)
+    if isinstance(schedule, Continual) and isinstance(allocation, Paper):
+        # The first step of phase 0: all its updates, and every base but the first.
+        excess = rate - rate ** update_levels(schedule, 0)
+        return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
+    # Independent: one fit. The others: (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it.
+    return Certificate(supremum=Fraction(1), attained=isinstance(schedule, Independent))
+
+
+def _sliding(schedule: SlidingWindow, allocation: Allocation, rate: Fraction) -> Fraction:
+    """The levels of one side, the bases a record is in, and the worst way to be in two sides."""
+    divisor = 3 * side(schedule, allocation, rate)
+    base = Fraction(1, 3)
+    levels = [geometric(rate, level) / divisor for level in range(schedule.levels)]
+    whole_bases, rest = divmod(schedule.base, schedule.left + 1)
+    total = sum(levels, base * whole_bases)
+    if rest == 0:
+        return total
+    top = log2(rest)
+    both_sides = sum(share for level, share in enumerate(levels) if rest >> level & 1)
+    one_more_base = base - 2 * levels[top] - sum(levels[top + 1 :])
+    return total + both_sides + max(Fraction(0), one_more_base)

@@ -1,0 +1,59 @@
+"""Shares: an allocation's weights, scaled so that the record that pays most pays 1."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from tidegate.privacy.allocation import Allocation, Charged, Paper, weight
+from tidegate.privacy.budget import Budget
+from tidegate.privacy.certificate import Certificate, certify
+from tidegate.schedule import Fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """What each fit of a schedule takes from the budget of the records it reads.
+
+    >>> from tidegate.privacy import PureDP
+    >>> from tidegate.schedule import SlidingWindow
+    >>> sliding = SlidingWindow(window=7, step=1)
+    >>> shares = Shares(schedule=sliding, budget=PureDP(1.0))
+    >>> [str(shares.of(fit)) for fit in sliding.due(7)]
+    ['4/7', '1/7', '2/7']
+    """
+
+    schedule: Charged
+    budget: Budget
+    allocation: Allocation = Paper()
+
+    @cached_property
+    def rate(self) -> Fraction:
+        """The ratio of two levels' shares."""
+        return self.allocation.rate_for(self.budget)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What any record could ever pay, before scaling."""
+        return certify(self.schedule, self.allocation, self.rate)
+
+    @property
+    def forever(self) -> Fraction:
+        """The most that any record ever pays."""
+        return self.certificate.supremum * self._scale
+
+    @cached_property
+    def _scale(self) -> Fraction:
+        return 1 / self.certificate.supremum
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int, int], Fraction]:
+        return {}
+
+    def of(self, fit: Fit) -> Fraction:
+        """The share of a fit: it depends on its role, level and phase alone."""
+        key = (fit.role, fit.level, fit.phase)
+        share = self._known.get(key)
+        if share is None:
+            raw = weight(self.schedule, self.allocation, self.rate, fit)
+            share = self._known[key] = raw * self._scale
+        return share

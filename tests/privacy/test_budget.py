@@ -1,0 +1,104 @@
+import math
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld import privacy_loss_mechanism
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.checks import InvalidValueError
+from tidegate.privacy import ApproxDP, PureDP, gaussian_delta, gaussian_mu
+from tidegate.privacy.rounding import down, sqrt_down, up
+
+fractions = st.fractions(min_value=0, max_denominator=10**30).map(abs)
+shares = st.fractions(Fraction(1, 10**12), 1, max_denominator=10**15)
+epsilons = st.floats(1e-4, 50)
+deltas = st.floats(1e-12, 0.5)
+
+
+@given(fractions)
+def test_down_and_up_enclose(value: Fraction) -> None:
+    assert Fraction(down(value)) <= value <= Fraction(up(value))
+    assert math.nextafter(down(value), math.inf) >= up(value)
+
+
+@given(fractions)
+def test_sqrt_down_is_the_largest_float_not_above_the_root(value: Fraction) -> None:
+    root = sqrt_down(value)
+    above = math.nextafter(root, math.inf)
+    assert Fraction(root) ** 2 <= value < Fraction(above) ** 2
+
+
+@given(st.floats(1e-150, 1e150))
+def test_sqrt_down_of_squares_is_exact(root: float) -> None:
+    assert sqrt_down(Fraction(root) ** 2) == root
+
+
+@given(epsilons, deltas)
+def test_mu_is_the_largest_float_within_delta(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert gaussian_delta(epsilon, math.nextafter(mu, math.inf)) > delta
+
+
+@given(epsilons, st.floats(1e-2, 10))
+def test_delta_agrees_with_dp_accounting(epsilon: float, mu: float) -> None:
+    loss = privacy_loss_mechanism.GaussianPrivacyLoss(standard_deviation=1 / mu, sensitivity=1.0)
+    theirs = loss.get_delta_for_epsilon(epsilon)
+    assert gaussian_delta(epsilon, mu) == pytest.approx(theirs, rel=1e-6, abs=1e-14)
+
+
+@given(epsilons, st.floats(1e-9, 0.4))
+def test_mu_agrees_with_dp_accounting(epsilon: float, delta: float) -> None:
+    theirs = privacy_loss_mechanism.GaussianPrivacyLoss.from_privacy_guarantee(
+        privacy_loss_mechanism.common.DifferentialPrivacyParameters(epsilon, delta)
+    )
+    # Their search keeps a tolerance of its own, on the side of more noise.
+    assert gaussian_mu(epsilon, delta) == pytest.approx(1 / theirs.standard_deviation, rel=1e-3)
+
+
+@given(st.lists(shares, min_size=1, max_size=8))
+def test_fits_whose_shares_add_up_stay_within_a_pure_budget(parts: list[Fraction]) -> None:
+    budget, total = PureDP(0.7), sum(parts)
+    spent = sum(Fraction(budget.of_share(part / total)) for part in parts)
+    assert spent <= Fraction(0.7)
+    assert float(spent) == pytest.approx(0.7, rel=1e-12)
+
+
+@given(st.lists(shares, min_size=1, max_size=8))
+def test_fits_whose_shares_add_up_stay_within_a_gaussian_budget(parts: list[Fraction]) -> None:
+    budget, total = ApproxDP(1.0, 1e-6), sum(parts)
+    spent = sum(Fraction(budget.of_share(part / total)) ** 2 for part in parts)
+    assert spent <= Fraction(budget.mu) ** 2
+    assert float(spent) == pytest.approx(budget.mu**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, -math.inf, "1", None, True])
+def test_bad_epsilon(epsilon: object) -> None:
+    with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0, got"):
+        PureDP(epsilon)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0, got"):
+        ApproxDP(epsilon, 1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, math.nan, math.inf, "x", None, False])
+def test_bad_delta(delta: object) -> None:
+    with pytest.raises(InvalidValueError, match="delta must be a number above 0 and below 1, got"):
+        ApproxDP(1.0, delta)  # type: ignore[arg-type]
+
+
+def test_what_floats_cannot_hold_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="epsilon must be large enough"):
+        PureDP(5e-324).of_share(Fraction(1, 3))
+    with pytest.raises(InvalidValueError, match="epsilon must be in reach of Gaussian noise"):
+        ApproxDP(1e300, 1e-6)
+    with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0"):
+        PureDP(Fraction(1, 10**400))  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0"):
+        PureDP(10**400)
+
+
+def test_budgets_are_values() -> None:
+    assert PureDP(1) == PureDP(1.0)
+    assert hash(ApproxDP(1.0, 1e-6)) == hash(ApproxDP(1.0, 1e-6))
+    assert PureDP(2.0).delta == 0
