@@ -1,0 +1,359 @@
+"""`tidegate plan`: what would be released when, and what it costs each record. Needs no data."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tidegate import picture
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli.types import Count, Number, PlotFile, Ratio
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import (
+    Allocation,
+    ApproxDP,
+    Budget,
+    Ledger,
+    Line,
+    Paper,
+    PureDP,
+    Tapered,
+    epsilon_for_sample,
+)
+from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.rounding import down
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Fit,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+    Stream,
+    TwoStream,
+)
+
+MAX_STEPS = 10**9
+"""More steps than this are refused: printing them would take hours and tell nobody anything."""
+
+NEEDS = {
+    "multiresolution": {"block"},
+    "continual": {"block", "step"},
+    "sliding": {"window", "step"},
+    "basic": {"block", "step"},
+    "independent": {"step"},
+    "twostream": {"target_step", "source_steps"},
+    "cumulative": {"block"},
+}
+ONE_STREAM: dict[str, Callable[..., OneStream]] = {
+    "multiresolution": MultiResolution,
+    "continual": Continual,
+    "sliding": SlidingWindow,
+    "basic": Basic,
+    "independent": Independent,
+}
+SOURCES: dict[str, Callable[..., Cumulative | SlidingWindow]] = {
+    "cumulative": Cumulative,
+    "sliding": SlidingWindow,
+}
+TAKES: dict[str, set[str]] = {
+    "multiresolution": {"sample"},
+    "continual": {"sample"},
+    "sliding": {"sample"},
+    "cumulative": {"sample"},
+    "basic": set(),
+    "independent": set(),
+    "twostream": {"block", "window", "step", "sample"},
+}
+
+EPILOG = """\b
+Examples:
+  tidegate plan sliding --window 7168 --step 1024 --epsilon 1 --until 20480
+  tidegate plan continual --block 8192 --step 1024 --epsilon 1 --delta 1e-6 --until 65536
+  tidegate plan multiresolution --block 1000 --epsilon 0.5 --until 16000 --plot plan.svg
+  tidegate plan twostream --window 7000 --step 1000 --target-step 100 --source-steps 2 \\
+      --epsilon 1 --until 20000 --format json
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("kind", type=click.Choice([*ONE_STREAM, "twostream"]), metavar="KIND")
+@click.option("--block", type=Count(), help="Records before the first base.")
+@click.option("--step", type=Count(), help="Records between two releases.")
+@click.option("--window", type=Count(), help="Records in the window: two steps or more.")
+@click.option("--sample", type=Count(), help="A fit reads at most this many of its records.")
+@click.option("--target-step", type=Count(), help="twostream: target records between releases.")
+@click.option("--source-steps", type=Count(), help="twostream: source steps per target step.")
+@click.option("--epsilon", type=Number(), required=True, help="The bound on any record's loss.")
+@click.option("--delta", type=Number(), help="With it, the bound is (epsilon, delta).")
+@click.option(
+    "--allocation",
+    type=click.Choice([Paper.name, Tapered.name]),
+    default=Paper.name,
+    show_default=True,
+    help="How shares go to levels.",
+)
+@click.option("--rate", type=Ratio(), help="tapered: the ratio of two levels' shares.")
+@click.option("--until", type=Count(), required=True, help="How many records to plan for.")
+@click.option("--rows", type=Count(), default=24, show_default=True, help="How many to show.")
+@click.option("--plot", type=PlotFile(), help="Draw the first rows into a .svg or .png file.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
+    kind: str,
+    epsilon: float,
+    delta: float | None,
+    allocation: str,
+    rate: Fraction | None,
+    until: int,
+    rows: int,
+    plot: Path | None,
+    form: str,
+    **given: int | None,
+) -> None:
+    """Show which models KIND would release when, and what each record pays. Needs no data.
+
+    KIND is multiresolution, continual, sliding, basic, independent or twostream. All numbers are
+    in records.
+    """
+    budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+    sizes = _sizes(kind, given)
+    if kind == "twostream":
+        planned = _two_streams(sizes, budget, _allocation(allocation, rate), until)
+    else:
+        planned = _one_stream(kind, sizes, budget, _allocation(allocation, rate), until)
+    if form == "json":
+        _print_json(planned)
+    else:
+        _print_table(planned, rows)
+    if plot is not None:
+        picture.plot(planned.lines(), plot, most=rows, title=planned.title)
+        Console(stderr=True).print(f"The plot is in {plot}", highlight=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan that is ready to be printed.
+
+    Attributes:
+        title: What it is, in a line.
+        budget: The budget it spends.
+        step: The unit of the picture.
+        fits: About how many fits there will be, for the progress bar.
+        lines: Makes the plan's lines.
+        charge: Makes them too, and posts each to its ledger.
+        ledgers: A ledger for each stream.
+        forever: The most any record of a stream ever pays.
+    """
+
+    title: str
+    budget: Budget
+    step: int
+    steps: int
+    lines: Callable[[], Iterator[Line]]
+    charge: Callable[[], Iterator[Line]]
+    ledgers: dict[Stream | None, Ledger]
+    forever: dict[Stream | None, Fraction]
+
+
+def _sizes(kind: str, given: dict[str, int | None]) -> dict[str, int]:
+    """The sizes that were given: all that the kind needs, none that it does not know."""
+    sizes = {name: size for name, size in given.items() if size is not None}
+    for name in NEEDS[kind]:
+        if name not in sizes:
+            raise InvalidValueError(f"{kind} needs {_option(name)}")
+    for name, size in sizes.items():
+        if name not in NEEDS[kind] | TAKES[kind]:
+            raise InvalidValueError(f"{kind} has no {_option(name)}, got {size}")
+    return sizes
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _allocation(name: str, rate: Fraction | None) -> Allocation:
+    if name == Tapered.name:
+        return Tapered(rate)
+    if rate is not None:
+        raise InvalidValueError(f"--rate goes with --allocation tapered, got {rate}")
+    return Paper()
+
+
+def _steps(until: int, step: int) -> int:
+    if until // step > MAX_STEPS:
+        raise refuse("until", f"at most {MAX_STEPS:,} steps of {step:,} records", until)
+    return until // step
+
+
+def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
+    delta = f", delta = {budget.delta:g}" if budget.delta else ""
+    return f"{kind}, epsilon = {budget.epsilon:g}{delta}, allocation {allocation.name}"
+
+
+def _one_stream(
+    kind: str, sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+) -> Planned:
+    planned = Plan(schedule=ONE_STREAM[kind](**sizes), budget=budget, allocation=allocation)
+    step = planned.schedule.step
+    ledger = planned.ledger()
+    return Planned(
+        title=_title(kind, budget, allocation),
+        budget=budget,
+        step=step,
+        steps=_steps(until, step),
+        lines=partial(planned.lines, until),
+        charge=partial(planned.charge, ledger, until),
+        ledgers={None: ledger},
+        forever={None: planned.forever},
+    )
+
+
+def _two_streams(
+    sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+) -> Planned:
+    per_target, target_step = sizes.pop("source_steps"), sizes.pop("target_step")
+    if "window" in sizes:
+        kind = "sliding"
+    elif "block" in sizes and "step" not in sizes:
+        kind = "cumulative"
+    else:
+        raise InvalidValueError("twostream needs --window and --step, or --block, for its source")
+    source = SOURCES[kind](**_sizes(kind, dict(sizes)))
+    planned = TwoStreamPlan(
+        schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
+    )
+    steps = _steps(until, source.step)
+
+    def arrivals() -> Iterator[Stream]:
+        for step in range(1, steps + 1):
+            yield "source"
+            if step % per_target == 0:
+                yield "target"
+
+    source_ledger, target_ledger = planned.source.ledger(), Ledger()
+    return Planned(
+        title=_title(f"twostream from {kind}", budget, allocation),
+        budget=budget,
+        step=min(source.step, target_step),
+        steps=steps,
+        lines=lambda: planned.lines(arrivals()),
+        charge=lambda: planned.charge(source_ledger, target_ledger, arrivals()),
+        ledgers={"source": source_ledger, "target": target_ledger},
+        forever={"source": planned.source.forever, "target": planned.target.forever},
+    )
+
+
+def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
+    """The last line: how many, who has paid most so far, and the most anyone ever pays."""
+    paid: dict[str, Any] = {}
+    for stream, ledger in planned.ledgers.items():
+        record, share = ledger.worst()
+        forever = {"share": down(planned.forever[stream])}
+        answers = {"worst": {"record": record, "share": down(share)}, "forever": forever}
+        paid |= answers if stream is None else {stream: answers}
+    return {"fits": fits, "releases": releases} | paid
+
+
+def _print_json(planned: Planned) -> None:
+    fits = releases = 0
+    terms: dict[tuple[object, ...], str] = {}  # the second half of a line, of which few differ
+    for fit, share in _with_progress(planned, hidden=sys.stdout.isatty()):
+        key = (fit.span.size, *fit[4:])
+        half = terms.get(key) or terms.setdefault(key, _terms(planned.budget, fit, share))
+        prior = "null" if fit.prior is None else fit.prior
+        start, stop = fit.span
+        sys.stdout.write(
+            f'{{"fit": {fit.number}, "at": {fit.at}, "start": {start}, "stop": {stop}, '
+            f'"prior": {prior}, {half}\n'
+        )
+        fits += 1
+        releases += fit.released
+    print(json.dumps({"summary": _summary(planned, fits, releases)}))
+
+
+def _terms(budget: Budget, fit: Fit, share: Fraction) -> str:
+    """What a fit is and costs, as the second half of its line."""
+    amount = budget.of_share(share)
+    terms: dict[str, Any] = {
+        "level": fit.level,
+        "share": down(share),
+        budget.unit: amount,
+        "released": fit.released,
+        "role": fit.role,
+    }
+    if fit.stream is not None:
+        terms["stream"] = fit.stream
+    if fit.sample is not None:
+        terms["sample"] = fit.sample
+        if budget.unit == "epsilon":
+            terms["sample_epsilon"] = epsilon_for_sample(amount, fit.sample, fit.span.size)
+    return json.dumps(terms)[1:]
+
+
+def _print_table(planned: Planned, rows: int) -> None:
+    console = Console(highlight=False)
+    first: list[Line] = []
+    fits = releases = 0
+    for line in _with_progress(planned):
+        if len(first) < rows:
+            first.append(line)
+        fits += 1
+        releases += line.fit.released
+    console.print(f"[bold]{planned.title}[/]\n")
+    found = picture.chains((line.fit for line in planned.lines()), rows)
+    if found:
+        console.print(picture.terminal_picture(found, planned.step, console.width))
+        console.print(picture.legend(), "")
+        console.print(_fits_table(planned.budget, first))
+    if fits > len(first):
+        console.print(f"[dim]... and {fits - len(first):,} more fits[/]")
+    console.print(f"\n{fits:,} fits, {releases:,} releases.")
+    for stream, ledger in planned.ledgers.items():
+        record, share = ledger.worst()
+        whose = f"{stream} record" if stream else "record"
+        console.print(
+            f"The {whose} that has paid most so far is {record:,}: share {float(down(share)):.6g}. "
+            f"For ever, none pays more than {float(planned.forever[stream]):g}."
+        )
+
+
+def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
+    """The charged lines, with a bar on the terminal while they are made."""
+    console = Console(stderr=True)
+    hidden = hidden or not console.is_terminal
+    with Progress(console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("planning", total=planned.steps * planned.step)
+        for index, line in enumerate(planned.charge()):
+            if index % 1000 == 0 and line.fit.stream != "target":
+                progress.update(task, completed=line.fit.at)
+            yield line
+
+
+def _fits_table(budget: Budget, lines: Iterable[Line]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("fit", "at", "records", "prior", "level", "share", budget.unit):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for fit, share in lines:
+        table.add_row(
+            str(fit.number),
+            f"{fit.at:,}",
+            f"[{fit.span.start:,}, {fit.span.stop:,})",
+            "-" if fit.prior is None else str(fit.prior),
+            "base" if fit.role == "base" else str(fit.level),
+            f"{float(share):.4f}",
+            f"{budget.of_share(share):.4f}",
+            " ".join(filter(None, ["released" if fit.released else "", fit.stream])),
+        )
+    return table

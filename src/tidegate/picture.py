@@ -1,0 +1,208 @@
+"""Pictures of a plan: the chain of spans behind each release, and what the records have paid."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.checks import InvalidValueError
+from tidegate.privacy.ledger import Ledger, Line
+from tidegate.schedule import Fit, Stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BASE, RELEASE = "█", "◆"
+LEVEL_COLORS = ("yellow", "magenta", "green", "red", "cyan")
+PLOT_BASE, PLOT_LEVELS = "#31688e", ("#fde725", "#f6a75c", "#e3685c", "#b13f70", "#6f2c6f")
+PLOT_KINDS = (".png", ".svg")
+
+
+class Chain(NamedTuple):
+    """The fits behind one release, from its base to itself."""
+
+    fits: tuple[Fit, ...]
+
+    @property
+    def release(self) -> Fit:
+        """The fit that ends the chain."""
+        return self.fits[-1]
+
+
+def chains(fits: Iterable[Fit], most: int) -> list[Chain]:
+    """The chains of the first `most` releases (of two streams, those of the target).
+
+    >>> from tidegate.schedule import SlidingWindow, fits
+    >>> [chain.release.number for chain in chains(fits(SlidingWindow(window=7, step=1), 9), 3)]
+    [2, 3, 5]
+    """
+    known: dict[int, Fit] = {}
+
+    def chain(fit: Fit) -> Chain:
+        found = [fit]
+        while found[-1].prior is not None:
+            found.append(known[found[-1].prior])
+        return Chain(tuple(reversed(found)))
+
+    def released() -> Iterable[Chain]:
+        for fit in fits:
+            known[fit.number] = fit
+            if fit.released and fit.stream != "source":
+                yield chain(fit)
+
+    return list(islice(released(), most))
+
+
+def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
+    """One row of the picture: where the base, the updates and the release of a chain stand.
+
+    >>> from tidegate.schedule import SlidingWindow, fits
+    >>> for chain in chains(fits(SlidingWindow(window=7, step=1), until=11), most=5):
+    ...     print(strip(chain, column=1).plain)
+    ◆11████
+     11████◆
+      ◆████11
+       ████11◆
+        ◆11████
+    """
+    fits = [fit for fit in chain.fits if fit.stream == stream]
+    cells = [(" ", "")] * -(-max(fit.span.stop for fit in fits) // column)
+    for fit in fits:
+        first, last = fit.span.start // column, -(-fit.span.stop // column)
+        cells[first:last] = [_cell(fit, released=fit is chain.release)] * (last - first)
+    return Text.assemble(*cells)
+
+
+def _cell(fit: Fit, *, released: bool) -> tuple[str, str]:
+    if fit.role == "base":
+        return BASE, "bold white" if released else "blue"
+    if released:
+        return RELEASE, "bold white"
+    return format(min(fit.level, 15), "x"), level_style(fit.level)
+
+
+def level_style(level: int) -> str:
+    """The terminal's colour for a level."""
+    return LEVEL_COLORS[level % len(LEVEL_COLORS)]
+
+
+def terminal_picture(found: list[Chain], step: int, width: int) -> Table:
+    """The chains as rows over the records: time runs down, the stream runs to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("at", justify="right", style="dim")
+    columns = {}
+    for stream in _streams(found):
+        column = step
+        while _reach(found, stream) / column > max(16, width / len(_streams(found)) - 14):
+            column *= 2
+        many = "record" if column == 1 else "records"
+        table.add_column(f"the {stream or 'stream'} (a column is {column:,} {many})", no_wrap=True)
+        columns[stream] = column
+    for chain in found:
+        strips = [strip(chain, column, stream) for stream, column in columns.items()]
+        table.add_row(f"{chain.release.at:,}", *strips)
+    return table
+
+
+def _streams(found: list[Chain]) -> list[Stream | None]:
+    return list(dict.fromkeys(fit.stream for chain in found for fit in chain.fits))
+
+
+def _reach(found: list[Chain], stream: Stream | None) -> int:
+    return max(fit.span.stop for chain in found for fit in chain.fits if fit.stream == stream)
+
+
+def legend() -> Text:
+    """What the characters of the picture mean."""
+    return Text.assemble(
+        (BASE, "blue"),
+        " base, fitted from scratch   ",
+        ("1", level_style(1)),
+        ("0", level_style(0)),
+        " update of that level, drawn to what it refines   ",
+        (RELEASE, "bold white"),
+        " the last of the chain: the release",
+    )
+
+
+def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
+    """Draw the chains of the first `most` releases, and the ledger below them, into a file.
+
+    Args:
+        lines: The plan.
+        path: A .png or .svg file.
+        most: How many releases to draw.
+        title: What stands above.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+    except ImportError:
+        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    ledgers: dict[Stream | None, Ledger] = defaultdict(Ledger)
+
+    def charged() -> Iterable[Fit]:
+        for line in lines:
+            ledgers[line.fit.stream].post(line)
+            yield line.fit
+
+    found = chains(charged(), most)
+    if not found:
+        raise InvalidValueError("nothing to plot: no model is released before `until`")
+    streams = _streams(found)
+    height = 0.24 * max(len(found), 8)
+    figure = Figure(figsize=(6 + 4 * len(streams), 2.6 + height), layout="constrained")
+    axes = figure.subplots(
+        2, len(streams), sharex="col", squeeze=False, height_ratios=[height, 1.6]
+    )
+    figure.suptitle(title)
+    for index, stream in enumerate(streams):
+        _plot_chains(axes[0, index], found, stream)
+        _plot_ledger(axes[1, index], ledgers[stream], stream)
+    figure.savefig(path, dpi=150)
+
+
+def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None) -> None:
+    labelled: set[str] = set()
+    for row, chain in enumerate(found):
+        for fit in chain.fits:
+            if fit.stream != stream:
+                continue
+            released = fit is chain.release
+            label = "base" if fit.role == "base" else f"update, level {fit.level}"
+            axes.barh(
+                row,
+                fit.span.size,
+                left=fit.span.start,
+                height=0.78,
+                color=_color(fit),
+                edgecolor="black" if released else "white",
+                linewidth=1.8 if released else 0.6,
+                zorder=3 if released else 2,
+                label="_" if label in labelled else label,
+            )
+            labelled.add(label)
+    axes.set_yticks(range(len(found)), [f"{chain.release.at:,}" for chain in found])
+    axes.invert_yaxis()
+    axes.legend(loc="best", fontsize="small", title="black edge: the release")
+    axes.set_ylabel("records arrived, one release a row")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _color(fit: Fit) -> str:
+    return PLOT_BASE if fit.role == "base" else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)]
+
+
+def _plot_ledger(axes: "Axes", ledger: Ledger, stream: Stream | None) -> None:
+    for span, share in ledger.runs():
+        axes.fill_between(list(span), float(share), color=PLOT_BASE, alpha=0.55, linewidth=0)
+    axes.axhline(1, color=PLOT_LEVELS[3], linewidth=1.2)
+    axes.text(0, 1.02, "the bound, for ever", fontsize="small", color=PLOT_LEVELS[3])
+    axes.set_ylim(0, 1.2)
+    axes.set_ylabel("share paid")
+    axes.set_xlabel(f"record of the {stream or 'stream'}")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,232 @@
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run import json_lines, tidegate
+from tidegate.cli import main
+from tidegate.privacy import gaussian_mu
+
+SIZES = ["--window", "7168", "--step", "1024"]
+SLIDING = ["plan", "sliding", *SIZES, "--epsilon", "1", "--until", "20480"]
+KINDS: dict[str, list[str]] = {
+    "multiresolution": ["--block", "1000"],
+    "continual": ["--block", "4000", "--step", "1000"],
+    "sliding": ["--window", "5000", "--step", "1000"],
+    "basic": ["--block", "4000", "--step", "1000"],
+    "independent": ["--step", "1000"],
+}
+
+
+def worst_by_hand(lines: list[dict[str, Any]]) -> Fraction:
+    """What the record that pays most pays, added up from the printed floats."""
+    edges = sorted({line["start"] for line in lines})
+    return max(
+        sum(
+            (Fraction(line["share"]) for line in lines if line["start"] <= edge < line["stop"]),
+            Fraction(0),
+        )
+        for edge in edges
+    )
+
+
+def test_the_contract() -> None:
+    *lines, last = json_lines(*SLIDING)
+    assert lines[0] == {
+        "fit": 0,
+        "at": 7168,
+        "start": 3072,
+        "stop": 7168,
+        "prior": None,
+        "level": 2,
+        "share": 4 / 7,
+        "epsilon": 4 / 7,
+        "released": False,
+        "role": "base",
+    }
+    spans = [(line["start"] // 1024, line["stop"] // 1024) for line in lines]
+    assert spans[:7] == [(3, 7), (1, 3), (0, 1), (7, 8), (7, 9), (2, 3), (9, 10)]
+    assert last == {
+        "summary": {
+            "fits": 25,
+            "releases": 14,
+            "worst": {"record": 6144, "share": 1.0},
+            "forever": {"share": 1.0},
+        }
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("allocation", ["paper", "tapered"])
+@pytest.mark.parametrize("delta", [[], ["--delta", "1e-6"]])
+def test_printed_shares_add_up_to_no_more_than_one(
+    kind: str, allocation: str, delta: list[str]
+) -> None:
+    *lines, last = json_lines(
+        "plan", kind, *KINDS[kind], "--epsilon", "1", "--until", "40000",
+        "--allocation", allocation, *delta,
+    )  # fmt: skip
+    summary = last["summary"]
+    assert summary["fits"] == len(lines)
+    assert summary["releases"] == sum(line["released"] for line in lines)
+    assert summary["forever"]["share"] == 1
+    by_hand = worst_by_hand(lines)
+    assert by_hand <= 1
+    assert float(by_hand) == pytest.approx(summary["worst"]["share"], rel=1e-12)
+    mu = gaussian_mu(1.0, 1e-6)
+    for line in lines:
+        if delta:
+            assert line["mu"] == pytest.approx(mu * line["share"] ** 0.5, rel=1e-14)
+        else:
+            assert line["epsilon"] == pytest.approx(line["share"], rel=1e-14)
+
+
+def test_a_sampled_plan_says_what_the_sample_may_cost() -> None:
+    lines = json_lines(
+        "plan", "multiresolution", "--block", "1000", "--sample", "1000", "--epsilon", "1",
+        "--until", "4000",
+    )[:-1]  # fmt: skip
+    sampled = [line for line in lines if "sample" in line]
+    assert [line["stop"] - line["start"] for line in sampled] == [2000, 2000, 4000]
+    assert all(line["sample_epsilon"] > line["epsilon"] for line in sampled)
+
+
+def test_two_streams_have_a_ledger_each() -> None:
+    *lines, last = json_lines(
+        "plan", "twostream", "--window", "700", "--step", "100", "--target-step", "10",
+        "--source-steps", "2", "--epsilon", "1", "--until", "2000",
+    )  # fmt: skip
+    assert {line["stream"] for line in lines} == {"source", "target"}
+    assert last["summary"]["source"]["worst"]["share"] == 1
+    assert last["summary"]["target"]["forever"]["share"] == 1
+
+
+def test_nothing_is_planned_before_the_first_block() -> None:
+    (only,) = json_lines("plan", "sliding", "--window", "4", "--step", "2", "--epsilon", "1",
+                         "--until", "3")  # fmt: skip
+    assert only["summary"]["fits"] == 0
+    assert only["summary"]["worst"]["share"] == 0
+
+
+def test_the_picture_shows_window_base_chain_and_release() -> None:
+    done = tidegate(*SLIDING)
+    assert done.returncode == 0
+    assert "  7,168  ◆11████" in done.stdout.replace(" 7,168", "  7,168", 1)
+    assert " 11████◆" in done.stdout
+    assert "the release" in done.stdout
+    assert "[3,072, 7,168)" in done.stdout
+    assert "none pays more than 1" in done.stdout.replace("\n", " ")
+
+
+def test_a_long_plan_shows_its_first_rows() -> None:
+    done = tidegate("plan", "independent", "--step", "1", "--epsilon", "1", "--until", "5000")
+    assert "... and 4,976 more fits" in done.stdout
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "twostream"])
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_plots(kind: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"plan.{suffix}"
+    sizes = KINDS.get(kind, ["--block", "2000", "--target-step", "100", "--source-steps", "1"])
+    done = tidegate("plan", kind, *sizes, "--epsilon", "1", "--until", "12000", "--plot", str(path))
+    assert done.returncode == 0, done.stderr
+    assert path.read_bytes()[:5] in {b"<?xml", b"\x89PNG\r"}
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m tidegate plan independent --step 1 --epsilon 1 --until 50000"
+    done = subprocess.run(
+        f"{command} --format json | head -n 1", shell=True, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+GOOD = {"--window": "8", "--step": "2", "--epsilon": "1", "--until": "100"}
+BAD = [
+    ("sliding", {"--epsilon": "0"}, "epsilon must be a finite number above 0, got 0.0"),
+    ("sliding", {"--epsilon": "-1"}, "epsilon must be a finite number above 0, got -1.0"),
+    ("sliding", {"--epsilon": "nan"}, "epsilon must be a finite number above 0, got nan"),
+    ("sliding", {"--epsilon": "inf"}, "epsilon must be a finite number above 0, got inf"),
+    ("sliding", {"--epsilon": "one"}, "epsilon must be a number, got one"),
+    ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0.0"),
+    ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1.0"),
+    ("sliding", {"--delta": "nan"}, "delta must be a number above 0 and below 1, got nan"),
+    ("sliding", {"--window": "7"}, "window must be two or more whole steps of 2, got 7"),
+    ("sliding", {"--window": "2"}, "window must be two or more whole steps of 2, got 2"),
+    ("sliding", {"--step": "-2"}, "step must be a whole number from 1 to 9007199254740992, got -2"),
+    ("sliding", {"--step": "0"}, "step must be a whole number from 1 to 9007199254740992, got 0"),
+    ("sliding", {"--step": "1.5"}, "step must be a whole number from 1 to"),
+    ("sliding", {"--until": "-1"}, "until must be a whole number from 1 to"),
+    ("sliding", {"--until": "1" + "0" * 30}, "until must be a whole number from 1 to"),
+    ("sliding", {"--until": "9007199254740992"}, "until must be at most 1,000,000,000 steps of 2"),
+    ("sliding", {"--block": "8"}, "sliding has no --block, got 8"),
+    ("sliding", {"--sample": "0"}, "sample must be a whole number from 1"),
+    ("sliding", {"--rate": "0.6"}, "--rate goes with --allocation tapered, got 3/5"),
+    ("sliding", {"--allocation": "tapered", "--rate": "1/3"}, "rate must be above 1/2 and below 1"),
+    ("sliding", {"--allocation": "tapered", "--rate": "2"}, "rate must be a Fraction above 0"),
+    ("sliding", {"--allocation": "tapered", "--rate": "1/0"}, "rate must be a ratio such as 7/10"),
+    ("sliding", {"--allocation": "evenly"}, "'evenly' is not one of 'paper', 'tapered'"),
+    ("sliding", {"--plot": "plan.pdf"}, "plot must be a file that ends in .png or .svg"),
+    ("sliding", {"--plot": "no/such/folder/plan.svg"}, "plot must be a file in a folder that"),
+    ("continual", {"--window": None, "--block": "6"}, "block must be a power-of-two multiple"),
+    ("continual", {"--window": None}, "continual needs --block"),
+    ("independent", {}, "independent has no --window, got 8"),
+    ("multiresolution", {"--window": None, "--block": "4"}, "multiresolution has no --step"),
+    ("twostream", {"--target-step": "2"}, "twostream needs --source-steps"),
+    ("tidal", {}, "'tidal' is not one of"),
+    ("sliding", {"--epsilon": None}, "Missing option '--epsilon'"),
+    ("sliding", {"--nonsense": "1"}, "No such option"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "message"), BAD)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_bad_input_gets_one_line_and_no_plan(
+    kind: str, change: dict[str, str | None], message: str, form: str
+) -> None:
+    options = {**GOOD, **change, "--format": form}
+    words = [word for name, value in options.items() if value is not None for word in (name, value)]
+    done = tidegate("plan", kind, *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_examples_that_run() -> None:
+    text = tidegate("plan", "--help").stdout.split("Examples:")[1].replace("\\\n", " ")
+    examples = [line.split() for line in text.splitlines() if "tidegate plan" in line]
+    assert len(examples) == 4
+    for words in examples:
+        wanted = [word for word in words[1:] if word not in {"--plot", "plan.svg"}]
+        assert tidegate(*wanted).returncode == 0
+
+
+def test_our_own_mistakes_end_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a value that must not be shown")
+
+    monkeypatch.setattr("tidegate.cli.plan._one_stream", broken)
+    monkeypatch.setattr("sys.argv", ["tidegate", *SLIDING])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "must not be shown" not in told
+    assert "--traceback" in told
+
+
+def test_a_traceback_is_shown_when_asked_for() -> None:
+    done = tidegate("--traceback", "plan", "sliding", "--window", "3", "--step", "2",
+                    "--epsilon", "1", "--until", "9")  # fmt: skip
+    assert "Traceback" in done.stderr
+    assert done.returncode != 0

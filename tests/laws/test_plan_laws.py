@@ -1,0 +1,196 @@
+"""What must hold for the plan of every schedule, budget and allocation."""
+
+from fractions import Fraction
+from itertools import islice, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.brute import paid_by_all, tail
+from tests.strategies import (
+    basic,
+    continual,
+    cumulative,
+    multiresolution,
+    plans,
+    schedules,
+    sliding,
+)
+from tidegate.plan import Plan
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Basic, Continual, Independent, SlidingWindow, fits
+
+untils = st.integers(1, 260)
+
+
+@given(schedules, untils)
+def test_fits_are_numbered_in_order_and_due_at_whole_steps(schedule: OneStream, until: int) -> None:
+    found = list(fits(schedule, until))
+    assert [fit.number for fit in found] == list(range(len(found)))
+    assert all(before.at <= after.at for before, after in pairwise(found))
+    assert all(fit.at % schedule.step == 0 for fit in found)
+
+
+@given(schedules, untils)
+def test_a_fit_reads_only_records_that_have_arrived(schedule: OneStream, until: int) -> None:
+    assert all(
+        0 <= fit.span.start < fit.span.stop <= fit.at <= until for fit in fits(schedule, until)
+    )
+
+
+@given(schedules, untils)
+def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
+    for fit in fits(schedule, until):
+        assert (fit.prior is None) == (fit.role == "base")
+        assert fit.prior is None or 0 <= fit.prior < fit.number
+
+
+@given(schedules, untils)
+def test_updates_read_whole_steps_of_their_level(schedule: OneStream, until: int) -> None:
+    for fit in fits(schedule, until):
+        assert fit.span.start % schedule.step == 0
+        assert fit.role == "base" or fit.span.size == schedule.step << fit.level
+
+
+@given(schedules, st.integers(0, 300))
+def test_nothing_is_due_between_steps(schedule: OneStream, at: int) -> None:
+    if at % schedule.step or at == 0:
+        assert not schedule.due(at)
+
+
+@given(schedules, untils)
+def test_a_sampled_fit_reads_less_than_its_span(schedule: OneStream, until: int) -> None:
+    sample = getattr(schedule, "sample", None)
+    for fit in fits(schedule, until):
+        assert fit.sample == (sample if sample is not None and sample < fit.span.size else None)
+
+
+@given(st.one_of(continual, basic), untils)
+def test_one_release_a_step_from_the_first_block_on(schedule: OneStream, until: int) -> None:
+    assert isinstance(schedule, Continual | Basic)
+    released = [fit.at for fit in fits(schedule, until) if fit.released]
+    assert released == list(range(schedule.block, until + 1, schedule.step))
+
+
+@given(sliding(), untils)
+def test_the_chain_tiles_the_window_at_every_step(schedule: SlidingWindow, until: int) -> None:
+    by_number = {}
+    for at in range(schedule.step, until + 1, schedule.step):
+        due = schedule.due(at)
+        by_number.update({fit.number: fit for fit in due})
+        released = [fit for fit in due if fit.released]
+        assert len(released) == (at >= schedule.window)
+        for release in released:
+            chain = [release]
+            while chain[-1].prior is not None:
+                chain.append(by_number[chain[-1].prior])
+            assert [fit.level for fit in chain] == list(range(schedule.levels + 1))
+            spans = sorted(fit.span for fit in chain)
+            assert spans[0].start == at - schedule.window
+            assert spans[-1].stop == at
+            assert all(left.stop == right.start for left, right in pairwise(spans))
+
+
+@given(sliding(), st.integers(1, 400))
+def test_within_a_pass_no_span_is_fitted_twice(schedule: SlidingWindow, until: int) -> None:
+    seen: set[tuple[int, int]] = set()
+    for fit in fits(schedule, until):
+        if fit.prior is None:
+            seen.clear()
+        assert fit.span not in seen
+        seen.add(fit.span)
+
+
+@given(sliding(), st.integers(1, 400))
+def test_a_pass_makes_fewer_than_two_fits_a_step(schedule: SlidingWindow, passes: int) -> None:
+    period = (schedule.left + 1) * schedule.step
+    until = schedule.window + min(passes, 8) * period - schedule.step
+    assert sum(1 for _ in fits(schedule, until)) == min(passes, 8) * (2 * schedule.left + 1)
+
+
+@given(plans(), untils)
+def test_no_record_ever_pays_more_than_its_budget(plan: Plan, until: int) -> None:
+    paid = [Fraction(0)] * until
+    for fit, share in plan.lines(until):
+        assert 0 < share <= 1
+        for record in range(fit.span.start, fit.span.stop):
+            paid[record] += share
+            assert paid[record] <= 1  # at every time, not only at the end
+    assert max(paid) <= plan.forever == 1
+
+
+@given(plans(), untils)
+def test_the_ledger_agrees_with_brute_force(plan: Plan, until: int) -> None:
+    ledger = plan.ledger()
+    for _ in plan.charge(ledger, until):
+        pass
+    paid = paid_by_all(plan, until)
+    assert [ledger.paid(record) for record in range(until)] == paid
+    worst = ledger.worst()
+    assert worst.share == max(paid)
+    assert paid[worst.record] == worst.share
+
+
+@given(plans(), untils, st.data())
+def test_the_plan_knows_what_a_record_paid_at_any_time(
+    plan: Plan, until: int, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(1, until))
+    record = data.draw(st.integers(0, until - 1))
+    naive = sum(share for fit, share in plan.lines(at) if record in fit.span)
+    assert plan.paid(record, at) == naive
+
+
+@given(schedules, st.integers(0, 120))
+def test_reads_ascends_and_misses_no_fit(schedule: OneStream, record: int) -> None:
+    times = list(islice(schedule.reads(record), 60))
+    assert all(before < after for before, after in pairwise(times))
+    reading = {fit.at for fit in fits(schedule, 500) if record in fit.span}
+    assert reading <= set(times)
+    if not isinstance(schedule, SlidingWindow):  # whose window steps are not all fits
+        assert reading == {at for at in times if at <= 500}
+
+
+@given(schedules, st.integers(1, 200))
+def test_settled_records_are_read_all_together_or_never_again(schedule: OneStream, at: int) -> None:
+    settled = schedule.settled(at)
+    for fit in fits(schedule, 600):
+        if fit.at > at and fit.span.start < settled:
+            assert fit.span.start == 0
+            assert fit.span.stop >= settled
+
+
+@given(plans(sliding(24)))
+def test_the_certificate_of_a_sliding_window_is_attained(plan: Plan) -> None:
+    schedule = plan.schedule
+    assert isinstance(schedule, SlidingWindow)
+    assert plan.certificate.attained
+    until = schedule.window + 5 * (schedule.left + 1) * schedule.step
+    assert max(paid_by_all(plan, until)) == plan.forever == 1
+
+
+@given(plans(st.one_of(continual, basic, cumulative, multiresolution)), st.integers(4, 6))
+def test_the_certificate_is_the_supremum_found_by_brute_force(plan: Plan, doublings: int) -> None:
+    """Bases and updates of finitely many phases, and the tail of the bases added exactly."""
+    schedule = plan.schedule
+    assert not isinstance(schedule, Independent | SlidingWindow)
+    until = schedule.block << doublings
+    tended = max(paid_by_all(plan, until)) + tail(plan, until)
+    assert not plan.certificate.attained
+    assert tended == plan.forever == 1
+
+
+@given(plans(st.one_of(continual, basic)), st.integers(4, 6))
+def test_tapered_spends_in_every_phase(plan: Plan, doublings: int) -> None:
+    schedule = plan.schedule
+    assert isinstance(schedule, Continual | Basic)
+    if plan.allocation.name != "tapered":
+        return
+    until = schedule.block << doublings
+    paid = [share + tail(plan, until) for share in paid_by_all(plan, until)]
+    starts = [0, *(schedule.block << phase for phase in range(doublings + 1))]
+    for start, stop in pairwise(starts):
+        if start == schedule.step:  # a phase of a single step has no update
+            continue
+        assert max(paid[start:stop]) > Fraction(9, 10)
+        assert max(paid[start:stop]) == 1
