@@ -19,7 +19,7 @@ from tidegate.schedule import (
     MultiResolution,
     SlidingWindow,
 )
-from tidegate.schedule.bits import log2
+from tidegate.schedule.binary import log2
 
 OneStream = MultiResolution | Cumulative | Continual | Basic | Independent | SlidingWindow
 

@@ -15,7 +15,7 @@ from tidegate.privacy.allocation import (
     update_levels,
 )
 from tidegate.schedule import Continual, Independent, SlidingWindow
-from tidegate.schedule.bits import log2
+from tidegate.schedule.binary import log2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.checks import whole
-from tidegate.schedule.bits import is_power, log2
+from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit
 from tidegate.schedule.phases import base_fit, doubled
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.checks import whole
-from tidegate.schedule.bits import ruler, ruler_sum
+from tidegate.schedule.binary import ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, sampled
 from tidegate.schedule.phases import doubled
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.bits import is_power, log2
+from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, sampled
 
 

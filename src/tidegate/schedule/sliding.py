@@ -6,7 +6,7 @@ from functools import cached_property
 from math import isqrt
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.bits import log2, ruler, ruler_sum
+from tidegate.schedule.binary import log2, ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, sampled
 
 
