@@ -27,7 +27,7 @@ The tests find less than 2**-50 against ball arithmetic, tails included.
 """
 
 SUM_ERROR = 2.0**-46
-"""Relative error of a radius and a norm together: sums of at most 64 levels, and 9 roundings."""
+"""Relative error of radius over norm: two sums of at most 64 levels, and five roundings."""
 
 MILLS = 1.2534
 """Not below sqrt(pi / 2), the most that a normal sample moves when log(u) moves by one."""
@@ -116,7 +116,7 @@ def l2_laplace(center: Floats, scale: float, bits: Bits) -> Floats:
     x, x_error = _invert(_EXPONENTIAL, words[p:])
     with np.errstate(divide="ignore", invalid="ignore"):  # an inf or nan below is not certified
         gamma, norm = _total(x), np.sqrt(_total(z * z))
-        drift = _total(x_error) / gamma + np.sqrt(_total(z_error**2)) / norm + SUM_ERROR
+        drift = x_error.sum() / gamma + np.linalg.norm(z_error) / norm + SUM_ERROR
         stretch = scale * gamma / norm
         error = stretch * (drift * z + z_error) if drift < 2.0**-10 else np.full(p, np.inf)
         noise = stretch * z * _signs(words[:p])
