@@ -365,6 +365,21 @@ def test_a_center_that_is_not_finite_is_refused_without_its_values(law: Law, val
     assert "123" not in str(caught.value)
 
 
+def test_a_mask_does_not_hide_what_is_not_finite() -> None:
+    masked = np.ma.masked_invalid(np.array([1.0, math.nan]))
+    for law in LAWS:
+        with pytest.raises(InvalidValueError, match="center must be finite everywhere"):
+            law(masked, 1.0, SystemBits())
+
+
+def test_no_center_raises_a_floating_point_error() -> None:
+    center = np.array([5e-324, -1e-310, 1e-200, 0.0, 1e200, -1e308])
+    with np.errstate(all="raise"):
+        for law in LAWS:
+            for scale in (1e-250, 1.0, 1e250):
+                assert np.isfinite(law(center, scale, SystemBits())).all()
+
+
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("center", [[1.0], 1.0, np.zeros(2, np.float32), np.zeros(2, np.int64)])
 def test_a_center_of_another_type_is_refused(law: Law, center: object) -> None:

@@ -108,8 +108,8 @@ def l2_laplace(center: Floats, scale: float, bits: Bits) -> Floats:
     >>> l2_laplace(np.zeros(3), 1.0, NotPrivateBits(7))
     array([ 2.09890747, -2.30578613, -2.63580322])
     """
-    _check(center)
-    scale, p = positive("scale", scale), center.size
+    center, scale = _checked(center), positive("scale", scale)
+    p = center.size
     step = lattice(scale * math.sqrt(p + 1))
     words = bits.words(2 * p)
     z, z_error = _invert(_HALF_NORMAL, words[:p])
@@ -137,7 +137,7 @@ def _independent(
     center: Floats, scale: float, step: float, inversion: _Inversion, bits: Bits
 ) -> Floats:
     """The center plus scale times a symmetric variable in each coordinate, rounded."""
-    _check(center)
+    center = _checked(center)
     words = bits.words(center.size)
     size, error = _invert(inversion, words)
 
@@ -152,12 +152,14 @@ def _independent(
     return _round(center, step, scale * size * _signs(words), scale * error, settle)
 
 
-def _check(center: object) -> None:
-    """Refuses a center of which the sum with noise means nothing, without quoting its values."""
+def _checked(center: object) -> Floats:
+    """The center as a plain array, refused without quoting it where a sum with it means nothing."""
     if not isinstance(center, np.ndarray) or center.dtype != np.float64:
         raise refuse("center", "a float64 array", str(getattr(center, "dtype", type(center))))
-    if not np.isfinite(center).all():
+    plain = np.asarray(center)  # a mask would hide values that are not finite
+    if not np.isfinite(plain).all():
         raise refuse("center", "finite everywhere", "a value that is not")
+    return plain
 
 
 def _signs(words: Words) -> Floats:
@@ -203,13 +205,14 @@ def _round(
             their centers when the nearest lattice point is taken out, how many steps remain.
     """
     flat = center.ravel()
-    with np.errstate(over="ignore"):  # from 2**53 steps on, a float64 is on the lattice
+    with np.errstate(all="ignore"):  # a warning would tell something about the center
+        # From 2**53 steps on, a float64 is on the lattice by itself.
         whole = np.where(np.abs(flat) < 2.0**53 * step, np.rint(flat / step) * step, flat)
-    residue = flat - whole
-    place = (residue + noise) / step
-    nearest = np.rint(place)
-    margin = SLACK * (error + 2.0**-52 * np.abs(noise)) / step + 2.0**-52
-    doubtful = np.flatnonzero(~(np.abs(place - nearest) < 0.5 - margin))
+        residue = flat - whole
+        place = (residue + noise) / step
+        nearest = np.rint(place)
+        margin = SLACK * (error + 2.0**-52 * np.abs(noise)) / step + 2.0**-52
+        doubtful = np.flatnonzero(~(np.abs(place - nearest) < 0.5 - margin))
     if doubtful.size:
         nearest[doubtful] = settle(doubtful, residue[doubtful])
     # Adding zero makes -0.0 into 0.0: its sign would tell on which side of zero the output lay.
