@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-ALL = ("plan",)
+ALL = ("plan", "noise")
 
 for name in sys.argv[1:] or ALL:
     import_module(f"bench.{name}").main()

@@ -1,0 +1,57 @@
+"""Where random bits come from: the operating system, or a seed that makes nothing private."""
+
+import os
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import whole
+
+Words = NDArray[np.uint64]
+
+
+class Bits(Protocol):
+    """A source of independent fair bits, handed out as words of 64."""
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody can predict or repeat the bits: a release has to ask."""
+
+    def words(self, count: int) -> Words:
+        """The next `count` words; no bit is handed out twice."""
+
+
+class SystemBits:
+    """The operating system's cryptographic generator; it has no state here that a fork could copy.
+
+    >>> SystemBits().private, SystemBits().words(3).shape
+    (True, (3,))
+    """
+
+    private = True
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+class NotPrivateBits:
+    """Bits that anyone who knows the seed can repeat: for studies and tests, never for a release.
+
+    Args:
+        seed: a whole number; the same seed gives the same bits on every machine.
+
+    >>> bits = NotPrivateBits(7)
+    >>> bits.private, [hex(word) for word in bits.words(2)]
+    (False, ['0x78046c3e44c57fae', '0x6d17e4bdf94f8ac5'])
+    """
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._stream = np.random.Philox(whole("seed", seed, least=0))
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        return self._stream.random_raw(count)
