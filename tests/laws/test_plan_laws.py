@@ -160,6 +160,14 @@ def test_settled_records_are_read_all_together_or_never_again(schedule: OneStrea
             assert fit.span.stop >= settled
 
 
+@given(schedules, st.integers(1, 200))
+def test_what_is_not_needed_is_never_read_again(schedule: OneStream, at: int) -> None:
+    later = [fit.span.start for fit in fits(schedule, 2000) if fit.at > at]
+    assert min(later) >= schedule.needed(at)
+    if not isinstance(schedule, SlidingWindow):  # whose next window may not need a new fit
+        assert min(later) == schedule.needed(at)
+
+
 @given(plans(sliding(24)))
 def test_the_certificate_of_a_sliding_window_is_attained(plan: Plan) -> None:
     schedule = plan.schedule

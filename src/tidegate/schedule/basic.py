@@ -53,3 +53,7 @@ class Basic:
     def settled(self, at: int) -> int:
         """The span of the last base: every later base holds it whole, no update touches it."""
         return doubled(at, self.block)
+
+    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+        """All: the next base reads every record."""
+        return 0

@@ -58,3 +58,7 @@ class Cumulative:
     def settled(self, at: int) -> int:
         """The span of the last base: every later one holds it whole."""
         return doubled(at, self.block)
+
+    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+        """All: the next base reads every record."""
+        return 0

@@ -69,6 +69,9 @@ class Schedule(Protocol):
     def settled(self, at: int) -> int:
         """Records before this one are, after time `at`, read all together or never again."""
 
+    def needed(self, at: int) -> int:
+        """Records before this one are never read after time `at`: they can be forgotten."""
+
 
 def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
     """All fits due while the first `until` records arrive, in order.

@@ -41,3 +41,7 @@ class Independent:
     def settled(self, at: int) -> int:
         """All that has been fitted."""
         return at - at % self.step
+
+    def needed(self, at: int) -> int:
+        """What is settled is never read again."""
+        return self.settled(at)

@@ -76,3 +76,7 @@ class MultiResolution:
     def settled(self, at: int) -> int:
         """The largest block that starts at 0: whatever reads a part of it from now on reads all."""
         return doubled(at, self.block)
+
+    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+        """All: a larger block that starts at 0 is always to come."""
+        return 0

@@ -131,3 +131,7 @@ class SlidingWindow:
     def settled(self, at: int) -> int:
         """All that is not in the next window."""
         return max(0, at - at % self.step + self.step - self.window)
+
+    def needed(self, at: int) -> int:
+        """What is settled is never read again."""
+        return self.settled(at)

@@ -1,7 +1,7 @@
 """Models from a source stream, updated on a target stream: private dynamic transfer learning."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
@@ -50,39 +50,69 @@ class TwoStream:
             raise refuse("source", "a Cumulative or SlidingWindow schedule", self.source)
         whole("step", self.step)
 
-    def fits(self, arrivals: Iterable[Stream]) -> Iterator[Fit]:
-        """The fits that follow from the order in which steps of the two streams complete.
+    def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
+        """What follows when a step of a stream completes: the state after it, and its fits.
 
-        That order is public; `at` and `span` count the records of the fit's own stream.
+        `at` and `span` of a fit count the records of its own stream.
         """
-        number = 0
-        source_at = target_at = phase_start = 0
-        model: int | None = None
-        kept: int | None = None
-        numbers: dict[int, int] = {}  # of the source's present chain, from its own count to ours
+        if stream == "source":
+            return self._source_step(so_far)
+        if stream == "target":
+            return self._target_step(so_far)
+        raise refuse("stream", "source or target", stream)
+
+    def fits(self, arrivals: Iterable[Stream]) -> Iterator[Fit]:
+        """The fits that follow from the order in which steps complete; that order is public."""
+        so_far = Arrived()
         for stream in arrivals:
-            if stream == "source":
-                source_at += self.source.step
-                for fit in self.source.due(source_at):
-                    if fit.prior is None:
-                        numbers.clear()
-                    prior = None if fit.prior is None else numbers[fit.prior]
-                    yield fit._replace(number=number, prior=prior, stream="source")
-                    numbers[fit.number] = number
-                    if fit.released:
-                        model, phase_start = number, target_at
-                    number += 1
-            elif stream == "target":
-                target_at += self.step
-                if model is None:
-                    continue
-                index = (target_at - phase_start) // self.step
-                if is_power(index):
-                    span, prior, level = Span(phase_start, target_at), model, log2(index)
-                    kept = number
-                else:
-                    span, prior, level = Span(target_at - self.step, target_at), kept, 0
-                yield Fit(number, target_at, span, prior, "update", level, stream="target")
-                number += 1
-            else:
-                raise refuse("stream", "source or target", stream)
+            so_far, fits = self.arrive(so_far, stream)
+            yield from fits
+
+    def _source_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
+        so_far = replace(so_far, source=so_far.source + self.source.step)
+        fits = []
+        for own in self.source.due(so_far.source):
+            numbers = {} if own.prior is None else so_far.numbers
+            prior = None if own.prior is None else numbers[own.prior]
+            fits.append(own._replace(number=so_far.fits, prior=prior, stream="source"))
+            so_far = replace(
+                so_far, fits=so_far.fits + 1, numbers={**numbers, own.number: so_far.fits}
+            )
+            if own.released:
+                so_far = replace(so_far, model=fits[-1].number, phase_start=so_far.target)
+        return so_far, fits
+
+    def _target_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
+        at = so_far.target + self.step
+        number, so_far = so_far.fits, replace(so_far, target=at)
+        if so_far.model is None:
+            return replace(so_far, phase_start=at), []
+        index = (at - so_far.phase_start) // self.step
+        start, level, prior, kept = at - self.step, 0, so_far.kept, so_far.kept
+        if is_power(index):
+            start, level, prior, kept = so_far.phase_start, log2(index), so_far.model, number
+        fit = Fit(number, at, Span(start, at), prior, "update", level, stream="target")
+        return replace(so_far, fits=number + 1, kept=kept), [fit]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """What the future of two streams depends on: a handful of public numbers.
+
+    Attributes:
+        source: Records of the source so far.
+        target: Records of the target so far.
+        fits: How many fits there have been.
+        model: The number of the source's present model.
+        phase_start: The target record at which that model came; earlier ones are read no more.
+        kept: The number of the update that is kept as f_c.
+        numbers: The fits of the source's present chain, from its own count to the common one.
+    """
+
+    source: int = 0
+    target: int = 0
+    fits: int = 0
+    model: int | None = None
+    phase_start: int = 0
+    kept: int | None = None
+    numbers: dict[int, int] = field(default_factory=dict)
