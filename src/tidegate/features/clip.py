@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
-from tidegate.checks import between
+from tidegate.checks import between, whole
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import (
     Rows,
@@ -37,16 +37,16 @@ def clip_rows(X: Any, norm: float) -> Rows:
     rows = as_rows(X)
     margin = _margin(rows.shape[1], rows.dtype)
     exponents, finite = row_exponents(rows)
-    # Not-a-number as the power of two of an unusable row makes all that follows not-a-number.
-    shrink = np.where(finite, np.ldexp(1.0, -exponents), np.nan)
-
+    # Bring the largest entry of a row near 2^32, so that no square overflows and the power of two
+    # is never subnormal. Not-a-number as this power makes an unusable row not-a-number throughout.
+    power = np.where(finite, np.ldexp(1.0, 32 - exponents), np.nan)
     owners, entries = owners_of(rows), entries_of(rows)
-    scaled = entries * shrink[owners]
+    scaled = entries * power[owners]
     if isinstance(rows, np.ndarray):
         norms = np.sqrt(_row_sums(scaled**2))
     else:
         norms = np.sqrt(np.bincount(owners, scaled**2, minlength=rows.shape[0]))
-    outside = ~(norms <= norm * (1 - margin) * shrink)
+    outside = ~(norms <= norm * (1 - margin) * power)
     factors = np.divide(norm * (1 - 2 * margin), norms, out=np.ones_like(norms), where=outside)
     clipped = np.where(outside[owners], scaled * factors[owners], entries)
     return with_entries(rows, clipped.astype(rows.dtype))
@@ -77,7 +77,9 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
 
 def _margin(columns: int, dtype: np.dtype[Any]) -> float:
     """What the roundings of a norm and of a scaling may add up to, relative to the norm."""
-    return (2 * columns + 16) * 2.0**-53 + float(np.finfo(dtype).eps)
+    return (2 * whole("the number of columns", columns, most=2**31) + 16) * 2.0**-53 + float(
+        np.finfo(dtype).eps
+    )
 
 
 def _row_sums(terms: NDArray[np.float64]) -> NDArray[np.float64]:
