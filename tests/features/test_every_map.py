@@ -36,10 +36,13 @@ def dense(features: Any) -> NDArray[Any]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal bit for bit, where any not-a-number is as good as another."""
-    return dense(left).dtype == dense(right).dtype and np.array_equal(
-        dense(left), dense(right), equal_nan=True
-    )
+    """Equal bit for bit, the sign of zero included; any not-a-number is as good as another."""
+    return normal_bytes(left) == normal_bytes(right)
+
+
+def normal_bytes(features: Any) -> bytes:
+    values = dense(features)
+    return np.where(np.isnan(values), np.nan, values).astype(values.dtype).tobytes()
 
 
 @every_number_map

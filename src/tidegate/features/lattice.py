@@ -18,7 +18,8 @@ def exact_product(
     bits of a row's product depend on how many rows come with it. Here they cannot: each row is
     first rounded to a lattice of its own, 2^-a of the power of two above its largest entry, with
     a = 53 - bits - log2(columns) rounded down. Every product and partial sum is then a whole
-    number of lattice steps of size at most 2^53, which float64 adds exactly in any order.
+    number of lattice steps of size at most 2^53, which float64 adds exactly in any order, see
+    docs/proofs/exact-products.md.
 
     Args:
         rows: shape (records, columns).
@@ -40,4 +41,5 @@ def exact_product(
     usable = np.where(finite[owners], entries_of(rows), 0.0)
     product: Any = with_entries(rows, np.rint(usable * grow[owners])) @ whole
     step = np.where(finite, np.ldexp(1.0, exponents - width), np.nan)
-    return product.toarray() if issparse(product) else product, step[:, None]
+    steps = product.toarray() if issparse(product) else product
+    return steps + 0.0, step[:, None]  # a sum of nothing but zeros may be -0.0 in one order only
