@@ -1,0 +1,24 @@
+"""Feature maps that read nothing off the data: each record's features depend on it alone.
+
+>>> from sklearn.pipeline import make_pipeline
+>>> features = make_pipeline(HashedText(n_features=64), AppendIntercept(), NormClip(norm=1.0))
+>>> features.transform(["the tide is out", "the gate is shut"]).shape
+(2, 65)
+"""
+
+from tidegate.features.clip import NormClip, clip_rows
+from tidegate.features.fourier import RandomFourier
+from tidegate.features.intercept import AppendIntercept
+from tidegate.features.projection import RandomProjection
+from tidegate.features.record_map import RecordMap
+from tidegate.features.text import HashedText
+
+__all__ = [
+    "AppendIntercept",
+    "HashedText",
+    "NormClip",
+    "RandomFourier",
+    "RandomProjection",
+    "RecordMap",
+    "clip_rows",
+]

@@ -1,0 +1,41 @@
+"""The intercept as a constant coordinate."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import hstack, issparse
+from sklearn.base import OneToOneFeatureMixin
+
+from tidegate.checks import between
+from tidegate.features.record_map import RecordMap
+from tidegate.features.rows import Rows, nan_if_not_finite
+
+
+class AppendIntercept(OneToOneFeatureMixin, RecordMap):
+    """Append a constant coordinate, to be regularised and noised like the rest.
+
+    Append it before `NormClip`: the norm bound of a private fit is on the whole record, the
+    intercept included.
+
+    Args:
+        value: the constant; a larger one takes more of the norm and is regularised less; from
+            2^-64 to 2^64.
+
+    >>> AppendIntercept(0.5).transform([[3.0, 4.0]])
+    array([[3. , 4. , 0.5]])
+    """
+
+    def __init__(self, value: float = 1.0) -> None:
+        self.value = value
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the columns that came in, then "intercept"."""
+        return np.append(super().get_feature_names_out(input_features), "intercept")
+
+    def _map(self, rows: Rows) -> Rows:
+        value = between("value", self.value, 2**-64, 2**64)
+        column = np.full((rows.shape[0], 1), value, rows.dtype)
+        if issparse(rows):
+            return nan_if_not_finite(hstack([rows, type(rows)(column)], format="csr"))
+        return nan_if_not_finite(np.hstack([rows, column]))

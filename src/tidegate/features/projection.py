@@ -1,0 +1,70 @@
+"""A random projection drawn from a public seed."""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+
+from tidegate.checks import whole
+from tidegate.features.lattice import exact_product
+from tidegate.features.record_map import RecordMap
+from tidegate.features.rows import Rows, nan_if_not_finite
+
+SPREAD = 8
+"""Among how many features a coordinate is spread: enough that no one collision spoils it."""
+
+
+class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
+    """Project records onto fewer coordinates, keeping inner products on average.
+
+    Each coordinate is added with a random sign to 8 of the features (to all if there are fewer),
+    one in each eighth of them, and the sum is divided by sqrt(8): the sparse Johnson-Lindenstrauss
+    transform of Kane and Nelson. The matrix has 8 entries a coordinate whatever `n_components`
+    is, and comes from the seed alone. The sums are exact, see `lattice.exact_product`.
+
+    Args:
+        n_components: the number of features.
+        seed: a public number; the noise of a private fit has nothing to do with it.
+
+    >>> projection = RandomProjection(n_components=4, seed=1)
+    >>> projection.transform([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 2.0, 0.0]])
+    array([[ 0.5, -0.5,  0.5, -0.5],
+           [ 1. , -1. , -1. , -1. ],
+           [ 1.5, -1.5, -0.5, -1.5]])
+    """
+
+    def __init__(self, n_components: int = 256, seed: int = 0) -> None:
+        self.n_components = n_components
+        self.seed = seed
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def _map(self, rows: Rows) -> Rows:
+        components = whole("n_components", self.n_components, most=2**31)
+        matrix = signs(rows.shape[1], components, whole("seed", self.seed, least=0))
+        steps, step = exact_product(rows, matrix, bits=0)
+        with np.errstate(over="ignore"):  # a record near the end of the floats may leave them
+            return nan_if_not_finite(steps * (step / np.sqrt(min(SPREAD, components))))
+
+
+@lru_cache(maxsize=4)
+def signs(columns: int, components: int, seed: int) -> csr_array:
+    """The matrix of the projection before scaling, of shape (columns, components).
+
+    The raw bits of a bit generator are the part of numpy that stays the same over its versions.
+
+    >>> signs(2, 3, 1).toarray()
+    array([[ 1., -1.,  1.],
+           [-1.,  1., -1.]])
+    """
+    spread = min(SPREAD, components)
+    edges = np.arange(spread + 1, dtype=np.uint64) * np.uint64(components) // np.uint64(spread)
+    bits = np.random.PCG64(seed).random_raw(columns * spread).reshape(columns, spread)
+    targets = edges[:-1] + (bits >> np.uint64(1)) % np.diff(edges)
+    entries = np.where(bits & np.uint64(1), 1.0, -1.0)
+    starts = np.arange(columns + 1) * spread
+    shape = (columns, components)
+    return csr_array((entries.ravel(), targets.ravel().astype(np.int64), starts), shape)

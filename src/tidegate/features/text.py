@@ -1,0 +1,90 @@
+"""Text as hashed n-grams, with no vocabulary to learn."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from tidegate.checks import refuse, whole
+
+
+class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Count the words and character n-grams of a text, hashed into a fixed number of columns.
+
+    The hash is MurmurHash3 with a fixed seed, one bit of it a sign so that collisions cancel on
+    average. Words are lower-cased runs of two or more letters or digits; character n-grams stay
+    within words. A record that is not a `str` becomes a row with a not-a-number.
+
+    Args:
+        n_features: the number of columns.
+        words: lengths of the word n-grams, least and greatest; None for no words.
+        characters: lengths of the character n-grams, least and greatest; None for none.
+
+    >>> text = HashedText(n_features=8, words=(1, 1), characters=None)
+    >>> text.transform(["high tide, low tide", None]).toarray()
+    array([[ 0.,  0.,  2., -1.,  0.,  1.,  0.,  0.],
+           [nan,  0.,  0.,  0.,  0.,  0.,  0.,  0.]])
+    """
+
+    def __init__(
+        self,
+        n_features: int = 2**18,
+        words: tuple[int, int] | None = (1, 2),
+        characters: tuple[int, int] | None = (3, 5),
+    ) -> None:
+        self.n_features = n_features
+        self.words = words
+        self.characters = characters
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features
+
+    def fit(self, X: Sequence[object], y: object = None) -> Self:  # noqa: ARG002
+        """Do nothing: the records are not looked at."""
+        return self
+
+    def transform(self, X: Sequence[object]) -> csr_array:
+        """The counts of each text, shape (records, n_features)."""
+        if isinstance(X, str) or getattr(X, "ndim", 1) != 1:
+            raise refuse("the records", "a sequence of texts", type(X).__name__)
+        texts = list(X)
+        columns = whole("n_features", self.n_features, most=2**31 - 1)
+        grams = self._grams()
+        hasher = FeatureHasher(columns, input_type="string", alternate_sign=True)
+        # One gram in an unusable record's stead keeps a place for its not-a-number.
+        hashed = hasher.transform(grams(t) if isinstance(t, str) else [""] for t in texts)
+        unusable = np.array([not isinstance(text, str) for text in texts])
+        hashed.data[hashed.indptr[:-1][unusable]] = np.nan
+        return csr_array(hashed)
+
+    def _grams(self) -> Callable[[str], list[str]]:
+        analyzers = {
+            kind: HashingVectorizer(analyzer=kind, ngram_range=_lengths(kind, lengths))
+            for kind, lengths in {"word": self.words, "char_wb": self.characters}.items()
+            if lengths is not None
+        }
+        split = {kind: analyzer.build_analyzer() for kind, analyzer in analyzers.items()}
+
+        def grams(text: str) -> list[str]:
+            encodable = text.encode(errors="replace").decode()  # half a surrogate pair is not
+            return [f"{kind} {gram}" for kind in split for gram in split[kind](encodable)]
+
+        return grams
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _lengths(kind: str, lengths: tuple[int, int]) -> tuple[int, int]:
+    least, greatest = lengths
+    shortest = whole(f"the least length of {kind} n-grams", least)
+    return shortest, whole(f"the greatest length of {kind} n-grams", greatest, least=shortest)

@@ -1,0 +1,1 @@
+"""Losses, objectives, the certified solver, the learners and what their models are worth."""

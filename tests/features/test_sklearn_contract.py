@@ -1,0 +1,33 @@
+"""scikit-learn's own checks of an estimator, on every map."""
+
+from collections.abc import Callable
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from tests.features.maps import NUMBER_MAPS
+from tidegate.features import HashedText
+
+EXCLUDED = {
+    "check_dtype_object": "arrays of objects are refused as a batch: converting them would raise, "
+    "or not, by what one record holds, and scikit-learn's message quotes it",
+    "check_complex_data": "complex numbers are refused, but in our words, which quote no record",
+}
+
+
+def excluded(_: BaseEstimator) -> dict[str, str]:
+    return EXCLUDED
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    NUMBER_MAPS, expected_failed_checks=excluded
+)
+def test_number_maps(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:Can't test estimator")
+def test_text_map() -> None:
+    """The few checks that do not want an array of numbers; the laws are in test_every_map."""
+    check_estimator(HashedText(n_features=64))
