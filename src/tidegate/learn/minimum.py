@@ -1,0 +1,175 @@
+"""The certified minimiser for arrays: what `tidegate.learn.minimize` is."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tidegate.checks import positive, refuse
+from tidegate.learn.clip import Matrix, row_norms
+from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
+from tidegate.learn.objective import CHUNK, InMemory, Weights
+from tidegate.learn.solver import Solution, certified_minimum
+
+NAMES = ("logistic", "softmax", "huber", "squared")
+
+
+def minimize(  # noqa: PLR0913 - a problem and its options
+    loss: str | Loss | Squared,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    regularization: float,
+    center: ArrayLike | None = None,
+    tolerance: float = 1e-8,
+    classes: Sequence[Any] | int | None = None,
+    norm: float | None = None,
+    weights: ArrayLike | None = None,
+) -> Solution:
+    """Minimise mean(loss) + regularization * ||w - center||² to a certified gradient norm.
+
+    This function is **not private**. A loss given by name takes what is missing (the classes,
+    the norm) from the records. Private callers give a loss object, for which y must hold class
+    indices, and a public `norm`: then nothing but the minimiser depends on the records.
+
+    Args:
+        loss: "logistic", "softmax", "huber", "squared", or a loss object.
+        X: Array or CSR array of shape (n, d); anything but float32 is used as float64.
+        y: Labels of shape (n,); sorted, they are the classes 0, 1, ... A single label of a
+            binary loss counts as class 1 if it is 1. Not used by "squared".
+        regularization: Lambda, above 0.
+        center: The point the weights are drawn to; the origin if None.
+        tolerance: Largest gradient norm of the result, with the rounding of its evaluation.
+        classes: All classes, or their number K if they are 0 to K - 1; read off y if None.
+        norm: Bound on the norm of every row; the largest norm in X if None.
+        weights: 0 or 1 for each record; the mean still divides by n. All 1 if None.
+
+    Returns:
+        Solution: `weights` of shape (d, K) for softmax, (d,) otherwise, and `gradient_norm`.
+
+    Example:
+        >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+        >>> solution = minimize("logistic", X, ["no", "yes", "yes"], regularization=0.1)
+        >>> solution.weights.round(4), solution.gradient_norm <= 1e-8
+        (array([-0.3325,  0.9496]), True)
+    """
+    lam, tolerance = positive("regularization", regularization), positive("tolerance", tolerance)
+    X = _matrix(X)
+    n, d = X.shape
+    mask = None if weights is None else _mask(weights, n)
+    if loss == "squared" or isinstance(loss, Squared):
+        squared = loss if isinstance(loss, Squared) else Squared()
+        return _squared(
+            squared,
+            X,
+            lam=lam,
+            center=_center(center, (d,)),
+            tolerance=tolerance,
+            norm=norm,
+            mask=mask,
+        )
+    if y is None:
+        raise refuse("y", "given for this loss", y)
+    loss, indices = _coded(loss, np.asarray(y), classes)
+    if indices.shape != (n,):
+        raise refuse("y", f"of shape ({n},)", indices.shape)
+    objective = InMemory(
+        X,
+        indices,
+        loss,
+        regularization=lam,
+        center=_center(center, loss.shape(d)),
+        norm=_norm(X, norm),
+        weights=mask,
+    )
+    return certified_minimum(objective, tolerance)
+
+
+def _matrix(X: Any) -> Matrix:
+    X = sparse.csr_array(X) if sparse.issparse(X) else np.ascontiguousarray(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise refuse("X", "a matrix with at least one row and one column", X.shape)
+    return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+
+
+def _mask(weights: ArrayLike, n: int) -> NDArray[Any]:
+    mask = np.asarray(weights)
+    if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
+        raise refuse("weights", f"{n} numbers that are 0 or 1", f"shape {mask.shape}")
+    return mask.astype(np.float32)
+
+
+def _center(center: ArrayLike | None, shape: tuple[int, ...]) -> Weights:
+    c = np.zeros(shape) if center is None else np.array(center, np.float64)
+    if c.shape != shape or not np.isfinite(c).all():
+        raise refuse("center", f"finite and of shape {shape}", f"shape {c.shape}")
+    return c
+
+
+def _norm(X: Matrix, norm: float | None) -> float:
+    """The public norm as it is, or a bound on all exact row norms."""
+    if norm is not None:
+        return positive("norm", norm)
+    largest = float(row_norms(X).max()) * (1 + 2 * (X.shape[1] + 16) * UNIT)
+    if not math.isfinite(largest):
+        raise refuse("X", "finite", "a row with an infinite norm or NaN")
+    return largest or 1.0
+
+
+def _coded(
+    loss: str | Loss, y: NDArray[Any], classes: Sequence[Any] | int | None
+) -> tuple[Loss, Indices]:
+    """The loss object and the class index of each record."""
+    if not isinstance(loss, str):
+        known = np.arange(max(2, loss.outputs))
+        return loss, _indices(y, known)
+    if loss not in NAMES:
+        raise refuse("loss", f"one of {', '.join(NAMES)} or a loss object", loss)
+    labels = np.unique(y) if classes is None else _labels(classes)
+    if loss == "softmax":
+        return Softmax(classes=labels.size), _indices(y, labels)
+    binary = Logistic() if loss == "logistic" else Huber()
+    if labels.size == 1 and classes is None:
+        return binary, (y == 1).astype(np.intp)
+    if labels.size != 2:
+        raise refuse("classes", "two for this loss", labels.size)
+    return binary, _indices(y, labels)
+
+
+def _labels(classes: Sequence[Any] | int) -> NDArray[Any]:
+    return np.arange(classes) if isinstance(classes, int) else np.unique(np.asarray(classes))
+
+
+def _indices(y: NDArray[Any], labels: NDArray[Any]) -> Indices:
+    indices = np.searchsorted(labels, y).clip(max=labels.size - 1)
+    if not np.array_equal(labels[indices], y):
+        raise refuse("y", "made of the classes alone", "a label that is none")  # never which
+    return indices.astype(np.intp)
+
+
+def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
+    loss: Squared,
+    X: Matrix,
+    *,
+    lam: float,
+    center: Weights,
+    tolerance: float,
+    norm: float | None,
+    mask: NDArray[Any] | None,
+) -> Solution:
+    """The closed form c + (mean - c)/(1 + lambda): its gradient is nothing but rounding."""
+    n, d = X.shape
+    point = np.zeros(d) if loss.point is None else _center(loss.point, (d,))
+    size = max(_norm(X, norm), math.hypot(*point)) + (1 + lam) * math.hypot(*center)
+    bound = 2.02 * UNIT * (CHUNK + n // CHUNK + 16) * size
+    if not tolerance >= bound:
+        raise refuse("tolerance", f"at least {bound:.3g} for what float64 can prove", tolerance)
+    used = np.ones(n) if mask is None else mask.astype(np.float64)
+    total = (n - used.sum()) * point
+    for start in range(0, n, CHUNK):
+        rows = slice(start, start + CHUNK)
+        total += used[rows] @ X[rows].astype(np.float64, copy=False)
+    return Solution(weights=center + (total / n - center) / (1 + lam), gradient_norm=bound)

@@ -1,0 +1,254 @@
+"""What a solver minimises: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
+
+`Objective` is the seam for scale: a solver sees nothing else of the records. `InMemory` is the
+one for arrays. n counts slots, usable or not, so it is public; weight_i is 0 or 1.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from tidegate.learn.clip import Matrix
+from tidegate.learn.loss import UNIT, Floats, Indices, Loss
+
+Weights = NDArray[np.float64]
+
+CHUNK = 1024
+"""Rows that an exact pass converts and multiplies at once; its rounding bound rests on this."""
+
+DRAFT_CHUNK = 8192
+"""Rows that a draft multiplies at once: fewer, larger products suffer less from a busy machine."""
+
+SAMPLE = 1024
+"""Rows whose Gram matrix stands in for that of all rows in the preconditioner."""
+
+WIDEST = 2048
+"""Most features for which a Gram matrix pays; beyond, only its diagonal is used."""
+
+
+class Objective(Protocol):
+    """A 2 lambda-strongly convex function of weights, seen through passes over the records."""
+
+    @property
+    def n(self) -> int:
+        """Number of slots."""
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+
+    @property
+    def norm(self) -> float:
+        """Public bound R on the norm of every record."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of one record."""
+
+    @property
+    def regularization(self) -> float:
+        """Lambda."""
+
+    @property
+    def center(self) -> Weights:
+        """The point c the weights are drawn to."""
+
+    def value(self, w: Weights) -> float:
+        """F(w)."""
+
+    def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
+        """Gradient of F at w in float64, off by at most `gradient_error`; a draft is cheaper."""
+
+    def hessian_product(self, w: Weights, v: Weights) -> Weights:
+        """Second derivative of F at w, applied to v."""
+
+    def precondition(self, v: Weights) -> Weights:
+        """About the inverse of the second derivative of F, applied to v: fixed, symmetric."""
+
+
+class InMemory:
+    """The objective of an array or CSR array that is in memory.
+
+    Every pass reads the rows once, in chunks: a chunk's margins, residuals and gradient are
+    computed while it is in cache, and sums over chunks are kept in float64. Exact passes convert
+    each chunk to float64 as it comes. Draft passes run in float32, on X itself if it is float32
+    and otherwise on a copy half its size.
+
+    Args:
+        X: Shape (n, d), float32 or float64, finite, exact row norms at most `norm`.
+        y: Class index of each record, shape (n,).
+        loss: The loss of one record.
+        regularization: Lambda.
+        center: The point the weights are drawn to, float64; the origin if None.
+        norm: Public bound on the norm of every record.
+        weights: 0 or 1 for each record; all 1 if None.
+
+    Example:
+        >>> from tidegate.learn.loss import Logistic
+        >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+        >>> F.gradient(np.zeros(2))
+        array([ 0.25, -0.25])
+    """
+
+    def __init__(  # noqa: PLR0913 - these are what defines F
+        self,
+        X: Matrix,
+        y: Indices,
+        loss: Loss,
+        *,
+        regularization: float,
+        center: Weights | None = None,
+        norm: float,
+        weights: NDArray[Any] | None = None,
+    ) -> None:
+        self.n, self.d = X.shape
+        self.norm = norm
+        self.loss = loss
+        self.regularization = regularization
+        self.center = np.zeros(loss.shape(self.d)) if center is None else center
+        self._X = X
+        self._y = y
+        self._weights = weights
+
+    def value(self, w: Weights) -> float:
+        """See `Objective`."""
+        total = math.fsum(
+            float((self.loss.value(_margins(x, w), self._y[rows]) * self._weight(rows)).sum())
+            for rows, x in _chunks(self._X, np.float64)
+        )
+        return total / self.n + self.regularization * float(np.sum((w - self.center) ** 2))
+
+    def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
+        """See `Objective`."""
+        dtype = np.float32 if draft else np.float64
+        cast = np.ascontiguousarray(w, dtype)
+
+        def residual(x: Matrix, rows: slice) -> Floats:
+            return self.loss.residual(_margins(x, cast), self._y[rows])
+
+        data = self._mean(self._draft if draft else self._X, dtype, residual)
+        return data + 2 * self.regularization * (w - self.center)
+
+    def hessian_product(self, w: Weights, v: Weights) -> Weights:
+        """See `Objective`."""
+
+        def change(x: Matrix, rows: slice) -> Floats:
+            return self.loss.curvature(_margins(x, w), self._y[rows], _margins(x, v))
+
+        return self._mean(self._X, np.float64, change) + 2 * self.regularization * v
+
+    def precondition(self, v: Weights) -> Weights:
+        """See `Objective`; from the Gram matrix of evenly spread rows, built at the first call."""
+        return self._inverse(v)
+
+    def _weight(self, rows: slice) -> Any:
+        return 1 if self._weights is None else self._weights[rows]
+
+    def _mean(self, X: Matrix, dtype: type, pull: Callable[[Matrix, slice], Floats]) -> Weights:
+        """The one loop over records: the mean of weight_i x_i times what `pull` says of it."""
+        total = np.zeros(self.loss.shape(self.d)[::-1])
+        for rows, x in _chunks(X, dtype):
+            total += (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False) @ x
+        return total.T / self.n
+
+    @cached_property
+    def _draft(self) -> Matrix:
+        return self._X.astype(np.float32, copy=False)
+
+    @cached_property
+    def _inverse(self) -> Callable[[Weights], Weights]:
+        rows = self._draft[:: max(1, self.n // SAMPLE)]
+        if self._weights is not None:
+            rows = rows[self._weights[:: max(1, self.n // SAMPLE)] > 0]
+        scale = self.loss.scale / max(1, rows.shape[0])
+        # float32 cannot tell smaller eigenvalues from 0, and the preconditioner must be positive
+        ridge = max(2 * self.regularization, 1e-5 * self.loss.scale * self.norm**2)
+        if sparse.issparse(rows) or self.d > WIDEST:
+            squares = np.asarray((rows * rows).sum(axis=0), np.float64).reshape(-1)
+            diagonal = scale * squares + ridge
+            return lambda v: (v.T / diagonal).T
+        gram = np.asarray(scale * (rows.T @ rows), np.float32)
+        gram.flat[:: self.d + 1] += ridge
+        factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+
+        def solve(v: Weights) -> Weights:
+            size = float(np.linalg.norm(v)) or 1.0  # float32 has room for v / size, not for any v
+            unit = (v / size).astype(np.float32)
+            return size * linalg.cho_solve(factor, unit, check_finite=False).astype(np.float64)
+
+        return solve
+
+
+def _chunks(X: Matrix, dtype: type) -> Iterator[tuple[slice, Matrix]]:
+    size = CHUNK if dtype is np.float64 else DRAFT_CHUNK
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, start + size)
+        yield rows, X[rows].astype(dtype, copy=False)
+
+
+def _margins(x: Matrix, w: Floats) -> Floats:
+    """Margins of a chunk, classes first; each way round is the faster one of its precision."""
+    if w.dtype == np.float64 and not sparse.issparse(x):
+        return np.asarray(w.T @ x.T)
+    return np.asarray((x @ w).T)
+
+
+def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
+    loss: Loss,
+    *,
+    n: int,
+    d: int,
+    norm: float,
+    regularization: float,
+    center_norm: float,
+    tolerance: float,
+) -> float:
+    """Most by which a certificate may err, from public numbers alone.
+
+    It is four times a bound on how far `InMemory.gradient` and the norm taken of it are from the
+    exact ones, at every point within `radius` of the center: far enough for every point with a
+    gradient norm of at most `tolerance`, and for the whole path of gradient descent from the
+    center. Four times, so that descent with gradients this wrong is proved to reach any
+    tolerance of at least twice the bound (proof: docs/proofs/minimiser.md).
+
+    >>> from tidegate.learn.loss import Softmax
+    >>> bound = rounding_bound(Softmax(10), n=8192, d=784, norm=1.0, regularization=0.01,
+    ...                        center_norm=0.0, tolerance=1e-7)
+    >>> 1e-13 < bound < 1e-11
+    True
+    """
+    lipschitz, smoothness = loss.lipschitz(norm), loss.smoothness(norm)
+    reach = center_norm + radius(
+        loss,
+        norm=norm,
+        regularization=regularization,
+        center_norm=center_norm,
+        tolerance=tolerance,
+    )
+    residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
+    additions = CHUNK + n // CHUNK + 8
+    total = 1.01 * additions * UNIT * (lipschitz + residual)
+    regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
+    measured = (d * loss.outputs + 8) * UNIT * tolerance
+    step = 2 * UNIT * (smoothness + 2 * regularization) * reach
+    return 4 * (residual + total + regularizer + measured + step) + 2.0**-900
+
+
+def radius(
+    loss: Loss, *, norm: float, regularization: float, center_norm: float, tolerance: float
+) -> float:
+    """How far from the center a certified point, or a point F is no larger at, can lie.
+
+    >>> from tidegate.learn.loss import Logistic
+    >>> radius(Logistic(), norm=1.0, regularization=0.5, center_norm=0.0, tolerance=0.0) < 1.2
+    True
+    """
+    lipschitz = loss.lipschitz(norm)
+    by_slope = lipschitz / regularization
+    by_value = math.sqrt((loss.value_at_zero + lipschitz * center_norm) / regularization)
+    return 1.01 * (min(by_slope, by_value) + tolerance / regularization)

@@ -1,0 +1,210 @@
+"""Minimise an objective to a certified gradient norm, in few passes over the records.
+
+The fast method is L-BFGS on draft gradients, preconditioned; exact float64 gradients finish and
+certify. If that does not arrive, accelerated and then plain gradient descent do: the number of
+passes of the last is bounded in advance, so no fit ever fails. docs/proofs/minimiser.md proves
+the certificate, its rounding bound and that count.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.checks import refuse
+from tidegate.learn.objective import Objective, Weights, radius, rounding_bound
+
+FAST_PASSES = 1000
+"""Passes after which the fast method hands over to the one with a guarantee."""
+
+Pairs = deque[tuple[Weights, Weights]]
+"""Steps, each with the change of the gradient along it."""
+
+MEMORY = 20
+"""Pairs that L-BFGS remembers."""
+
+PATIENCE = 10
+"""Passes without a smaller gradient after which a precision has given all it has."""
+
+DRAFT_FLOOR = 2.0**-23
+"""Gradient norm, relative to G, below which float32 drafts are mostly rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """Weights with a proof of how near they are to the minimiser.
+
+    Attributes:
+        weights: The array that was certified, float64.
+        gradient_norm: Bound on the exact gradient norm at `weights`, rounding included. In a
+            private fit this number depends on the records and must stay inside.
+    """
+
+    weights: Weights
+    gradient_norm: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Certificate:
+    """When a point with its exact-pass gradient is proved to be near enough to the minimiser."""
+
+    center: Weights
+    tolerance: float
+    bound: float
+    reach: float
+
+    def of(self, w: Weights, gradient: Weights) -> Solution | None:
+        norm = float(np.linalg.norm(gradient)) + self.bound
+        inside = float(np.linalg.norm(w - self.center)) <= self.reach
+        return (
+            Solution(weights=w, gradient_norm=norm) if norm <= self.tolerance and inside else None
+        )
+
+
+def certified_minimum(objective: Objective, tolerance: float) -> Solution:
+    """A point whose exact gradient norm is proved to be at most `tolerance`.
+
+    Its distance to the exact minimiser is then at most tolerance / (2 lambda). A tolerance below
+    twice the rounding bound is refused before any record is read.
+
+    >>> from tidegate.learn.loss import Logistic
+    >>> from tidegate.learn.objective import InMemory
+    >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    >>> certified_minimum(F, 1e-9).weights.round(6)
+    array([-0.222323,  0.222323])
+    """
+    certificate = _certificate(objective, tolerance)
+    w, gradient = _fast(objective, certificate)
+    return (
+        certificate.of(w, gradient)
+        or _accelerated(objective, w, gradient, certificate)
+        or _plain(objective, certificate)
+    )
+
+
+def _certificate(objective: Objective, tolerance: float) -> _Certificate:
+    # math.hypot scales: the norm of a public center must not overflow
+    center_norm = math.hypot(*objective.center.flat) * (1 + 1e-9)
+    public = {
+        "norm": objective.norm,
+        "regularization": objective.regularization,
+        "center_norm": center_norm,
+        "tolerance": tolerance,
+    }
+    bound = rounding_bound(objective.loss, n=objective.n, d=objective.d, **public)
+    if not tolerance >= 2 * bound:
+        raise refuse("tolerance", f"at least {2 * bound:.3g} for what float64 can prove", tolerance)
+    return _Certificate(
+        center=objective.center,
+        tolerance=tolerance,
+        bound=bound,
+        reach=radius(objective.loss, **public),
+    )
+
+
+def _fast(objective: Objective, certificate: _Certificate) -> tuple[Weights, Weights]:
+    """L-BFGS from the center on: the point it reached, with its exact-pass gradient.
+
+    Passes are drafts until the next step is likely to arrive. Only gradients are looked at: on
+    a convex function the slope along a line says all, and it is not lost in rounding near the
+    minimum as differences of values are.
+    """
+    switch = max(8 * certificate.tolerance, DRAFT_FLOOR * objective.loss.lipschitz(objective.norm))
+    w, pairs = objective.center, Pairs(maxlen=MEMORY)
+    draft = max(objective.norm, certificate.reach) < 2.0**50  # float32 has the range
+    gradient = objective.gradient(w, draft=draft)
+    direction, step = -_inverse(objective, pairs, gradient), 1.0
+    smallest, unimproved = float(np.linalg.norm(gradient)), 0
+    for _ in range(FAST_PASSES):
+        draft = draft and smallest > switch
+        trial = w + step * direction
+        trial_gradient = objective.gradient(trial, draft=draft)
+        if not draft and certificate.of(trial, trial_gradient):
+            return trial, trial_gradient
+        norm = float(np.linalg.norm(trial_gradient))
+        smallest, unimproved = min(norm, smallest), 0 if norm < smallest else unimproved + 1
+        if unimproved == PATIENCE:
+            if not draft:
+                break
+            draft, smallest, unimproved = False, math.inf, 0
+        slope, trial_slope = (float(np.vdot(g, direction)) for g in (gradient, trial_gradient))
+        if trial_slope > -0.9 * slope:  # far beyond the minimum on this line: back towards it
+            step *= max(0.1, slope / (slope - trial_slope))
+            continue
+        pair = (trial - w, trial_gradient - gradient)
+        # F is 2 lambda-strongly convex: less than half that curvature is rounding
+        if np.vdot(*pair) > objective.regularization * np.vdot(pair[0], pair[0]):
+            pairs.append(pair)
+        w, gradient = trial, trial_gradient
+        direction, step = -_inverse(objective, pairs, gradient), 1.0
+    return w, objective.gradient(w)
+
+
+def _inverse(objective: Objective, pairs: Pairs, gradient: Weights) -> Weights:
+    """The L-BFGS estimate of the inverse second derivative, applied to the gradient."""
+    q = gradient.copy()
+    shares = []
+    for s, change in reversed(pairs):
+        shares.append(np.vdot(s, q) / np.vdot(s, change))
+        q -= shares[-1] * change
+    q = objective.precondition(q)
+    for (s, change), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - np.vdot(change, q) / np.vdot(s, change)) * s
+    return q
+
+
+def _condition(objective: Objective) -> tuple[float, float]:
+    """Smoothness L of F, and its ratio to the strong convexity 2 lambda."""
+    strong = 2 * objective.regularization
+    smooth = (objective.loss.smoothness(objective.norm) + strong) * (1 + 1e-12)
+    return smooth, smooth / strong
+
+
+def _accelerated(
+    objective: Objective, w: Weights, gradient: Weights, certificate: _Certificate
+) -> Solution | None:
+    """Accelerated descent in rounds that halve the gradient norm; None when rounding stops that."""
+    smooth, condition = _condition(objective)
+    root = math.sqrt(condition)
+    momentum = (root - 1) / (root + 1)
+    while True:
+        start, ahead = float(np.linalg.norm(gradient)), w
+        for _ in range(math.ceil(root * math.log(8 * condition))):
+            if solution := certificate.of(ahead, gradient):
+                return solution
+            last, w = w, ahead - gradient / smooth
+            ahead = w + momentum * (w - last)
+            gradient = objective.gradient(ahead)
+        gradient = objective.gradient(w)
+        if not np.linalg.norm(gradient) <= start / 2:
+            return None
+
+
+def worst_case_passes(objective: Objective, tolerance: float) -> int:
+    """Most passes plain gradient descent from the center takes, rounding included.
+
+    >>> from tidegate.learn.loss import Logistic
+    >>> from tidegate.learn.objective import InMemory
+    >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    >>> worst_case_passes(F, 1e-6)
+    119
+    """
+    _, condition = _condition(objective)
+    ratio = objective.loss.lipschitz(objective.norm) / tolerance
+    logarithm = math.log(8 * condition) + 2 * math.log(max(1.0, ratio))
+    return math.ceil(3.125 * condition * logarithm) + 2
+
+
+def _plain(objective: Objective, certificate: _Certificate) -> Solution:
+    """Gradient descent from the center, which rounding cannot stop short of the tolerance."""
+    smooth, _ = _condition(objective)
+    w = certificate.center
+    for _ in range(worst_case_passes(objective, certificate.tolerance)):
+        gradient = objective.gradient(w)
+        if solution := certificate.of(w, gradient):
+            return solution
+        if not np.isfinite(gradient).all():
+            break
+        w = w - gradient / smooth
+    raise RuntimeError("a record is not finite or lies outside the norm: the fit's precondition")
