@@ -20,7 +20,7 @@ Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
 MAX_SLOTS = 2**29
-"""Beyond it features and residuals would keep fewer than 12 bits each."""
+"""Beyond it features and residuals would keep fewer than about 11 bits each."""
 
 MAX_FEATURES = 2**26
 """Up to it `clipped` has room for the rounding errors of a norm."""
@@ -220,7 +220,7 @@ def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
     (14, 15)
     """
     both = 53 - math.frexp(math.nextafter(slots * clip, math.inf))[1]
-    features = (53 - slots.bit_length()) // 2 - math.ceil(math.log2(norm))
+    features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
     return features, both - features
 
 
