@@ -404,8 +404,9 @@ def test_given_settings_are_kept() -> None:
     learner = GradientPerturbation(steps=5, rate=0.25, clip=0.125)
     plan = settings(100, Logistic(), 1.0, 1.0, learner)
     assert (plan.steps, plan.rate, plan.clip) == (5, 0.25, 0.125)
-    slow = settings(1000, Logistic(), 1.0, 1.0, GradientPerturbation(rate=0.5))
-    assert slow.steps == steps_for(1000 / (2 * slow.clip), 0.5)
+    fast = settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(rate=9.0))
+    assert fast.steps == steps_for(100 / (2 * fast.clip), 9.0) < 16
+    assert settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(rate=1e-6)).steps == 64
     assert settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(clip=9.0)).clip == 1.0
 
 
@@ -431,6 +432,7 @@ def test_bad_settings_are_refused(given_settings: dict[str, Any], message: str) 
         {"mu": 1e-320},
         {"norm": math.inf},
         {"lipschitz": 0.0},
+        {"lipschitz": 1e-300},
         {"smoothness": math.nan},
         {"regularization": -1.0},
     ],

@@ -113,24 +113,21 @@ class GradientPerturbation:
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
         >>> d.steps, round(d.rate, 1), round(d.clip, 3), round(d.sigma, 1)
-        (64, 27.0, 0.525, 31.3)
+        (64, 24.0, 0.525, 31.3)
         """
         slots = whole("slots", slots, most=MAX_SLOTS)
         mu = positive("mu", mu)
         norm = between("norm", norm, 2.0**-64, 2.0**64)
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
-        clip = min(self.clip or 0.35 * bound, bound)
+        clip = between("clip", min(self.clip or 0.35 * bound, bound), norm * 2.0**-64, math.inf)
         # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
         # 2 C R horizon / (n mu), whatever the number of steps.
         horizon = slots * mu / ((4 if prior else 2) * clip * norm)
-        steps = self.steps or (
-            steps_for(horizon, self.rate)
-            if self.rate
-            else min(max(steps_for(horizon, 8 / beta), 16), 64)
-        )
+        least = 1 if self.rate else 16
+        steps = self.steps or min(max(steps_for(horizon, self.rate or 8 / beta), least), 64)
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
-        rate = self.rate or min(horizon / travel(steps), 16 / beta, curb)
+        rate = self.rate or min(horizon / travel(steps), 12 / beta, curb)
         return Descent(steps=steps, rate=rate, clip=clip, sigma=deviation(clip, steps, mu))
 
     def fit(  # noqa: PLR0913 - the records, the objective, and what the fit may cost
