@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from flint import arb, ctx
 
@@ -87,6 +87,22 @@ class ApproxDP:
 
 
 Budget = PureDP | ApproxDP
+
+
+class Allowance(NamedTuple):
+    """What one mechanism may cost: an epsilon, or a mu of Gaussian DP."""
+
+    unit: Literal["epsilon", "mu"]
+    amount: float
+
+
+def allowance(budget: Budget, share: Fraction) -> Allowance:
+    """What a share of a budget allows.
+
+    >>> allowance(PureDP(2.0), Fraction(1, 4))
+    Allowance(unit='epsilon', amount=0.5)
+    """
+    return Allowance(budget.unit, budget.of_share(share))
 
 
 def _above_zero(name: str, value: float, share: Fraction, part: float) -> float:

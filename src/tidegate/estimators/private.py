@@ -1,0 +1,68 @@
+"""A classifier made once, of all records at hand."""
+
+from typing import Any
+
+from tidegate.estimators.classifier import LossName
+from tidegate.estimators.stream import StreamClassifier
+from tidegate.learn.learner import Learner
+from tidegate.learn.records import FeatureMap
+from tidegate.privacy import Budget
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Independent
+
+
+class PrivateClassifier(StreamClassifier):
+    """Makes one private model of all the records that `fit` is given, for the whole budget.
+
+    Args:
+        budget: What any single record may lose, over all time.
+        classes: All labels there can be; public.
+        norm: Bound on the norm of every record, which is clipped to it; public.
+        regularization: Lambda, the pull of each model towards the one it refines.
+        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
+            GradientPerturbation for a Gaussian one.
+        features: A feature map that every record goes through first.
+        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        ledger_: What each record has paid.
+        certificate_: What any record can ever pay.
+        quarantined_: How many records could not be used: for the operator only.
+
+    >>> import numpy as np
+    >>> from tidegate import PureDP
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(4000, 2)), rng.integers(2, size=4000)
+    >>> X[:, 0] += 3 * y - 1.5
+    >>> clf = PrivateClassifier(
+    ...     budget=PureDP(1.0), classes=[0, 1], norm=3.0,
+    ...     regularization=0.1, not_private_seed=7)
+    >>> bool(clf.fit(X, y).score(X, y) > 0.85), str(clf.ledger_.worst().share)
+    (True, '1')
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Budget,
+        classes: Any,
+        norm: float,
+        regularization: float = 0.01,
+        loss: LossName = "auto",
+        learner: Learner | None = None,
+        features: FeatureMap | None = None,
+        not_private_seed: int | None = None,
+    ) -> None:
+        self.budget = budget
+        self.classes = classes
+        self.norm = norm
+        self.regularization = regularization
+        self.loss = loss
+        self.learner = learner
+        self.features = features
+        self.not_private_seed = not_private_seed
+
+    def _schedule(self, records: int) -> OneStream:
+        return Independent(step=records)

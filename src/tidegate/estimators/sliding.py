@@ -1,0 +1,82 @@
+"""A classifier of the newest records."""
+
+from typing import Any
+
+from tidegate.estimators.classifier import LossName
+from tidegate.estimators.stream import StreamClassifier
+from tidegate.learn.learner import Learner
+from tidegate.learn.records import FeatureMap
+from tidegate.privacy import Allocation, Budget
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import SlidingWindow
+
+
+class SlidingWindowClassifier(StreamClassifier):
+    """Releases, at every step, a private model of exactly the newest `window` records.
+
+    Args:
+        budget: What any single record may lose, over all time.
+        window: Records in the window, two steps or more.
+        step: Records between two releases.
+        classes: All labels there can be; public.
+        norm: Bound on the norm of every record, which is clipped to it; public.
+        regularization: Lambda, the pull of each model towards the one it refines.
+        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
+            GradientPerturbation for a Gaussian one.
+        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
+        sample: If given, a fit reads at most this many records, drawn from its span.
+        features: A feature map that every record goes through first.
+        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        ledger_: What each record has paid.
+        certificate_: What any record can ever pay.
+        quarantined_: How many records could not be used: for the operator only.
+
+    >>> import numpy as np
+    >>> from tidegate import PureDP
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(4000, 2)), rng.integers(2, size=4000)
+    >>> X[:, 0] += 3 * y - 1.5
+    >>> clf = SlidingWindowClassifier(
+    ...     budget=PureDP(1.0), window=2100, step=300, classes=[0, 1], norm=3.0,
+    ...     regularization=0.1, not_private_seed=7)
+    >>> clf = clf.partial_fit(X, y)
+    >>> len(clf.releases_), str(clf.ledger_.worst().share), bool(clf.score(X, y) > 0.85)
+    (7, '1', True)
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Budget,
+        window: int,
+        step: int,
+        classes: Any,
+        norm: float,
+        regularization: float = 0.01,
+        loss: LossName = "auto",
+        learner: Learner | None = None,
+        allocation: str | Allocation = "paper",
+        sample: int | None = None,
+        features: FeatureMap | None = None,
+        not_private_seed: int | None = None,
+    ) -> None:
+        self.budget = budget
+        self.window = window
+        self.step = step
+        self.classes = classes
+        self.norm = norm
+        self.regularization = regularization
+        self.loss = loss
+        self.learner = learner
+        self.allocation = allocation
+        self.sample = sample
+        self.features = features
+        self.not_private_seed = not_private_seed
+
+    def _schedule(self, records: int) -> OneStream:
+        del records
+        return SlidingWindow(window=self.window, step=self.step, sample=self.sample)

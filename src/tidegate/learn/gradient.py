@@ -1,0 +1,261 @@
+"""Gradient perturbation: descend along noisy sums of clipped gradients.
+
+Every sum of gradients is exact, in any order and on any BLAS, so its sensitivity is a theorem about
+what the machine computes. Proofs: docs/proofs/gradient.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import between, positive, refuse, whole
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+Perturb = Callable[[Floats, float], Floats]
+"""Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
+
+MAX_SLOTS = 2**29
+"""Beyond it features and residuals would keep fewer than about 11 bits each."""
+
+MAX_FEATURES = 2**26
+"""Up to it `clipped` has room for the rounding errors of a norm."""
+
+
+class LinearLoss(Protocol):
+    """A loss of the margins x.w: its gradient at a record is x times the residual."""
+
+    def residual(self, margins: Floats, y: Labels) -> Floats:
+        """The derivative of each record's loss by its own margins, of the margins' shape."""
+
+    def lipschitz(self, norm: float) -> float:
+        """G: a bound on a gradient's norm where rows have norm <= `norm`."""
+
+    def smoothness(self, norm: float) -> float:
+        """The bound beta on the curvature."""
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """The shape of the weights: (d,) or (d, K)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """The public numbers of one fit, all known before its records.
+
+    Attributes:
+        steps: number of gradients released.
+        rate: what a gradient is multiplied by.
+        clip: largest norm of one record's gradient.
+        sigma: deviation of the noise in each coordinate of a sum of gradients.
+    """
+
+    steps: int
+    rate: float
+    clip: float
+    sigma: float
+
+    @property
+    def sensitivity(self) -> float:
+        """How far replacing one record moves a sum of gradients."""
+        return 2 * self.clip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientPerturbation:
+    """Learns by accelerated descent along noisy gradients; for Gaussian budgets.
+
+    What is left None is computed from public numbers so that the noise gathered in a margin has a
+    deviation of about 1, or of 1/2 where the descent starts at a prior: see `descent`.
+
+    Args:
+        steps: number of gradients released.
+        rate: what a gradient is multiplied by.
+        clip: largest norm of one record's gradient.
+    """
+
+    steps: int | None = None
+    rate: float | None = None
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            whole("steps", self.steps, most=2**20)
+        for name in ("rate", "clip"):
+            if (value := getattr(self, name)) is not None:
+                positive(name, value)
+
+    def descent(  # noqa: PLR0913 - each is one public number of the fit
+        self,
+        *,
+        slots: int,
+        mu: float,
+        norm: float,
+        lipschitz: float,
+        smoothness: float,
+        regularization: float = 0.0,
+        prior: bool = False,
+    ) -> Descent:
+        """The settings of one fit, those left None filled in.
+
+        Args:
+            slots: n, the number of slots in the fit's span, usable or not.
+            mu: what the fit may cost in Gaussian DP.
+            norm: R, the bound on the rows' norm.
+            lipschitz: G, the loss's bound on a gradient's norm.
+            smoothness: beta, the loss's bound on its curvature.
+            regularization: lambda.
+            prior: whether the descent starts at an earlier release.
+
+        >>> d = GradientPerturbation().descent(
+        ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
+        >>> d.steps, round(d.rate, 1), round(d.clip, 3), round(d.sigma, 1)
+        (64, 24.0, 0.525, 31.3)
+        """
+        slots = whole("slots", slots, most=MAX_SLOTS)
+        mu = positive("mu", mu)
+        norm = between("norm", norm, 2.0**-64, 2.0**64)
+        bound = positive("lipschitz", lipschitz)
+        beta = positive("smoothness", smoothness)
+        clip = between("clip", min(self.clip or 0.35 * bound, bound), norm * 2.0**-64, math.inf)
+        # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
+        # 2 C R horizon / (n mu), whatever the number of steps.
+        horizon = slots * mu / ((4 if prior else 2) * clip * norm)
+        least = 1 if self.rate else 16
+        steps = self.steps or min(max(steps_for(horizon, self.rate or 8 / beta), least), 64)
+        curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
+        rate = self.rate or min(horizon / travel(steps), 12 / beta, curb)
+        return Descent(steps=steps, rate=rate, clip=clip, sigma=deviation(clip, steps, mu))
+
+    def fit(  # noqa: PLR0913 - the records, the objective, and what the fit may cost
+        self,
+        X: Floats,  # noqa: N803 - the name scikit-learn gives it
+        y: Labels,
+        usable: NDArray[np.bool_],
+        *,
+        loss: LinearLoss,
+        norm: float,
+        mu: float,
+        perturb: Perturb,
+        regularization: float = 0.0,
+        prior: Floats | None = None,
+    ) -> Floats:
+        """Private weights for mean(loss) + regularization * ||w - prior||^2.
+
+        Args:
+            X: one row per slot, (n, d).
+            y: one label per slot as the loss wants it; any valid one where the slot is unusable.
+            usable: False where the slot's record has weight 0.
+            loss: whose gradients to follow.
+            norm: the bound R on the rows' norm; only the quality of the fit depends on it.
+            mu: what the fit costs in Gaussian DP.
+            perturb: where the noise comes from.
+            regularization: lambda, may be 0.
+            prior: an earlier release to start at and to be drawn towards; None is the origin.
+        """
+        n, d = X.shape
+        whole("features", d, most=MAX_FEATURES)
+        plan = self.descent(
+            slots=n,
+            mu=mu,
+            norm=norm,
+            lipschitz=loss.lipschitz(norm),
+            smoothness=loss.smoothness(norm),
+            regularization=regularization,
+            prior=prior is not None,
+        )
+        x_bits, e_bits = lattice_bits(n, norm, plan.clip)
+        # An unusable slot counts as a row of zeros, whatever stands in it.
+        rows = truncate(np.where(usable[:, None], X, np.float64(0)), x_bits)
+        lengths = np.linalg.norm(rows, axis=1)
+        center = np.zeros(loss.shape(d)) if prior is None else prior
+        weights, velocity = center, np.zeros_like(center)
+        for j in range(plan.steps):
+            momentum = j / (j + 3)
+            ahead = weights + momentum * velocity
+            if not np.abs(ahead).max() < 2.0**500:  # released already: refusing tells nothing new
+                raise refuse("rate", "small enough for the weights to stay finite", plan.rate)
+            residuals = clipped(loss.residual(rows @ ahead, y), lengths, plan.clip)
+            total = rows.T @ truncate(residuals, e_bits)
+            slope = perturb(total, plan.sigma) / n + 2 * regularization * (ahead - center)
+            velocity = momentum * velocity - plan.rate * slope
+            weights = weights + velocity
+        return weights
+
+
+def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
+    """Residuals scaled down until each gradient, its row times its residual, has norm <= clip.
+
+    Args:
+        residuals: one per row, (n,) or (n, K).
+        lengths: the computed norms of the rows.
+        clip: largest norm of a gradient.
+
+    >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([2.0, 2.0]), 1.0).round(6)
+    array([[0.3, 0.4],
+           [0.3, 0.4]])
+    """
+    each = residuals.reshape(len(lengths), -1)
+    bound = clip * (1 - 2.0**-24)  # more room than the rounding errors of this function can take
+    scale = bound / np.maximum(lengths * np.linalg.norm(each, axis=1), bound)
+    scaled: Floats = (each * scale[:, None]).reshape(residuals.shape)
+    return scaled
+
+
+def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
+    """The bits a, b after the point of features and residuals, so that every sum is exact.
+
+    They are the largest with slots * clip * 2**(a + b) <= 2**53, split to give both the same
+    relative precision.
+
+    >>> lattice_bits(60_000, 1.0, 1.0)
+    (18, 19)
+    >>> lattice_bits(10**7, 1.0, 1.0)
+    (14, 15)
+    """
+    both = 53 - math.frexp(math.nextafter(slots * clip, math.inf))[1]
+    features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
+    return features, both - features
+
+
+def truncate(values: Floats, bits: int) -> Floats:
+    """Values cut towards zero to multiples of 2**-bits: none grows.
+
+    >>> truncate(np.array([0.7, -0.7]), 1)
+    array([ 0.5, -0.5])
+    """
+    cut = values * 2.0**bits
+    np.trunc(cut, out=cut)
+    cut *= 2.0**-bits
+    return cut
+
+
+def deviation(clip: float, steps: int, mu: float) -> float:
+    """The least noise with which sums of sensitivity 2 clip, released `steps` times, cost mu.
+
+    >>> deviation(0.5, 4, 0.25) >= 2 * 0.5 * 2 / 0.25
+    True
+    """
+    # Three roundings of at most 2**-53 each lie behind the quotient and one behind the product.
+    return positive("sigma", 2 * clip * math.sqrt(steps) / mu * (1 + 2.0**-50))
+
+
+def travel(steps: int) -> float:
+    """How far the accelerated descent goes along a constant slope of 1 at rate 1.
+
+    >>> travel(1), travel(64)
+    (1.0, 568.0)
+    """
+    return steps * (steps + 7) / 8
+
+
+def steps_for(horizon: float, rate: float) -> int:
+    """The least number of steps that travel the horizon at a rate.
+
+    >>> steps_for(568.0, 1.0)
+    64
+    """
+    return max(1, math.ceil(math.sqrt(12.25 + 8 * horizon / rate) - 3.5))

@@ -1,0 +1,65 @@
+"""Carrying out a plan: each fit on its span, from its prior, for its share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.learn.learner import Learner, Task, Weights
+from tidegate.learn.records import Records
+from tidegate.privacy import Budget, Line, epsilon_for_sample
+from tidegate.privacy.bits import Bits
+from tidegate.privacy.budget import Allowance, allowance
+from tidegate.privacy.sampling import draw
+from tidegate.schedule import Fit, Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer:
+    """Makes a plan's lines into models; it holds no records and no models itself.
+
+    Args:
+        task: What is learnt.
+        learner: How.
+        budget: What the shares are shares of.
+        bits: Where all randomness comes from.
+    """
+
+    task: Task
+    learner: Learner
+    budget: Budget
+    bits: Bits
+
+    def __post_init__(self) -> None:
+        self.learner.check(self.task, self.budget.unit)
+
+    def allowance(self, fit: Fit, share: Fraction) -> Allowance:
+        """What the mechanism on the slots that are read may cost these."""
+        whole = allowance(self.budget, share)
+        if fit.sample is None or whole.unit == "mu":
+            return whole
+        return whole._replace(
+            amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size)
+        )
+
+    def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
+        """The public numbers of a fit, for its card."""
+        fit, share = line
+        slots = fit.sample or fit.span.size
+        spent = self.allowance(fit, share)
+        return self.learner.settings(self.task, n=slots, d=d, allowance=spent, prior=prior)
+
+    def train(
+        self, line: Line, read: Callable[[Span], Records], prior: Weights | None
+    ) -> Weights:
+        """The private weights of one fit."""
+        fit, share = line
+        records = read(fit.span)
+        if fit.sample is not None:
+            records = records.take(draw(fit.sample, fit.span.size, self.bits))
+        return self.learner.fit(
+            self.task,
+            records,
+            allowance=self.allowance(fit, share),
+            prior=prior,
+            bits=self.bits,
+        )
