@@ -10,7 +10,7 @@ from tidegate.privacy.budget import Budget
 from tidegate.privacy.certificate import Certificate
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.shares import Shares
-from tidegate.schedule import Stream, TwoStream
+from tidegate.schedule import Fit, Stream, TwoStream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +123,14 @@ class TwoStreamPlan:
         side = Target(self.schedule.step)
         return Shares(schedule=side, budget=self.budget, allocation=self.allocation)
 
+    def share(self, fit: Fit) -> Fraction:
+        """What a fit takes from the budget of the records it reads, in its own stream."""
+        return (self.source.shares if fit.stream == "source" else self.target).of(fit)
+
     def lines(self, arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The fits that follow from the order in which steps complete, with their shares."""
         for fit in self.schedule.fits(arrivals):
-            shares = self.source.shares if fit.stream == "source" else self.target
-            yield Line(fit, shares.of(fit))
+            yield Line(fit, self.share(fit))
 
     def charge(self, source: Ledger, target: Ledger, arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The lines, each posted to the ledger of its stream before it is handed out."""

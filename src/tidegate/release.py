@@ -34,9 +34,6 @@ class Release:
     settings: Mapping[str, float]
     private: bool
 
-    def __post_init__(self) -> None:
-        self.weights.flags.writeable = False
-
     def card(self) -> dict[str, Any]:
         """What the release is and what it cost, for people and for JSON."""
         return {

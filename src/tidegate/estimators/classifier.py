@@ -9,10 +9,10 @@ from sklearn.exceptions import NotFittedError
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
-from tidegate.learn.learner import Learner, Task, Weights
-from tidegate.learn.records import FeatureMap, Held, Records, clean, featurize
+from tidegate.learn.learner import Learner, Task
+from tidegate.learn.records import FeatureMap, Records, clean, featurize
 from tidegate.learn.trainer import Trainer
-from tidegate.privacy import Budget, Ledger, Line
+from tidegate.privacy import Budget
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.release import Release
 
@@ -42,21 +42,17 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
     n_features_in_: int
     quarantined_: int
 
-    def _start(self) -> None:
-        """Forget everything; refuse bad parameters before any record is looked at."""
-        self.classes_ = _checked_classes(self.classes)
+    def _trainer(self) -> Trainer:
+        """What makes the models; bad parameters are refused before any record is looked at."""
+        self.classes_ = as_classes("classes", self.classes)
         loss = _loss(self.loss, len(self.classes_))
         seed = self.not_private_seed
-        self._trainer = Trainer(
+        return Trainer(
             task=Task(loss=loss, norm=self.norm, regularization=self.regularization),
             learner=self._learner(),
             budget=self.budget,
             bits=SystemBits() if seed is None else NotPrivateBits(seed),
         )
-        self.releases_ = []
-        self.quarantined_ = 0
-        self._models: dict[int, Weights] = {}
-        self._width: int | None = None
 
     def _learner(self) -> Learner:
         if self.learner is not None:
@@ -64,50 +60,21 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
         return OutputPerturbation() if self.budget.unit == "epsilon" else GradientPerturbation()
 
     def _clean(self, X: Any, y: Any) -> Records:
-        """The batch as records; nothing of the estimator changes."""
+        """The batch as records; the estimator does not change."""
         return clean(
             X,
             y,
             classes=self.classes_.tolist(),
             norm=self.norm,
             features=self.features,
-            width=self._width,
+            width=getattr(self, "_width", None),
         )
 
-    def _accept(self, records: Records, held: Held) -> None:
-        """Take cleaned records in."""
-        held.append(records)
-        self._width = self.n_features_in_ = int(records.X.shape[1])
+    def _count(self, records: Records) -> None:
+        """Take note of records that were let in."""
+        self._width = int(records.X.shape[1])
+        self.n_features_in_ = self._width
         self.quarantined_ += int(records.n - records.usable.sum())
-
-    def _carry_out(self, lines: list[Line], held: Held, ledger: Ledger) -> None:
-        """Make all models of one step, then charge and publish them together.
-
-        A fit that is interrupted has been seen by nobody, so it is neither charged nor kept: the
-        step is made again as a whole.
-        """
-        made: dict[int, Weights] = {}
-        published: list[Release] = []
-        for line in lines:
-            fit, share = line
-            prior = None if fit.prior is None else (made | self._models)[fit.prior]
-            made[fit.number] = self._trainer.train(line, held.read, prior)
-            if fit.released:
-                published.append(
-                    Release(
-                        number=len(self.releases_) + len(published),
-                        fit=fit,
-                        share=share,
-                        budget=self.budget,
-                        weights=made[fit.number],
-                        settings=self._trainer.settings(line, self.n_features_in_, prior),
-                        private=self.not_private_seed is None,
-                    )
-                )
-        for line in lines:
-            ledger.post(line)
-        self._models.update(made)
-        self.releases_.extend(published)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.
@@ -161,14 +128,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
         return tags
 
 
-def _checked_classes(classes: Any) -> NDArray[Any]:
-    """The public classes as an array; their order is the order of the probabilities."""
+def as_classes(name: str, classes: Any) -> NDArray[Any]:
+    """Public labels as an array; their order is the order of what is released about them."""
     try:
         labels = np.asarray(list(classes))
     except TypeError:
-        raise refuse("classes", "a list of two or more different labels", classes) from None
+        raise refuse(name, "a list of two or more different labels", classes) from None
     if labels.ndim != 1 or labels.size < 2 or len(set(labels.tolist())) != labels.size:
-        raise refuse("classes", "a list of two or more different labels", labels.tolist())
+        raise refuse(name, "a list of two or more different labels", labels.tolist())
     return labels
 
 

@@ -64,5 +64,7 @@ class PrivateClassifier(StreamClassifier):
         self.features = features
         self.not_private_seed = not_private_seed
 
+    allocation = "paper"  # one fit has no levels: it gets all
+
     def _schedule(self, records: int) -> OneStream:
         return Independent(step=records)

@@ -1,29 +1,28 @@
-"""A classifier that follows one stream by any schedule."""
+"""What the classifiers of one stream share: records in by any batch, a release at every step."""
 
 from abc import abstractmethod
 from typing import Any, Self
 
 from tidegate.checks import refuse
 from tidegate.estimators.classifier import Classifier
-from tidegate.learn.records import Held
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.allocation import OneStream
+from tidegate.run import Run
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 
 
 class StreamClassifier(Classifier):
-    """What the classifiers of one stream share: records in by any batch, a release at every step."""
+    """A classifier of one stream; its faces choose the schedule."""
 
     allocation: str | Allocation
     ledger_: Ledger
     certificate_: Certificate
-    plan_: Plan
 
     @abstractmethod
     def _schedule(self, records: int) -> OneStream:
-        """The schedule, and for how many records at once if that matters."""
+        """The schedule, given how many records the first batch has."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then take X and y in as the start of the stream.
@@ -32,7 +31,7 @@ class StreamClassifier(Classifier):
             X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
             y: A label for each, shape (n,).
         """
-        self.__dict__.pop("plan_", None)
+        self.__dict__.pop("_run", None)
         return self.partial_fit(X, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -46,39 +45,33 @@ class StreamClassifier(Classifier):
             classes: Not read: the classes are a parameter, known before the first record.
         """
         del classes
-        if not hasattr(self, "plan_"):
-            self._open(X, y)
+        if not hasattr(self, "_run"):
+            self._begin(X, y)
         else:
-            self._take(X, y)
-        step, held = self.plan_.schedule.step, self._held
-        while self._done + step <= held.count:
-            at = self._done + step
-            self._carry_out(self.plan_.due(at), held, self.ledger_)
-            self._done = at
-            self.ledger_.settle(self.plan_.schedule.settled(at))
-            held.forget(self.plan_.schedule.needed(at))
+            self._count(records := self._clean(X, y))
+            self._run.take(records)
         return self
 
-    def _open(self, X: Any, y: Any) -> None:
-        """Begin: nothing is kept if a parameter or the batch is refused."""
-        self._start()
+    def _begin(self, X: Any, y: Any) -> None:
+        """Start a run; nothing is kept if a parameter or the batch is refused."""
+        self.__dict__.pop("_width", None)
+        trainer = self._trainer()
         records = self._clean(X, y)
+        schedule = self._schedule(records.n)
         plan = Plan(
-            schedule=self._schedule(records.n),
-            budget=self.budget,
-            allocation=_allocation(self.allocation),
+            schedule=schedule, budget=self.budget, allocation=as_allocation(self.allocation)
         )
+        run = Run(plan, trainer)
+        self.quarantined_ = 0
+        self.releases_, self.ledger_ = run.models.releases, run.ledger
         self.certificate_ = plan.certificate
-        self.ledger_ = plan.ledger()
-        self._held, self._done = Held(), 0
-        self._accept(records, self._held)
-        self.plan_ = plan
-
-    def _take(self, X: Any, y: Any) -> None:
-        self._accept(self._clean(X, y), self._held)
+        self._count(records)
+        self._run = run
+        run.take(records)
 
 
-def _allocation(given: str | Allocation) -> Allocation:
+def as_allocation(given: str | Allocation) -> Allocation:
+    """An allocation, by its name or as it is."""
     if isinstance(given, Paper | Tapered):
         return given
     if given not in ALLOCATIONS:

@@ -6,18 +6,18 @@ from tidegate.checks import refuse
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.estimators.stream import as_allocation
 from tidegate.learn.learner import Learner
-from tidegate.learn.records import FeatureMap, Held
+from tidegate.learn.records import FeatureMap
 from tidegate.plan import TwoStreamPlan
-from tidegate.privacy import Allocation, Budget, Ledger, Line
+from tidegate.privacy import Allocation, Budget
+from tidegate.run import TwoStreamRun
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
-from tidegate.schedule.twostream import Arrived
 
 
 class TwoStreamClassifier(Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
-    Each record pays in its own stream only. `predict` uses the newest release of the target, or
-    of the source before there is one.
+    Each record pays in its own stream only. `predict` uses the newest release, whose stream is
+    the source's only until the next target step is complete.
 
     Args:
         budget: What any single record of either stream may lose, over all time.
@@ -83,8 +83,12 @@ class TwoStreamClassifier(Classifier):
 
         For one table of records; streams that differ go through `partial_fit`. The same records
         then stand in both streams, and pay in both.
+
+        Args:
+            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            y: A label for each, shape (n,).
         """
-        self.__dict__.pop("plan_", None)
+        self.__dict__.pop("_run", None)
         return self.partial_fit(X, y, stream="source").partial_fit(X, y, stream="target")
 
     def partial_fit(self, X: Any, y: Any, *, stream: Stream = "target") -> Self:
@@ -99,41 +103,20 @@ class TwoStreamClassifier(Classifier):
         """
         if stream not in {"source", "target"}:
             raise refuse("stream", "source or target", stream)
-        if not hasattr(self, "plan_"):
-            self._open()
-        self._accept(self._clean(X, y), self._held[stream])
-        while self._next(stream) <= self._held[stream].count:
-            so_far, fits = self.plan_.schedule.arrive(self._so_far, stream)
-            lines = [Line(fit, self.plan_.share(fit)) for fit in fits]
-            self._carry_out(lines, self._held[stream], self.ledgers_[stream])
-            self._so_far = so_far
-            self._forget()
+        if not hasattr(self, "_run"):
+            self._begin()
+        self._count(records := self._clean(X, y))
+        self._run.take(records, stream)
         return self
 
-    def _open(self) -> None:
-        self._start()
-        schedule = TwoStream(source=self.source, step=self.step)
+    def _begin(self) -> None:
+        self.__dict__.pop("_width", None)
         plan = TwoStreamPlan(
-            schedule=schedule, budget=self.budget, allocation=as_allocation(self.allocation)
+            schedule=TwoStream(source=self.source, step=self.step),
+            budget=self.budget,
+            allocation=as_allocation(self.allocation),
         )
-        self.ledgers_: dict[Stream, Ledger] = {
-            "source": plan.source.ledger(),
-            "target": Ledger(),
-        }
-        self._held: dict[Stream, Held] = {"source": Held(), "target": Held()}
-        self._so_far = Arrived()
-        self.plan_ = plan
-
-    def _next(self, stream: Stream) -> int:
-        """How many records of a stream complete its next step."""
-        if stream == "source":
-            return self._so_far.source + self.source.step
-        return self._so_far.target + self.step
-
-    def _forget(self) -> None:
-        """Settle and drop what no later fit can read."""
-        so_far, source = self._so_far, self.source
-        self.ledgers_["source"].settle(source.settled(so_far.source))
-        self.ledgers_["target"].settle(so_far.phase_start)
-        self._held["source"].forget(source.needed(so_far.source))
-        self._held["target"].forget(so_far.phase_start)
+        run = TwoStreamRun(plan, self._trainer())
+        self.quarantined_ = 0
+        self.releases_, self.ledgers_ = run.models.releases, run.ledgers
+        self._run = run

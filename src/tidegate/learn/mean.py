@@ -1,73 +1,122 @@
 """Means and histograms: the closed form of the squared distance, with noise on an exact sum.
 
-With F(w) = mean ||x - w||^2 + lambda ||w - c||^2 the minimiser is (mean + lambda c)/(1 + lambda). The
-noise goes to the *sum* of the records, which is exact; the rest is post-processing. Proof:
-docs/proofs/mean.md.
+For mean ||x - w||^2 + lambda ||w - c||^2 the minimiser is (mean + lambda c)/(1 + lambda). The noise goes
+to the *sum* of the records, which is exact; the rest is post-processing. Proof: docs/proofs/mean.md.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from tidegate.features.rows import Rows
-from tidegate.learn.gradient import lattice_bits, truncate
-from tidegate.learn.learner import Weights
+from tidegate.checks import whole
+from tidegate.learn.gradient import exact_bits, truncate
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
 from tidegate.privacy.rounding import up
 
-SQRT2_UP = 1.4142135623730951  # the float just above the square root of 2
-"""The diameter of the one-hot vectors and the origin."""
+SQRT2 = 1.4142135623730951
+"""The float just above the square root of 2."""
 
 
-def noisy_mean(rows: Rows, norm: float, allowance: Allowance, bits: Bits) -> Weights:
-    """The private mean of rows of norm at most `norm`, over all slots.
+@dataclass(frozen=True)
+class MeanPerturbation:
+    """The mean of vectors in a ball; for both kinds of budget.
+
+    A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
+    make the denominator depend on the records.
+    """
+
+    def check(self, task: Task, unit: str) -> None:
+        """Any norm, any pull and both kinds of budget will do."""
+
+    def scale(self, task: Task, allowance: Allowance) -> float:
+        """The noise of the sum, which moves by at most the ball's diameter."""
+        return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
+
+    def settings(
+        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+    ) -> Mapping[str, float]:
+        """The public numbers of a fit."""
+        del d
+        return {"noise_scale": self.scale(task, allowance) / n / (1 + _pull(task, prior))}
+
+    def fit(
+        self,
+        task: Task,
+        records: Records,
+        *,
+        allowance: Allowance,
+        prior: Weights | None,
+        bits: Bits,
+    ) -> Weights:
+        """The private mean of all slots, drawn to the prior."""
+        lattice = exact_bits(records.n, task.norm)
+        total = np.asarray(truncate(records.X, lattice).sum(axis=0), np.float64)
+        add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
+        noisy = add_noise(total, self.scale(task, allowance), bits)
+        return drawn_to(noisy / records.n, prior, _pull(task, prior))
+
+
+@dataclass(frozen=True)
+class HistogramPerturbation:
+    """The fractions of slots in each category; for both kinds of budget.
+
+    A histogram is the mean of one-hot vectors. A slot in no category counts as the zero vector.
 
     Args:
-        rows: One row a slot; an unusable one holds zeros, the public stand-in, with weight 1.
-        norm: The public bound; replacing a record moves the sum by at most twice that.
-        allowance: What the mean may cost.
-        bits: Where the randomness comes from.
-
-    >>> from tidegate.privacy.bits import NotPrivateBits
-    >>> rows = np.full((10_000, 2), 0.5)
-    >>> noisy_mean(rows, 1.0, Allowance("mu", 1.0), NotPrivateBits(7)).round(3)
-    array([0.5, 0.5])
+        categories: How many there are.
     """
-    n = rows.shape[0]
-    lattice, _ = lattice_bits(n, norm, norm)
-    total = np.asarray(truncate(rows, lattice).sum(axis=0), np.float64)
-    add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
-    scale = up(2 * Fraction(norm) / Fraction(allowance.amount))
-    return add_noise(total, scale, bits) / n
+
+    categories: int
+
+    def __post_init__(self) -> None:
+        whole("categories", self.categories, most=2**31)
+
+    def check(self, task: Task, unit: str) -> None:
+        """Any pull and both kinds of budget will do."""
+
+    def scale(self, allowance: Allowance) -> float:
+        """The noise of the counts: a record moves two of them by one, 2 in L1 and sqrt 2 in L2."""
+        moved = Fraction(2) if allowance.unit == "epsilon" else Fraction(SQRT2)
+        return up(moved / Fraction(allowance.amount))
+
+    def settings(
+        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+    ) -> Mapping[str, float]:
+        """The public numbers of a fit."""
+        del d
+        return {"noise_scale": self.scale(allowance) / n / (1 + _pull(task, prior))}
+
+    def fit(
+        self,
+        task: Task,
+        records: Records,
+        *,
+        allowance: Allowance,
+        prior: Weights | None,
+        bits: Bits,
+    ) -> Weights:
+        """The private histogram of all slots, drawn to the prior."""
+        counts = np.bincount(records.y[records.usable], minlength=self.categories)
+        add_noise = laplace if allowance.unit == "epsilon" else gaussian
+        noisy = add_noise(counts.astype(np.float64), self.scale(allowance), bits)
+        return drawn_to(noisy / records.n, prior, _pull(task, prior))
 
 
-def noisy_histogram(counts: Weights, n: int, allowance: Allowance, bits: Bits) -> Weights:
-    """The private fractions of n slots that fall in each category.
-
-    Args:
-        counts: How many slots do; those in none count in none.
-        n: The number of slots.
-        allowance: What the histogram may cost.
-        bits: Where the randomness comes from.
-
-    >>> from tidegate.privacy.bits import NotPrivateBits
-    >>> counts = np.array([2500.0, 7500.0])
-    >>> noisy_histogram(counts, 10_000, Allowance("epsilon", 1.0), NotPrivateBits(7)).round(3)
-    array([0.25, 0.75])
-    """
-    if allowance.unit == "epsilon":  # replacing a record moves two counts by one: 2 in the L1 norm
-        return laplace(counts, up(2 / Fraction(allowance.amount)), bits) / n
-    return gaussian(counts, up(Fraction(SQRT2_UP) / Fraction(allowance.amount)), bits) / n
+def _pull(task: Task, prior: Weights | None) -> float:
+    """Lambda, which means nothing without a prior: the mean alone is strongly convex already."""
+    return 0.0 if prior is None else task.regularization
 
 
-def drawn_to(mean: Weights, prior: Weights | None, regularization: float) -> Weights:
+def drawn_to(mean: Weights, prior: Weights | None, pull: float) -> Weights:
     """The minimiser (mean + lambda c)/(1 + lambda) for a prior c; the mean itself without one.
 
     >>> drawn_to(np.array([1.0]), np.array([0.0]), 1.0)
     array([0.5])
     """
-    if prior is None:
-        return mean
-    return (mean + regularization * prior) / (1 + regularization)
+    return mean if prior is None else (mean + pull * prior) / (1 + pull)

@@ -1,0 +1,17 @@
+"""The scikit-learn faces: one file per estimator."""
+
+from tidegate.estimators.continual import ContinualClassifier
+from tidegate.estimators.histogram import PrivateHistogram
+from tidegate.estimators.mean import PrivateMean
+from tidegate.estimators.private import PrivateClassifier
+from tidegate.estimators.sliding import SlidingWindowClassifier
+from tidegate.estimators.twostream import TwoStreamClassifier
+
+__all__ = [
+    "ContinualClassifier",
+    "PrivateClassifier",
+    "PrivateHistogram",
+    "PrivateMean",
+    "SlidingWindowClassifier",
+    "TwoStreamClassifier",
+]

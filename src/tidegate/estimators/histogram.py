@@ -1,0 +1,93 @@
+"""A private histogram at every step, and linear queries on it."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tidegate.checks import refuse
+from tidegate.estimators.classifier import as_classes
+from tidegate.estimators.summary import Summary
+from tidegate.learn.mean import HistogramPerturbation
+from tidegate.learn.records import Records, as_column, class_codes
+from tidegate.privacy import Allocation, Budget
+from tidegate.privacy.allocation import OneStream
+
+
+class PrivateHistogram(Summary):
+    """Releases the fraction of records in each category, at every step.
+
+    A record in no category counts in none; `quarantined_` counts these, for the operator's eyes
+    only.
+
+    Args:
+        budget: What any single record may lose, over all time.
+        schedule: Which records a release reads, and when.
+        categories: All values a record can have; public.
+        regularization: Lambda, the pull of each histogram towards the one it refines.
+        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
+        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        histogram_: The newest of them, in the order of `categories`.
+        ledger_: What each record has paid.
+        certificate_: What any record can ever pay.
+        quarantined_: How many records could not be used: for the operator only.
+
+    >>> from tidegate import PureDP
+    >>> from tidegate.schedule import Continual
+    >>> histogram = PrivateHistogram(
+    ...     budget=PureDP(1.0), schedule=Continual(block=2000, step=1000),
+    ...     categories=["mild", "severe"], not_private_seed=7)
+    >>> histogram = histogram.partial_fit(["mild", "mild", "mild", "severe"] * 1000)
+    >>> histogram.histogram_.round(2), round(histogram.query([0, 1]), 2)
+    (array([0.75, 0.25]), 0.25)
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Budget,
+        schedule: OneStream,
+        categories: Any,
+        regularization: float = 1.0,
+        allocation: str | Allocation = "paper",
+        not_private_seed: int | None = None,
+    ) -> None:
+        self.budget = budget
+        self.schedule = schedule
+        self.categories = categories
+        self.regularization = regularization
+        self.allocation = allocation
+        self.not_private_seed = not_private_seed
+
+    @property
+    def histogram_(self) -> NDArray[np.float64]:
+        """The newest release."""
+        return self._newest()
+
+    def query(self, weights: ArrayLike) -> float:
+        """A linear query: the sum of the fractions, each times its weight. Costs nothing.
+
+        Args:
+            weights: One for each category, shape (K,).
+        """
+        query = np.asarray(weights, np.float64)
+        if query.shape != self.histogram_.shape or not np.isfinite(query).all():
+            raise refuse("weights", f"{self.histogram_.size} finite numbers", f"shape {query.shape}")
+        return float(query @ self.histogram_)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in any number of records; each step they complete makes its releases.
+
+        Args:
+            X: The value of each record, shape (n,).
+            y: Not read.
+        """
+        del y
+        categories = as_classes("categories", self.categories)
+        codes = class_codes(as_column(X), categories.tolist())
+        usable = codes >= 0
+        records = Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
+        return self._take(HistogramPerturbation(categories.size), 1.0, records)

@@ -1,0 +1,120 @@
+"""A plan carried out in memory: records in, releases out."""
+
+
+from tidegate.learn.learner import Weights
+from tidegate.learn.records import Held, Records
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Ledger, Line
+from tidegate.release import Release
+from tidegate.schedule import Stream
+from tidegate.schedule.twostream import Arrived
+
+
+class Models:
+    """The models of a plan, as they are made.
+
+    Args:
+        trainer: Makes them.
+
+    Attributes:
+        releases: Those that are published, in order.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.releases: list[Release] = []
+        self._weights: dict[int, Weights] = {}
+
+    def carry_out(self, lines: list[Line], held: Held, ledger: Ledger) -> None:
+        """Make all models of one step, then charge and publish them together.
+
+        A fit that is interrupted has been seen by nobody, so it is neither charged nor kept: the
+        step is made again as a whole.
+        """
+        made: dict[int, Weights] = {}
+        published: list[Release] = []
+        for line in lines:
+            prior = self._prior(line.fit.prior, made)
+            weights = self.trainer.train(line, held.read, prior)
+            weights.flags.writeable = False
+            made[line.fit.number] = weights
+            if line.fit.released:
+                number = len(self.releases) + len(published)
+                published.append(self._release(number, line, weights, prior))
+        for line in lines:
+            ledger.post(line)
+        self._weights.update(made)
+        self.releases.extend(published)
+
+    def _prior(self, number: int | None, made: dict[int, Weights]) -> Weights | None:
+        if number is None:
+            return None
+        return made[number] if number in made else self._weights[number]
+
+    def _release(
+        self, number: int, line: Line, weights: Weights, prior: Weights | None
+    ) -> Release:
+        return Release(
+            number=number,
+            fit=line.fit,
+            share=line.share,
+            budget=self.trainer.budget,
+            weights=weights,
+            settings=self.trainer.settings(line, weights.shape[0], prior),
+            private=self.trainer.bits.private,
+        )
+
+
+class Run:
+    """One stream: takes records in, makes a step's releases when the step is complete."""
+
+    def __init__(self, plan: Plan, trainer: Trainer) -> None:
+        self.plan = plan
+        self.models = Models(trainer)
+        self.ledger = plan.ledger()
+        self._held = Held()
+        self._done = 0
+
+    def take(self, records: Records) -> None:
+        """Add records to the stream and carry out what is due."""
+        self._held.append(records)
+        schedule = self.plan.schedule
+        while self._done + schedule.step <= self._held.count:
+            at = self._done + schedule.step
+            self.models.carry_out(self.plan.due(at), self._held, self.ledger)
+            self._done = at
+            self.ledger.settle(schedule.settled(at))
+            self._held.forget(schedule.needed(at))
+
+
+class TwoStreamRun:
+    """Two streams: each takes records in, and pays in its own ledger."""
+
+    def __init__(self, plan: TwoStreamPlan, trainer: Trainer) -> None:
+        self.plan = plan
+        self.models = Models(trainer)
+        self.ledgers: dict[Stream, Ledger] = {"source": plan.source.ledger(), "target": Ledger()}
+        self._held: dict[Stream, Held] = {"source": Held(), "target": Held()}
+        self._so_far = Arrived()
+
+    def take(self, records: Records, stream: Stream) -> None:
+        """Add records to a stream and carry out what is due."""
+        held, ledger = self._held[stream], self.ledgers[stream]
+        held.append(records)
+        schedule = self.plan.schedule
+        while self._next(stream) <= held.count:
+            so_far, fits = schedule.arrive(self._so_far, stream)
+            lines = [Line(fit, self.plan.share(fit)) for fit in fits]
+            self.models.carry_out(lines, held, ledger)
+            self._so_far = so_far
+            self.ledgers["source"].settle(schedule.source.settled(so_far.source))
+            self.ledgers["target"].settle(so_far.phase_start)
+            self._held["source"].forget(schedule.source.needed(so_far.source))
+            self._held["target"].forget(so_far.phase_start)
+
+    def _next(self, stream: Stream) -> int:
+        """How many records of a stream complete its next step."""
+        if stream == "source":
+            return self._so_far.source + self.plan.schedule.source.step
+        return self._so_far.target + self.plan.schedule.step
