@@ -1,7 +1,5 @@
 """Every map of numbers, for the suites that run on all of them."""
 
-import numpy as np
-
 from tidegate.features import (
     AppendIntercept,
     NormClip,
@@ -16,5 +14,3 @@ NUMBER_MAPS: list[RecordMap] = [
     RandomFourier(n_components=10, gamma=0.3, seed=7),
     RandomProjection(n_components=13, seed=7),
 ]
-
-LARGEST = {np.float32: float(np.finfo(np.float32).max), np.float64: float(np.finfo(np.float64).max)}

@@ -77,9 +77,8 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
 
 def _margin(columns: int, dtype: np.dtype[Any]) -> float:
     """What the roundings of a norm and of a scaling may add up to, relative to the norm."""
-    return (2 * whole("the number of columns", columns, most=2**31) + 16) * 2.0**-53 + float(
-        np.finfo(dtype).eps
-    )
+    whole("the number of columns", columns, most=2**31)
+    return (2 * columns + 16) * 2.0**-53 + float(np.finfo(dtype).eps)
 
 
 def _row_sums(terms: NDArray[np.float64]) -> NDArray[np.float64]:
