@@ -17,7 +17,7 @@ def refuse(name: str, allowed: str, value: object) -> InvalidValueError:
     >>> str(refuse("epsilon", "a finite number above 0", -1))
     'epsilon must be a finite number above 0, got -1'
     """
-    shown = value if isinstance(value, str) and value.isprintable() else repr(value)
+    shown = value if isinstance(value, str) and value and value.isprintable() else repr(value)
     text = str(shown)
     return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
 
@@ -35,6 +35,15 @@ def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) ->
     if number is None or not least <= number <= most:
         raise refuse(name, f"a whole number from {least} to {most}", value)
     return number
+
+
+def optional(name: str, value: object) -> int | None:
+    """A positive whole number or None.
+
+    >>> optional("sample", None), optional("sample", 5)
+    (None, 5)
+    """
+    return None if value is None else whole(name, value)
 
 
 def _real(value: object) -> float:

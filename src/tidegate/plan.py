@@ -1,16 +1,20 @@
 """The plan: what is released when and what it costs each record, before there is any data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import takewhile
 
+from tidegate.checks import whole
 from tidegate.privacy.allocation import Allocation, OneStream, Paper, Target
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.certificate import Certificate
 from tidegate.privacy.ledger import Ledger, Line
+from tidegate.privacy.phases import TargetPhases
 from tidegate.privacy.shares import Shares
-from tidegate.schedule import Fit, Stream, TwoStream
+from tidegate.schedule import Fit, Stream, TwoStream, fits
+from tidegate.schedule.twostream import Arrived
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,9 @@ class Plan:
     budget: Budget
     allocation: Allocation = Paper()
 
+    def __post_init__(self) -> None:
+        _ = self.shares  # refuse now what the budget does not allow
+
     @cached_property
     def shares(self) -> Shares:
         """What each fit takes from the budget of the records it reads."""
@@ -60,24 +67,33 @@ class Plan:
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""
-        for at in range(self.schedule.step, until + 1, self.schedule.step):
-            yield from self.due(at)
+        return (Line(fit, self.shares.of(fit)) for fit in fits(self.schedule, until))
 
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, from the schedule alone."""
-        total = Fraction(0)
-        for time in self.schedule.reads(record):
-            if time > at:
-                break
-            total += sum(share for fit, share in self.due(time) if record in fit.span)
-        return total
+        reading = self._reading(whole("record", record, least=0))
+        return self._add_up(reading, lambda fit: fit.at <= at)
 
-    def ledger(self) -> Ledger:
+    def _paid_before(self, record: int, number: int) -> Fraction:
+        """What a record had paid when this many fits had been posted."""
+        return self._add_up(self._reading(record), lambda fit: fit.number < number)
+
+    def _reading(self, record: int) -> Iterator[Line]:
+        """The lines whose fit reads a record, in order, without end if there is none."""
+        for at in self.schedule.reads(record):
+            yield from (line for line in self.due(at) if record in line.fit.span)
+
+    @staticmethod
+    def _add_up(lines: Iterable[Line], counts: Callable[[Fit], bool]) -> Fraction:
+        counted = takewhile(lambda line: counts(line.fit), lines)
+        return sum((line.share for line in counted), Fraction(0))
+
+    def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger that this plan's lines can be posted to."""
-        return Ledger(recall=self.paid)
+        return Ledger(recall=self._paid_before, crowd=crowd)
 
     def charge(self, ledger: Ledger, until: int) -> Iterator[Line]:
-        """The lines, each posted to the ledger before it is handed out.
+        """The lines that the ledger does not have yet, each posted before it is handed out.
 
         >>> from tidegate.privacy import PureDP
         >>> from tidegate.schedule import Continual
@@ -85,11 +101,15 @@ class Plan:
         >>> ledger = plan.ledger()
         >>> sum(1 for line in plan.charge(ledger, until=1000)), float(ledger.worst().share)
         (993, 0.9943181818181818)
+        >>> sum(1 for line in plan.charge(ledger, until=1001))
+        1
         """
-        for at in range(self.schedule.step, until + 1, self.schedule.step):
+        step = self.schedule.step
+        for at in range(max(step, ledger.at), until + 1, step):
             for line in self.due(at):
-                ledger.post(line)
-                yield line
+                if line.fit.number >= ledger.posted:
+                    ledger.post(line)
+                    yield line
             ledger.settle(self.schedule.settled(at))
 
 
@@ -101,16 +121,22 @@ class TwoStreamPlan:
     >>> from tidegate.schedule import Cumulative
     >>> schedule = TwoStream(source=Cumulative(block=20), step=5)
     >>> plan = TwoStreamPlan(schedule=schedule, budget=PureDP(1.0))
-    >>> for fit, share in plan.lines(["source", "target", "target"]):
+    >>> ledgers = plan.ledgers()
+    >>> for fit, share in plan.charge(ledgers, ["source", "target", "target"]):
     ...     print(fit.stream, tuple(fit.span), fit.prior, share)
     source (0, 20) None 1/2
     target (0, 5) 0 1/2
     target (0, 10) 0 1/4
+    >>> str(ledgers.target.paid(3))
+    '3/4'
     """
 
     schedule: TwoStream
     budget: Budget
     allocation: Allocation = Paper()
+
+    def __post_init__(self) -> None:
+        _ = self.source  # refuse now what the budget does not allow
 
     @cached_property
     def source(self) -> Plan:
@@ -120,8 +146,7 @@ class TwoStreamPlan:
     @cached_property
     def target(self) -> Shares:
         """The shares of the target stream, good for any order of arrivals."""
-        side = Target(self.schedule.step)
-        return Shares(schedule=side, budget=self.budget, allocation=self.allocation)
+        return Shares(schedule=Target(), budget=self.budget, allocation=self.allocation)
 
     def share(self, fit: Fit) -> Fraction:
         """What a fit takes from the budget of the records it reads, in its own stream."""
@@ -129,16 +154,39 @@ class TwoStreamPlan:
 
     def lines(self, arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The fits that follow from the order in which steps complete, with their shares."""
-        for fit in self.schedule.fits(arrivals):
-            yield Line(fit, self.share(fit))
+        return (Line(fit, self.share(fit)) for fit in self.schedule.fits(arrivals))
 
-    def charge(self, source: Ledger, target: Ledger, arrivals: Iterable[Stream]) -> Iterator[Line]:
+    def ledgers(self, *, crowd: int = 64) -> "TwoLedgers":
+        """Empty ledgers that this plan's lines can be posted to."""
+        return TwoLedgers(self, crowd)
+
+    def charge(self, ledgers: "TwoLedgers", arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The lines, each posted to the ledger of its stream before it is handed out."""
-        for line in self.lines(arrivals):
-            if line.fit.stream == "target":
-                target.post(line)
-            else:
-                source.settle(self.schedule.source.settled(line.fit.at - self.schedule.source.step))
-                target.settle(target.at)  # a new source model: no later update looks back
-                source.post(line)
-            yield line
+        so_far = Arrived()
+        for stream in arrivals:
+            so_far, due = self.schedule.arrive(so_far, stream)
+            for fit in due:
+                line = Line(fit, self.share(fit))
+                ledgers.of(stream).post(line)
+                yield line
+            ledgers.settle(so_far)
+
+
+class TwoLedgers:
+    """The ledgers of two streams."""
+
+    def __init__(self, plan: TwoStreamPlan, crowd: int) -> None:
+        self._source_schedule = plan.schedule.source
+        self._phases = TargetPhases(plan.schedule.step, plan.target)
+        self.source = plan.source.ledger(crowd=crowd)
+        self.target = Ledger(recall=self._phases.paid, crowd=crowd)
+
+    def of(self, stream: Stream) -> Ledger:
+        """The ledger of a stream."""
+        return self.source if stream == "source" else self.target
+
+    def settle(self, so_far: Arrived) -> None:
+        """Let go of what no later fit reads in part, after a step of either stream."""
+        self.source.settle(self._source_schedule.settled(so_far.source))
+        self._phases.open(so_far.phase_start, read=so_far.model is not None)
+        self.target.settle(so_far.phase_start)

@@ -1,5 +1,6 @@
 """A plan carried out in memory: records in, releases out."""
 
+from typing import Any
 
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Held, Records
@@ -21,7 +22,7 @@ class Models:
         releases: Those that are published, in order.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Trainer[Any]) -> None:
         self.trainer = trainer
         self.releases: list[Release] = []
         self._weights: dict[int, Weights] = {}
@@ -52,16 +53,14 @@ class Models:
             return None
         return made[number] if number in made else self._weights[number]
 
-    def _release(
-        self, number: int, line: Line, weights: Weights, prior: Weights | None
-    ) -> Release:
+    def _release(self, number: int, line: Line, weights: Weights, prior: Weights | None) -> Release:
         return Release(
             number=number,
             fit=line.fit,
             share=line.share,
             budget=self.trainer.budget,
             weights=weights,
-            settings=self.trainer.settings(line, weights.shape[0], prior),
+            settings=self.trainer.settings(line, prior),
             private=self.trainer.bits.private,
         )
 
@@ -69,7 +68,7 @@ class Models:
 class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
-    def __init__(self, plan: Plan, trainer: Trainer) -> None:
+    def __init__(self, plan: Plan, trainer: Trainer[Any]) -> None:
         self.plan = plan
         self.models = Models(trainer)
         self.ledger = plan.ledger()
@@ -91,16 +90,16 @@ class Run:
 class TwoStreamRun:
     """Two streams: each takes records in, and pays in its own ledger."""
 
-    def __init__(self, plan: TwoStreamPlan, trainer: Trainer) -> None:
+    def __init__(self, plan: TwoStreamPlan, trainer: Trainer[Any]) -> None:
         self.plan = plan
         self.models = Models(trainer)
-        self.ledgers: dict[Stream, Ledger] = {"source": plan.source.ledger(), "target": Ledger()}
+        self.ledgers = plan.ledgers()
         self._held: dict[Stream, Held] = {"source": Held(), "target": Held()}
         self._so_far = Arrived()
 
     def take(self, records: Records, stream: Stream) -> None:
         """Add records to a stream and carry out what is due."""
-        held, ledger = self._held[stream], self.ledgers[stream]
+        held, ledger = self._held[stream], self.ledgers.of(stream)
         held.append(records)
         schedule = self.plan.schedule
         while self._next(stream) <= held.count:
@@ -108,8 +107,7 @@ class TwoStreamRun:
             lines = [Line(fit, self.plan.share(fit)) for fit in fits]
             self.models.carry_out(lines, held, ledger)
             self._so_far = so_far
-            self.ledgers["source"].settle(schedule.source.settled(so_far.source))
-            self.ledgers["target"].settle(so_far.phase_start)
+            self.ledgers.settle(so_far)
             self._held["source"].forget(schedule.source.needed(so_far.source))
             self._held["target"].forget(so_far.phase_start)
 

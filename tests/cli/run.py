@@ -7,14 +7,14 @@ import sys
 from typing import Any
 
 
-def tidegate(*words: str) -> subprocess.CompletedProcess[str]:
+def tidegate(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tidegate", *words],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", **variables},
     )
 
 

@@ -130,7 +130,7 @@ def test_a_long_plan_shows_its_first_rows() -> None:
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_plots(kind: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"plan.{suffix}"
-    sizes = KINDS.get(kind, ["--block", "2000", "--target-step", "100", "--source-steps", "1"])
+    sizes = KINDS.get(kind, ["--block", "2000", "--target-step", "100", "--target-steps", "3"])
     done = tidegate("plan", kind, *sizes, "--epsilon", "1", "--until", "12000", "--plot", str(path))
     assert done.returncode == 0, done.stderr
     assert path.read_bytes()[:5] in {b"<?xml", b"\x89PNG\r"}
@@ -139,22 +139,51 @@ def test_plots(kind: str, suffix: str, tmp_path: Path) -> None:
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     command = f"{sys.executable} -m tidegate plan independent --step 1 --epsilon 1 --until 50000"
     done = subprocess.run(
-        f"{command} --format json | head -n 1", shell=True, capture_output=True, text=True,
-        check=True, timeout=60,
-    )  # fmt: skip
-    assert done.stdout.count("\n") == 1
+        ["bash", "-c", f"{command} --format json | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.count("\n") == 2
+    assert done.stdout.endswith("\n0\n")
     assert done.stderr == ""
+
+
+def test_a_full_disk_is_told_in_one_line() -> None:
+    command = f"{sys.executable} -m tidegate plan independent --step 1 --epsilon 1 --until 9"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} --format json > /dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "tidegate: No space left on device: the output\n"
+
+
+def test_alone_it_shows_its_help() -> None:
+    done = tidegate()
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: tidegate")
+
+
+def test_a_terminal_without_our_characters_gets_others() -> None:
+    done = tidegate(*SLIDING, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "?11????" in done.stdout
 
 
 GOOD = {"--window": "8", "--step": "2", "--epsilon": "1", "--until": "100"}
 BAD = [
-    ("sliding", {"--epsilon": "0"}, "epsilon must be a finite number above 0, got 0.0"),
-    ("sliding", {"--epsilon": "-1"}, "epsilon must be a finite number above 0, got -1.0"),
+    ("sliding", {"--epsilon": "0"}, "epsilon must be a finite number above 0, got 0"),
+    ("sliding", {"--epsilon": "-1"}, "epsilon must be a finite number above 0, got -1"),
     ("sliding", {"--epsilon": "nan"}, "epsilon must be a finite number above 0, got nan"),
     ("sliding", {"--epsilon": "inf"}, "epsilon must be a finite number above 0, got inf"),
-    ("sliding", {"--epsilon": "one"}, "epsilon must be a number, got one"),
-    ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0.0"),
-    ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1.0"),
+    ("sliding", {"--epsilon": "one"}, "epsilon must be a finite number above 0, got one"),
+    ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0"),
+    ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1"),
     ("sliding", {"--delta": "nan"}, "delta must be a number above 0 and below 1, got nan"),
     ("sliding", {"--window": "7"}, "window must be two or more whole steps of 2, got 7"),
     ("sliding", {"--window": "2"}, "window must be two or more whole steps of 2, got 2"),
@@ -177,7 +206,15 @@ BAD = [
     ("continual", {"--window": None}, "continual needs --block"),
     ("independent", {}, "independent has no --window, got 8"),
     ("multiresolution", {"--window": None, "--block": "4"}, "multiresolution has no --step"),
-    ("twostream", {"--target-step": "2"}, "twostream needs --source-steps"),
+    ("twostream", {}, "twostream needs --target-step"),
+    ("twostream", {"--target-step": "2", "--block": "4"}, "has no --block, got 4"),
+    ("sliding", {"--target-step": "2"}, "sliding has no --target-step, got 2"),
+    ("sliding", {"--epsilon": ""}, "epsilon must be a finite number above 0, got ''"),
+    ("sliding", {"--epsilon": "1e400"}, "epsilon must be a finite number above 0, got 1e400"),
+    ("sliding", {"--epsilon": "1e-320"}, "epsilon must be at least 1e-100"),
+    ("sliding", {"--rate": "1e-9999999999"}, "rate must be a ratio such as 7/10"),
+    ("sliding", {"--rows": "100000"}, "rows must be a whole number from 1 to 1000, got 100000"),
+    ("sliding", {"--until": "4", "--plot": "plan.svg"}, "nothing to plot: no model is released"),
     ("tidal", {}, "'tidal' is not one of"),
     ("sliding", {"--epsilon": None}, "Missing option '--epsilon'"),
     ("sliding", {"--nonsense": "1"}, "No such option"),
@@ -229,4 +266,4 @@ def test_a_traceback_is_shown_when_asked_for() -> None:
     done = tidegate("--traceback", "plan", "sliding", "--window", "3", "--step", "2",
                     "--epsilon", "1", "--until", "9")  # fmt: skip
     assert "Traceback" in done.stderr
-    assert done.returncode != 0
+    assert done.returncode == 2

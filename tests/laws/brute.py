@@ -1,9 +1,18 @@
 """The naive ledger that every clever answer is held against: one sum for each record."""
 
 from fractions import Fraction
+from typing import assert_never
 
 from tidegate.plan import Plan
-from tidegate.schedule import Basic, Continual, Cumulative, MultiResolution
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+)
 
 
 def paid_by_all(plan: Plan, until: int) -> list[Fraction]:
@@ -15,15 +24,30 @@ def paid_by_all(plan: Plan, until: int) -> list[Fraction]:
     return paid
 
 
-def tail(plan: Plan, at: int) -> Fraction:
-    """What the schedules with bases still take from every present record, after time `at`.
+def horizon(schedule: OneStream, length: int) -> int:
+    """A time by which whatever happens has happened, but for bases to come: see `tail`."""
+    match schedule:
+        case Basic() | Continual() | Cumulative() | MultiResolution():
+            return schedule.block << length
+        case SlidingWindow():
+            return schedule.window + length * (schedule.left + 1) * schedule.step
+        case Independent():
+            return length * schedule.step
+        case _:
+            assert_never(schedule)
 
-    The bases' weights are (1 - r) r^k: those from level k on add up to r^k. Only right when the
-    next base to come is the first whose level was not made, so `at` must be a base's time.
+
+def tail(plan: Plan, at: int) -> Fraction:
+    """What all present records still have to pay after a `horizon`.
+
+    The bases' weights are (1 - r) r^k: those from level k on add up to r^k.
     """
     schedule, shares = plan.schedule, plan.shares
-    if not isinstance(schedule, Basic | Continual | Cumulative | MultiResolution):
-        return Fraction(0)
-    made = (at // schedule.block).bit_length()
-    assert at == schedule.block << (made - 1), "not the time of a base"
-    return shares.rate**made / shares.certificate.supremum
+    match schedule:
+        case Basic() | Continual() | Cumulative() | MultiResolution():
+            made = (at // schedule.block).bit_length()
+            return shares.rate**made / shares.certificate.supremum
+        case SlidingWindow() | Independent():
+            return Fraction(0)
+        case _:
+            assert_never(schedule)

@@ -15,61 +15,49 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn import gradient
+from tidegate.learn import Logistic, Loss, Softmax, gradient
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     Descent,
     Floats,
     GradientPerturbation,
     Labels,
-    LinearLoss,
     Perturb,
     clipped,
+    descend,
     deviation,
     lattice_bits,
     steps_for,
     travel,
     truncate,
 )
+from tidegate.learn.learner import Task
+from tidegate.learn.records import Records
+from tidegate.privacy.budget import Allowance
 
 Bools = NDArray[np.bool_]
 
 
-class Softmax:
-    def __init__(self, classes: int) -> None:
-        self.classes = classes
-
-    def residual(self, margins: Floats, y: Labels) -> Floats:
-        e = np.exp(margins - margins.max(axis=1, keepdims=True))
-        e /= e.sum(axis=1, keepdims=True)
-        e[np.arange(len(y)), y] -= 1
-        return np.asarray(e)
-
-    def lipschitz(self, norm: float) -> float:
-        return math.nextafter(math.sqrt(2) * norm, math.inf)
-
-    def smoothness(self, norm: float) -> float:
-        return norm**2 / 2
-
-    def shape(self, features: int) -> tuple[int, ...]:
-        return (features, self.classes)
-
-
-class Logistic:
-    def residual(self, margins: Floats, y: Labels) -> Floats:
-        return np.asarray((1 + np.tanh(margins / 2)) / 2 - y)
-
-    def lipschitz(self, norm: float) -> float:
-        return norm
-
-    def smoothness(self, norm: float) -> float:
-        return norm**2 / 4
-
-    def shape(self, features: int) -> tuple[int, ...]:
-        return (features,)
+def fit(
+    learner: GradientPerturbation,
+    x: Floats,
+    y: Labels,
+    usable: Bools,
+    *,
+    loss: Loss,
+    norm: float,
+    mu: float,
+    perturb: Perturb,
+    regularization: float = 0.0,
+    prior: Floats | None = None,
+) -> Floats:
+    """The learner's own fit, with the noise taken from where a test can see it."""
+    task = Task(loss=loss, norm=norm, regularization=regularization)
+    settings = learner.descent_of(task, len(y), Allowance("mu", mu), prior)
+    return descend(task, Records(x, y, usable), settings, prior, perturb)
 
 
-class Records:
+class Seen:
     """Keeps what a fit hands over to be perturbed, and answers with given noise or transcript."""
 
     def __init__(self, answer: Callable[[int, Floats, float], Floats]) -> None:
@@ -90,8 +78,8 @@ def seeded(seed: int) -> Perturb:
     return lambda center, sigma: center + sigma * rng.standard_normal(center.shape)
 
 
-def noiseless() -> Records:
-    return Records(lambda _, center, __: center)
+def noiseless() -> Seen:
+    return Seen(lambda _, center, __: center)
 
 
 def square(values: Floats) -> Fraction:
@@ -107,7 +95,7 @@ def rows(seed: int, n: int, d: int, norm: float = 1.0) -> Floats:
     return np.asarray(x * (length / np.linalg.norm(x, axis=1))[:, None])
 
 
-def settings(n: int, loss: LinearLoss, norm: float, mu: float, learner: Any) -> Descent:
+def settings(n: int, loss: Loss, norm: float, mu: float, learner: Any) -> Descent:
     plan: Descent = learner.descent(
         slots=n,
         mu=mu,
@@ -187,7 +175,8 @@ def test_truncation_never_lengthens(value: float, bits: int) -> None:
 def first_sum(x: Floats, y: Labels, order: Labels) -> Floats:
     """The first noiseless sum of a fit on reordered records (all margins are 0 there)."""
     seen = noiseless()
-    GradientPerturbation(steps=1).fit(
+    fit(
+        GradientPerturbation(steps=1),
         x[order],
         y[order],
         np.ones(len(y), bool),
@@ -276,18 +265,25 @@ def neighbours(seed: int, n: int, slot: int, change: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("with_prior", [False, True])
 @given(seed=st.integers(0, 2**32), n=st.integers(2, 24), slot=st.integers(0, 23))
 def test_replayed_neighbours_differ_by_at_most_the_sensitivity(
-    *, change: str, loss: LinearLoss, with_prior: bool, seed: int, n: int, slot: int
+    *, change: str, loss: Loss, with_prior: bool, seed: int, n: int, slot: int
 ) -> None:
     one, other = neighbours(seed, n, slot % n, change)
     learner = GradientPerturbation(steps=4)
     noise = np.random.default_rng(seed)
     prior = noise.normal(size=loss.shape(4)) if with_prior else None
-    first = Records(lambda _, c, sigma: c + sigma * noise.standard_normal(c.shape))
+    first = Seen(lambda _, c, sigma: c + sigma * noise.standard_normal(c.shape))
     # The same transcript for the neighbour: this is what adaptive composition conditions on.
-    second = Records(lambda step, _, __: first.outputs[step])
+    second = Seen(lambda step, _, __: first.outputs[step])
     weights, replayed = (
-        learner.fit(
-            *data, loss=loss, norm=1.0, mu=5.0, perturb=seen, regularization=0.01, prior=prior
+        fit(
+            learner,
+            *data,
+            loss=loss,
+            norm=1.0,
+            mu=5.0,
+            perturb=seen,
+            regularization=0.01,
+            prior=prior,
         )
         for data, seen in ((one, first), (other, second))
     )
@@ -307,8 +303,15 @@ def one_slot_sums(usable: tuple[bool, bool], n: int = 8) -> tuple[list[Floats], 
         mask = np.zeros(n, bool)
         mask[0] = counts
         y = np.full(n, label)
-        GradientPerturbation(steps=1).fit(
-            np.ones((n, 1)), y, mask, loss=Logistic(), norm=1.0, mu=1.0, perturb=seen
+        fit(
+            GradientPerturbation(steps=1),
+            np.ones((n, 1)),
+            y,
+            mask,
+            loss=Logistic(),
+            norm=1.0,
+            mu=1.0,
+            perturb=seen,
         )
         sums.append(seen.centers[0])
     return sums, settings(n, Logistic(), 1.0, 1.0, GradientPerturbation(steps=1))
@@ -341,8 +344,15 @@ def test_what_stands_in_an_unusable_slot_never_counts() -> None:
     for value, label in ((0.0, 0), (math.nan, 1), (math.inf, 0)):
         x[4], y[4] = value, label
         fits.append(
-            GradientPerturbation().fit(
-                x, y, usable, loss=Logistic(), norm=1.0, mu=1.0, perturb=seeded(1)
+            fit(
+                GradientPerturbation(),
+                x,
+                y,
+                usable,
+                loss=Logistic(),
+                norm=1.0,
+                mu=1.0,
+                perturb=seeded(1),
             )
         )
     assert np.array_equal(fits[0], fits[1])
@@ -445,7 +455,8 @@ def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
 
 def test_a_rate_that_diverges_is_refused_by_what_was_released() -> None:
     with pytest.raises(InvalidValueError, match="rate must be small enough"):
-        GradientPerturbation(steps=9, rate=1e200).fit(
+        fit(
+            GradientPerturbation(steps=9, rate=1e200),
             rows(1, 5, 2),
             np.zeros(5, int),
             np.ones(5, bool),
@@ -469,7 +480,8 @@ def test_it_is_the_descent_with_materialised_gradients(with_prior: bool, clip: f
     usable = np.arange(n) % 7 != 0
     prior = np.random.default_rng(9).normal(size=(d, k)) if with_prior else None
     learner = GradientPerturbation(steps=12, rate=0.7, clip=clip)
-    found = learner.fit(
+    found = fit(
+        learner,
         x,
         y,
         usable,
@@ -486,7 +498,7 @@ def test_it_is_the_descent_with_materialised_gradients(with_prior: bool, clip: f
         u = w + j / (j + 3) * v
         mean = np.zeros((d, k))
         for i in np.flatnonzero(usable):
-            g = np.outer(x[i], loss.residual((x[i] @ u)[None], y[[i]])[0])
+            g = np.outer(x[i], loss.residual((x[i] @ u)[:, None], y[[i]])[:, 0])
             mean += g * min(1.0, min(clip, math.sqrt(2)) / float(np.linalg.norm(g))) / n
         v = j / (j + 3) * v - 0.7 * (mean + 2 * lam * (u - start))
         w = w + v
@@ -508,7 +520,8 @@ def test_defaults_learn_and_a_prior_helps() -> None:
     test_x, test_y = mixture(2, 5000)
 
     def accuracy(n: int, mu: float, seed: int, prior: Floats | None = None) -> tuple[float, Floats]:
-        weights = GradientPerturbation().fit(
+        weights = fit(
+            GradientPerturbation(),
             x[:n],
             y[:n],
             np.ones(n, bool),
@@ -549,7 +562,8 @@ def test_mnist_at_epsilon_1_is_above_89_percent_without_tuning() -> None:
         np.mean(
             (
                 test_x
-                @ GradientPerturbation().fit(
+                @ fit(
+                    GradientPerturbation(),
                     x,
                     y,
                     np.ones(len(y), bool),

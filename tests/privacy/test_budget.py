@@ -1,5 +1,6 @@
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from dp_accounting.pld import privacy_loss_mechanism
@@ -88,14 +89,24 @@ def test_bad_delta(delta: object) -> None:
 
 
 def test_what_floats_cannot_hold_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="epsilon must be large enough"):
-        PureDP(5e-324).of_share(Fraction(1, 3))
+    with pytest.raises(InvalidValueError, match="epsilon must be at least 1e-100, got 5e-324"):
+        PureDP(5e-324)
     with pytest.raises(InvalidValueError, match="epsilon must be in reach of Gaussian noise"):
         ApproxDP(1e300, 1e-6)
     with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0"):
         PureDP(Fraction(1, 10**400))  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="epsilon must be a finite number above 0"):
         PureDP(10**400)
+
+
+def test_a_delta_below_all_floats_is_rounded_up() -> None:
+    assert gaussian_delta(1.0, 1e-10) == 5e-324
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0.1), (1, 2), (1, 0), ("x", 0.1)])
+def test_mu_refuses_what_is_no_budget(epsilon: Any, delta: Any) -> None:
+    with pytest.raises(InvalidValueError):
+        gaussian_mu(epsilon, delta)
 
 
 def test_budgets_are_values() -> None:

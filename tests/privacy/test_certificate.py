@@ -96,25 +96,33 @@ sources = st.sampled_from(
 )
 
 
-@given(st.data(), arrivals, sources, budgets)
+@given(st.data(), arrivals, sources, budgets, st.sampled_from([0, 64]))
 def test_each_record_of_two_streams_stays_within_its_budget(
-    data: st.DataObject, order: list[Stream], source: Cumulative | SlidingWindow, budget: Budget
+    data: st.DataObject,
+    order: list[Stream],
+    source: Cumulative | SlidingWindow,
+    budget: Budget,
+    crowd: int,
 ) -> None:
     plan = TwoStreamPlan(
         schedule=TwoStream(source=source, step=2),
         budget=budget,
         allocation=data.draw(allocations(budget)),
     )
-    naive: dict[Stream | None, dict[int, Fraction]] = {"source": {}, "target": {}}
-    ledgers = {"source": plan.source.ledger(), "target": Ledger()}
-    for fit, share in plan.charge(ledgers["source"], ledgers["target"], order):
+    naive: dict[Stream | None, list[Fraction]] = {
+        "source": [Fraction(0)] * 260,
+        "target": [Fraction(0)] * 260,
+    }
+    ledgers = plan.ledgers(crowd=crowd)
+    for fit, share in plan.charge(ledgers, order):
         paid = naive[fit.stream]
         for record in range(fit.span.start, fit.span.stop):
-            paid[record] = paid.get(record, Fraction(0)) + share
+            paid[record] += share
             assert paid[record] <= 1
-    for stream in ("source", "target"):
-        worst = max(naive[stream].values(), default=Fraction(0))
-        assert ledgers[stream].worst().share == worst
+    streams: list[Stream] = ["source", "target"]
+    for stream in streams:
+        assert ledgers.of(stream).worst().share == max(naive[stream])
+        assert [ledgers.of(stream).paid(record) for record in range(260)] == naive[stream]
 
 
 @pytest.mark.parametrize("allocation", [Paper(), Tapered()])
@@ -124,11 +132,11 @@ def test_a_quiet_source_lets_the_target_spend_all(allocation: Paper | Tapered) -
         budget=PureDP(1.0),
         allocation=allocation,
     )
-    ledger = Ledger()
+    ledgers = plan.ledgers()
     target: Stream = "target"
     order: list[Stream] = ["source", *repeat(target, 1024)]
-    for _ in plan.charge(plan.source.ledger(), ledger, order):
+    for _ in plan.charge(ledgers, order):
         pass
     rate = plan.target.rate
-    assert ledger.worst().share == 1 - rate**11
+    assert ledgers.target.worst().share == 1 - rate**11
     assert plan.target.forever == 1

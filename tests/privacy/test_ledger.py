@@ -1,14 +1,18 @@
 import tracemalloc
 from fractions import Fraction
+from itertools import islice
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.checks import InvalidValueError
 from tidegate.plan import Plan
-from tidegate.privacy import Allocation, Ledger, LedgerError, Paper, PureDP, Tapered
+from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
 from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Continual, MultiResolution, SlidingWindow, Span
+from tidegate.schedule import Continual, Fit, Independent, MultiResolution, SlidingWindow, Span
 
 charges = st.tuples(
     st.integers(0, 30),
@@ -35,18 +39,21 @@ def test_charges_add_up_record_by_record(parts: list[tuple[int, int, Fraction]])
 
 def settled_ledger() -> Ledger:
     """Ten records that have paid 1/10, 2/10, ... and are settled."""
-    ledger = Ledger()
+    ledger = Ledger(recall=lambda record, _: Fraction(record + 1, 10), crowd=0)
     for record in range(10):
-        ledger.charge(Span(record, record + 1), Fraction(record + 1, 10))
-    for record in range(10, 200, 2):  # enough edges that settling is worth it
-        ledger.charge(Span(record, record + 1), Fraction(1, 100))
+        ledger.post(line(record, Span(record, record + 1), Fraction(record + 1, 10)))
+    ledger.post(line(10, Span(10, 11), Fraction(1, 100)))
     ledger.settle(10)
     return ledger
 
 
+def line(number: int, span: Span, share: Fraction) -> Line:
+    return Line(Fit(number, span.stop, span, None, "base", 0), share)
+
+
 def test_settled_records_are_charged_together() -> None:
     ledger = settled_ledger()
-    ledger.charge(Span(0, 12), Fraction(1, 7))
+    ledger.post(line(11, Span(0, 12), Fraction(1, 7)))
     assert ledger.worst() == (9, 1 + Fraction(1, 7))
     assert ledger.paid(10) == Fraction(1, 100) + Fraction(1, 7)
 
@@ -54,15 +61,59 @@ def test_settled_records_are_charged_together() -> None:
 @pytest.mark.parametrize("span", [Span(0, 5), Span(5, 12), Span(9, 10)])
 def test_settled_records_cannot_be_charged_in_part(span: Span) -> None:
     ledger = settled_ledger()
-    before = ledger.worst(), len(ledger)
+    before = ledger.worst(), len(ledger), ledger.posted
     with pytest.raises(LedgerError, match="records before 10 are settled"):
-        ledger.charge(span, Fraction(1, 3))
-    assert (ledger.worst(), len(ledger)) == before
+        ledger.post(line(11, span, Fraction(1, 3)))
+    assert (ledger.worst(), len(ledger), ledger.posted) == before
 
 
-def test_a_settled_record_needs_the_plan() -> None:
-    with pytest.raises(LookupError, match="record 3 is settled"):
-        settled_ledger().paid(3)
+def test_a_settled_record_is_recalled() -> None:
+    assert settled_ledger().paid(3) == Fraction(4, 10)
+
+
+def test_a_fit_is_posted_once_and_in_order() -> None:
+    ledger = settled_ledger()
+    with pytest.raises(LedgerError, match="fit 10 is posted already"):
+        ledger.post(line(10, Span(10, 11), Fraction(1, 100)))
+
+
+def test_a_plans_ledger_takes_only_lines() -> None:
+    plan = Plan(schedule=Independent(step=1), budget=PureDP(1.0))
+    with pytest.raises(LedgerError, match="belongs to a plan"):
+        plan.ledger().charge(Span(0, 1), Fraction(1, 2))
+    with pytest.raises(LedgerError, match="only a ledger that belongs to a plan can settle"):
+        Ledger().settle(5)
+
+
+def test_charging_goes_on_where_it_stopped() -> None:
+    plan = Plan(schedule=SlidingWindow(window=7, step=1), budget=PureDP(1.0))
+    ledger = plan.ledger()
+    posted = [line.fit.number for line in islice(plan.charge(ledger, 50), 5)]
+    posted += [line.fit.number for until in (20, 21, 50) for line in plan.charge(ledger, until)]
+    assert posted == [line.fit.number for line in plan.lines(50)]
+    assert ledger.worst().share == 1
+
+
+@pytest.mark.parametrize("record", [-1, 1.5, "x", None])
+def test_records_that_are_none_are_refused(record: Any) -> None:
+    plan = Plan(schedule=MultiResolution(block=1), budget=PureDP(1.0))
+    with pytest.raises(InvalidValueError, match="record must be a whole number from 0"):
+        plan.paid(record, at=100)
+    with pytest.raises(InvalidValueError, match="record must be a whole number from 0"):
+        plan.ledger().paid(record)
+
+
+def test_numpy_integers_are_records_too() -> None:
+    plan = Plan(schedule=SlidingWindow(window=7, step=1), budget=PureDP(1.0))
+    record: Any = np.int64(6)
+    assert plan.paid(record, at=1000) == plan.paid(6, at=1000) == 1
+    assert record in Span(3, 7)
+
+
+def test_a_wide_window_answers_at_once() -> None:
+    window = 2**40 + 12345
+    plan = Plan(schedule=SlidingWindow(window=window, step=1), budget=PureDP(1.0))
+    assert 0 < plan.paid(5 * window, at=10 * window) <= 1
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """The `tidegate` command: its commands, and how all of them end."""
 
+import io
 import os
 import sys
+import traceback
 from importlib.metadata import version
+from typing import NoReturn
 
 import click
 
@@ -20,12 +23,21 @@ def tidegate(traceback: bool) -> None:
 tidegate.add_command(plan)
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901 (a list of endings)
     """Run a command; end with 0, with 2 for the user's mistake or with 1 for ours."""
-    if "--traceback" in sys.argv:
-        sys.exit(tidegate(standalone_mode=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our characters shows ?
+    if "_TIDEGATE_COMPLETE" in os.environ:
+        tidegate()  # the shell asks for completions
     try:
-        sys.exit(tidegate(standalone_mode=False))
+        with tidegate.make_context("tidegate", sys.argv[1:]) as context:
+            tidegate.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         _fail(error.format_message(), 2)
     except InvalidValueError as error:
@@ -35,11 +47,15 @@ def main() -> None:
     except BrokenPipeError:
         # The reader of a pipe (head, less) has seen enough; nothing more can be told to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception as error:  # the last resort of a program that owes its user one line
-        _fail(f"this is a bug in tidegate ({type(error).__name__}); see it with --traceback", 1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename or 'the output'}", 2)
+    except Exception as error:  # the last resort: a program owes its user one line
+        command = "tidegate --traceback " + " ".join(sys.argv[1:2])
+        _fail(f"this is a bug in tidegate ({type(error).__name__}); see it with {command} ...", 1)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
+    if "--traceback" in sys.argv:
+        traceback.print_exc()
     print(f"tidegate: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)

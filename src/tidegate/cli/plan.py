@@ -1,13 +1,15 @@
 """`tidegate plan`: what would be released when, and what it costs each record. Needs no data."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import partial
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich import box
@@ -44,18 +46,14 @@ from tidegate.schedule import (
     TwoStream,
 )
 
+Made = TypeVar("Made", OneStream, Cumulative | SlidingWindow)
+
+EPSILON = Number("a finite number above 0", above=0, below=math.inf)
+DELTA = Number("a number above 0 and below 1", above=0, below=1)
+
 MAX_STEPS = 10**9
 """More steps than this are refused: printing them would take hours and tell nobody anything."""
 
-NEEDS = {
-    "multiresolution": {"block"},
-    "continual": {"block", "step"},
-    "sliding": {"window", "step"},
-    "basic": {"block", "step"},
-    "independent": {"step"},
-    "twostream": {"target_step", "source_steps"},
-    "cumulative": {"block"},
-}
 ONE_STREAM: dict[str, Callable[..., OneStream]] = {
     "multiresolution": MultiResolution,
     "continual": Continual,
@@ -67,15 +65,7 @@ SOURCES: dict[str, Callable[..., Cumulative | SlidingWindow]] = {
     "cumulative": Cumulative,
     "sliding": SlidingWindow,
 }
-TAKES: dict[str, set[str]] = {
-    "multiresolution": {"sample"},
-    "continual": {"sample"},
-    "sliding": {"sample"},
-    "cumulative": {"sample"},
-    "basic": set(),
-    "independent": set(),
-    "twostream": {"block", "window", "step", "sample"},
-}
+TWO_STREAMS = {"block", "window", "step", "sample", "target_step", "source_steps", "target_steps"}
 
 EPILOG = """\b
 Examples:
@@ -94,9 +84,10 @@ Examples:
 @click.option("--window", type=Count(), help="Records in the window: two steps or more.")
 @click.option("--sample", type=Count(), help="A fit reads at most this many of its records.")
 @click.option("--target-step", type=Count(), help="twostream: target records between releases.")
-@click.option("--source-steps", type=Count(), help="twostream: source steps per target step.")
-@click.option("--epsilon", type=Number(), required=True, help="The bound on any record's loss.")
-@click.option("--delta", type=Number(), help="With it, the bound is (epsilon, delta).")
+@click.option("--source-steps", type=Count(), help="twostream: source steps in a round [1].")
+@click.option("--target-steps", type=Count(), help="twostream: target steps after them [1].")
+@click.option("--epsilon", type=EPSILON, required=True, help="The bound on any record's loss.")
+@click.option("--delta", type=DELTA, help="With it, the bound is (epsilon, delta).")
 @click.option(
     "--allocation",
     type=click.Choice([Paper.name, Tapered.name]),
@@ -105,8 +96,15 @@ Examples:
     help="How shares go to levels.",
 )
 @click.option("--rate", type=Ratio(), help="tapered: the ratio of two levels' shares.")
-@click.option("--until", type=Count(), required=True, help="How many records to plan for.")
-@click.option("--rows", type=Count(), default=24, show_default=True, help="How many to show.")
+@click.option(
+    "--until",
+    type=Count(),
+    required=True,
+    help="How many records to plan for (twostream: of the source).",
+)
+@click.option(
+    "--rows", type=Count(most=1000), default=24, show_default=True, help="How many to show."
+)
 @click.option("--plot", type=PlotFile(), help="Draw the first rows into a .svg or .png file.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
@@ -127,18 +125,20 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     in records.
     """
     budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
-    sizes = _sizes(kind, given)
+    sizes = {name: size for name, size in given.items() if size is not None}
     if kind == "twostream":
         planned = _two_streams(sizes, budget, _allocation(allocation, rate), until)
     else:
         planned = _one_stream(kind, sizes, budget, _allocation(allocation, rate), until)
+    if plot is not None and not picture.chains((line.fit for line in planned.lines()), 1):
+        raise InvalidValueError(f"nothing to plot: no model is released before record {until}")
     if form == "json":
         _print_json(planned)
     else:
         _print_table(planned, rows)
     if plot is not None:
         picture.plot(planned.lines(), plot, most=rows, title=planned.title)
-        Console(stderr=True).print(f"The plot is in {plot}", highlight=False)
+        click.echo(f"The plot is in {plot}", err=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class Planned:
         title: What it is, in a line.
         budget: The budget it spends.
         step: The unit of the picture.
-        fits: About how many fits there will be, for the progress bar.
+        reach: How many records it goes to, for the progress bar.
         lines: Makes the plan's lines.
         charge: Makes them too, and posts each to its ledger.
         ledgers: A ledger for each stream.
@@ -159,23 +159,27 @@ class Planned:
     title: str
     budget: Budget
     step: int
-    steps: int
+    reach: int
     lines: Callable[[], Iterator[Line]]
     charge: Callable[[], Iterator[Line]]
     ledgers: dict[Stream | None, Ledger]
     forever: dict[Stream | None, Fraction]
 
 
-def _sizes(kind: str, given: dict[str, int | None]) -> dict[str, int]:
-    """The sizes that were given: all that the kind needs, none that it does not know."""
-    sizes = {name: size for name, size in given.items() if size is not None}
-    for name in NEEDS[kind]:
-        if name not in sizes:
+def _made(kind: str, schedule: Callable[..., Made], sizes: dict[str, int]) -> Made:
+    """A schedule of the sizes that were given: all that it needs, none that it does not know."""
+    known = {field.name: field.default is MISSING for field in fields(schedule)}  # type: ignore[arg-type]
+    _refuse_unknown(kind, sizes, set(known))
+    for name, required in known.items():
+        if required and name not in sizes:
             raise InvalidValueError(f"{kind} needs {_option(name)}")
+    return schedule(**sizes)
+
+
+def _refuse_unknown(kind: str, sizes: dict[str, int], known: set[str]) -> None:
     for name, size in sizes.items():
-        if name not in NEEDS[kind] | TAKES[kind]:
+        if name not in known:
             raise InvalidValueError(f"{kind} has no {_option(name)}, got {size}")
-    return sizes
 
 
 def _option(name: str) -> str:
@@ -204,14 +208,16 @@ def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
 def _one_stream(
     kind: str, sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
 ) -> Planned:
-    planned = Plan(schedule=ONE_STREAM[kind](**sizes), budget=budget, allocation=allocation)
+    schedule = _made(kind, ONE_STREAM[kind], sizes)
+    planned = Plan(schedule=schedule, budget=budget, allocation=allocation)
     step = planned.schedule.step
+    _steps(until, step)
     ledger = planned.ledger()
     return Planned(
         title=_title(kind, budget, allocation),
         budget=budget,
         step=step,
-        steps=_steps(until, step),
+        reach=until,
         lines=partial(planned.lines, until),
         charge=partial(planned.charge, ledger, until),
         ledgers={None: ledger},
@@ -222,14 +228,15 @@ def _one_stream(
 def _two_streams(
     sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
 ) -> Planned:
-    per_target, target_step = sizes.pop("source_steps"), sizes.pop("target_step")
-    if "window" in sizes:
-        kind = "sliding"
-    elif "block" in sizes and "step" not in sizes:
-        kind = "cumulative"
-    else:
+    _refuse_unknown("twostream", sizes, TWO_STREAMS)
+    if "target_step" not in sizes:
+        raise InvalidValueError("twostream needs --target-step")
+    target_step = sizes.pop("target_step")
+    per_round, targets = sizes.pop("source_steps", 1), sizes.pop("target_steps", 1)
+    if not {"window", "block"} & set(sizes):
         raise InvalidValueError("twostream needs --window and --step, or --block, for its source")
-    source = SOURCES[kind](**_sizes(kind, dict(sizes)))
+    kind = "sliding" if "window" in sizes else "cumulative"
+    source = _made(f"a {kind} source", SOURCES[kind], sizes)
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
     )
@@ -238,18 +245,18 @@ def _two_streams(
     def arrivals() -> Iterator[Stream]:
         for step in range(1, steps + 1):
             yield "source"
-            if step % per_target == 0:
-                yield "target"
+            if step % per_round == 0:
+                yield from repeat("target", targets)
 
-    source_ledger, target_ledger = planned.source.ledger(), Ledger()
+    ledgers = planned.ledgers()
     return Planned(
         title=_title(f"twostream from {kind}", budget, allocation),
         budget=budget,
         step=min(source.step, target_step),
-        steps=steps,
+        reach=until,
         lines=lambda: planned.lines(arrivals()),
-        charge=lambda: planned.charge(source_ledger, target_ledger, arrivals()),
-        ledgers={"source": source_ledger, "target": target_ledger},
+        charge=lambda: planned.charge(ledgers, arrivals()),
+        ledgers={"source": ledgers.source, "target": ledgers.target},
         forever={"source": planned.source.forever, "target": planned.target.forever},
     )
 
@@ -323,7 +330,7 @@ def _print_table(planned: Planned, rows: int) -> None:
         record, share = ledger.worst()
         whose = f"{stream} record" if stream else "record"
         console.print(
-            f"The {whose} that has paid most so far is {record:,}: share {float(down(share)):.6g}. "
+            f"The {whose} that has paid most so far is {record:,}: share {down(share):.6g}. "
             f"For ever, none pays more than {float(planned.forever[stream]):g}."
         )
 
@@ -333,7 +340,7 @@ def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
     console = Console(stderr=True)
     hidden = hidden or not console.is_terminal
     with Progress(console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("planning", total=planned.steps * planned.step)
+        task = progress.add_task("planning", total=planned.reach)
         for index, line in enumerate(planned.charge()):
             if index % 1000 == 0 and line.fit.stream != "target":
                 progress.update(task, completed=line.fit.at)
@@ -352,8 +359,8 @@ def _fits_table(budget: Budget, lines: Iterable[Line]) -> Table:
             f"[{fit.span.start:,}, {fit.span.stop:,})",
             "-" if fit.prior is None else str(fit.prior),
             "base" if fit.role == "base" else str(fit.level),
-            f"{float(share):.4f}",
-            f"{budget.of_share(share):.4f}",
+            f"{float(share):.4g}",
+            f"{budget.of_share(share):.4g}",
             " ".join(filter(None, ["released" if fit.released else "", fit.stream])),
         )
     return table

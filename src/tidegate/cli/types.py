@@ -1,12 +1,15 @@
 """Option types whose refusals name the option, the value and what is allowed."""
 
+import math
+import os
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import MAX_COUNT, refuse, whole
 from tidegate.picture import PLOT_KINDS
 
 
@@ -19,6 +22,9 @@ class Count(click.ParamType[int]):
 
     name = "N"
 
+    def __init__(self, most: int = MAX_COUNT) -> None:
+        self.most = most
+
     def convert(
         self,
         value: Any,
@@ -30,13 +36,16 @@ class Count(click.ParamType[int]):
             number: object = int(value)
         except ValueError:
             number = value
-        return whole(_name(param).replace("_", "-"), number)
+        return whole(_name(param).replace("_", "-"), number, most=self.most)
 
 
 class Number(click.ParamType[float]):
-    """A number; its range is the business of what takes it."""
+    """A number between two bounds, refused as it was typed."""
 
     name = "X"
+
+    def __init__(self, allowed: str, *, above: float, below: float) -> None:
+        self.allowed, self.above, self.below = allowed, above, below
 
     def convert(
         self,
@@ -46,9 +55,12 @@ class Number(click.ParamType[float]):
     ) -> float:
         """Read the option."""
         try:
-            return float(value)
+            number = float(value)
         except ValueError:
-            raise refuse(_name(param), "a number", value) from None
+            number = math.nan
+        if not self.above < number < self.below:
+            raise refuse(_name(param), self.allowed, value)
+        return number
 
 
 class Ratio(click.ParamType[Fraction]):
@@ -63,10 +75,11 @@ class Ratio(click.ParamType[Fraction]):
         ctx: click.Context | None,  # noqa: ARG002
     ) -> Fraction:
         """Read the option."""
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            raise refuse(_name(param), "a ratio such as 7/10 or 0.7", value) from None
+        # No exponent: 1e-99999999 would be a ratio of a hundred million digits.
+        plain = re.fullmatch(r"[0-9]{1,30}(/0*[1-9][0-9]{0,30}|[.][0-9]{1,30})?", str(value))
+        if plain is None:
+            raise refuse(_name(param), "a ratio such as 7/10 or 0.7", value)
+        return Fraction(value)
 
 
 class PlotFile(click.ParamType[Path]):
@@ -84,6 +97,6 @@ class PlotFile(click.ParamType[Path]):
         path = Path(value)
         if path.suffix.lower() not in PLOT_KINDS:
             raise refuse(_name(param), f"a file that ends in {' or '.join(PLOT_KINDS)}", value)
-        if not path.parent.is_dir():
-            raise refuse(_name(param), "a file in a folder that exists", value)
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise refuse(_name(param), "a file in a folder that can be written to", value)
         return path

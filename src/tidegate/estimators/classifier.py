@@ -20,7 +20,7 @@ LossName = Literal["auto", "logistic", "softmax", "huber"]
 LOSSES: tuple[str, ...] = get_args(LossName)
 
 
-class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-learn has no types)
+class Classifier(ClassifierMixin, BaseEstimator):
     """A linear classifier whose models are all private; the faces below say when they are made.
 
     The classes and the norm are parameters: read off the records they would leak. A record that
@@ -33,7 +33,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
     norm: float
     regularization: float
     loss: LossName
-    learner: Learner | None
+    learner: Learner[Task] | None
     features: FeatureMap | None
     not_private_seed: int | None
 
@@ -42,7 +42,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
     n_features_in_: int
     quarantined_: int
 
-    def _trainer(self) -> Trainer:
+    def _trainer(self) -> Trainer[Task]:
         """What makes the models; bad parameters are refused before any record is looked at."""
         self.classes_ = as_classes("classes", self.classes)
         loss = _loss(self.loss, len(self.classes_))
@@ -54,7 +54,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
             bits=SystemBits() if seed is None else NotPrivateBits(seed),
         )
 
-    def _learner(self) -> Learner:
+    def _learner(self) -> Learner[Task]:
         if self.learner is not None:
             return self.learner
         return OutputPerturbation() if self.budget.unit == "epsilon" else GradientPerturbation()
@@ -105,7 +105,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] (scikit-
         """
         margins = self._margins(X)
         codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        return self.classes_[codes]
+        labels: NDArray[Any] = self.classes_[codes]
+        return labels
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
         if not getattr(self, "releases_", None):

@@ -75,7 +75,9 @@ class PrivateHistogram(Summary):
         """
         query = np.asarray(weights, np.float64)
         if query.shape != self.histogram_.shape or not np.isfinite(query).all():
-            raise refuse("weights", f"{self.histogram_.size} finite numbers", f"shape {query.shape}")
+            raise refuse(
+                "weights", f"{self.histogram_.size} finite numbers", f"shape {query.shape}"
+            )
         return float(query @ self.histogram_)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

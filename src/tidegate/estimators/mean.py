@@ -17,8 +17,8 @@ from tidegate.privacy.allocation import OneStream
 class PrivateMean(Summary):
     """Releases the mean of the records that a schedule reads, at every step.
 
-    A record that is not finite counts as the origin; `quarantined_` counts these, for the operator's
-    eyes only.
+    A record that is not finite counts as the origin; `quarantined_` counts these, for the
+    operator's eyes only.
 
     Args:
         budget: What any single record may lose, over all time.

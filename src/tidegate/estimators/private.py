@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.estimators.classifier import LossName
 from tidegate.estimators.stream import StreamClassifier
-from tidegate.learn.learner import Learner
+from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Budget
 from tidegate.privacy.allocation import OneStream
@@ -51,7 +51,7 @@ class PrivateClassifier(StreamClassifier):
         norm: float,
         regularization: float = 0.01,
         loss: LossName = "auto",
-        learner: Learner | None = None,
+        learner: Learner[Task] | None = None,
         features: FeatureMap | None = None,
         not_private_seed: int | None = None,
     ) -> None:

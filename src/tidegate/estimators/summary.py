@@ -8,8 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tidegate.estimators.stream import as_allocation
-from tidegate.learn import Squared
-from tidegate.learn.learner import Learner, Task
+from tidegate.learn.learner import Learner, Pull
 from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
@@ -48,10 +47,10 @@ class Summary(BaseEstimator):
         """Take in any number of records; each step they complete makes its releases."""
         raise NotImplementedError
 
-    def _take(self, learner: Learner, norm: float, records: Records) -> Self:
+    def _take(self, learner: Learner[Pull], norm: float, records: Records) -> Self:
         if not hasattr(self, "_run"):
             seed = self.not_private_seed
-            task = Task(loss=Squared(), norm=norm, regularization=self.regularization)
+            task = Pull(norm=norm, regularization=self.regularization)
             bits = SystemBits() if seed is None else NotPrivateBits(seed)
             plan = Plan(
                 schedule=self.schedule,

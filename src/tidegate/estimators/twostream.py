@@ -5,7 +5,7 @@ from typing import Any, Self
 from tidegate.checks import refuse
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.estimators.stream import as_allocation
-from tidegate.learn.learner import Learner
+from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Allocation, Budget
@@ -61,7 +61,7 @@ class TwoStreamClassifier(Classifier):
         norm: float,
         regularization: float = 0.01,
         loss: LossName = "auto",
-        learner: Learner | None = None,
+        learner: Learner[Task] | None = None,
         allocation: str | Allocation = "paper",
         features: FeatureMap | None = None,
         not_private_seed: int | None = None,

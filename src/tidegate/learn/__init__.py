@@ -1,8 +1,19 @@
-"""Certified minimisation of the losses a fit may use. Nothing in here adds noise."""
+"""Learning: losses, the certified minimiser, and the learners that make its result private."""
 
-from tidegate.learn.clip import clip_rows
+from tidegate.learn.gradient import GradientPerturbation
 from tidegate.learn.loss import Huber, Logistic, Loss, Softmax, Squared
 from tidegate.learn.minimum import minimize
+from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.solver import Solution
 
-__all__ = ["Huber", "Logistic", "Loss", "Softmax", "Solution", "Squared", "clip_rows", "minimize"]
+__all__ = [
+    "GradientPerturbation",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "OutputPerturbation",
+    "Softmax",
+    "Solution",
+    "Squared",
+    "minimize",
+]

@@ -5,14 +5,21 @@ what the machine computes. Proofs: docs/proofs/gradient.md.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse, whole
+from tidegate.features.rows import Rows, entries_of, with_entries
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.records import Records, zeroed
+from tidegate.privacy.bits import Bits
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import gaussian
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -24,22 +31,6 @@ MAX_SLOTS = 2**29
 
 MAX_FEATURES = 2**26
 """Up to it `clipped` has room for the rounding errors of a norm."""
-
-
-class LinearLoss(Protocol):
-    """A loss of the margins x.w: its gradient at a record is x times the residual."""
-
-    def residual(self, margins: Floats, y: Labels) -> Floats:
-        """The derivative of each record's loss by its own margins, of the margins' shape."""
-
-    def lipschitz(self, norm: float) -> float:
-        """G: a bound on a gradient's norm where rows have norm <= `norm`."""
-
-    def smoothness(self, norm: float) -> float:
-        """The bound beta on the curvature."""
-
-    def shape(self, features: int) -> tuple[int, ...]:
-        """The shape of the weights: (d,) or (d, K)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,60 +121,95 @@ class GradientPerturbation:
         rate = self.rate or min(horizon / travel(steps), 12 / beta, curb)
         return Descent(steps=steps, rate=rate, clip=clip, sigma=deviation(clip, steps, mu))
 
-    def fit(  # noqa: PLR0913 - the records, the objective, and what the fit may cost
-        self,
-        X: Floats,  # noqa: N803 - the name scikit-learn gives it
-        y: Labels,
-        usable: NDArray[np.bool_],
-        *,
-        loss: LinearLoss,
-        norm: float,
-        mu: float,
-        perturb: Perturb,
-        regularization: float = 0.0,
-        prior: Floats | None = None,
-    ) -> Floats:
-        """Private weights for mean(loss) + regularization * ||w - prior||^2.
+    def check(self, task: Task, unit: str) -> None:
+        """Refuse a pure budget: the noise is Gaussian."""
+        del task
+        if unit != "mu":
+            raise refuse("budget", "ApproxDP for GradientPerturbation", "PureDP")
 
-        Args:
-            X: one row per slot, (n, d).
-            y: one label per slot as the loss wants it; any valid one where the slot is unusable.
-            usable: False where the slot's record has weight 0.
-            loss: whose gradients to follow.
-            norm: the bound R on the rows' norm; only the quality of the fit depends on it.
-            mu: what the fit costs in Gaussian DP.
-            perturb: where the noise comes from.
-            regularization: lambda, may be 0.
-            prior: an earlier release to start at and to be drawn towards; None is the origin.
-        """
-        n, d = X.shape
-        whole("features", d, most=MAX_FEATURES)
-        plan = self.descent(
+    def settings(
+        self, task: Task, *, n: int, allowance: Allowance, prior: Weights | None
+    ) -> Mapping[str, float]:
+        """The public numbers of a fit."""
+        descent = self.descent_of(task, n, allowance, prior)
+        return {
+            "steps": descent.steps,
+            "rate": descent.rate,
+            "clip": descent.clip,
+            "noise_scale": descent.sigma / n,
+        }
+
+    def descent_of(
+        self, task: Task, n: int, allowance: Allowance, prior: Weights | None
+    ) -> Descent:
+        """The settings of one fit of a task."""
+        return self.descent(
             slots=n,
-            mu=mu,
-            norm=norm,
-            lipschitz=loss.lipschitz(norm),
-            smoothness=loss.smoothness(norm),
-            regularization=regularization,
+            mu=allowance.amount,
+            norm=task.norm,
+            lipschitz=task.loss.lipschitz(task.norm),
+            smoothness=task.loss.smoothness(task.norm),
+            regularization=task.regularization,
             prior=prior is not None,
         )
-        x_bits, e_bits = lattice_bits(n, norm, plan.clip)
-        # An unusable slot counts as a row of zeros, whatever stands in it.
-        rows = truncate(np.where(usable[:, None], X, np.float64(0)), x_bits)
-        lengths = np.linalg.norm(rows, axis=1)
-        center = np.zeros(loss.shape(d)) if prior is None else prior
-        weights, velocity = center, np.zeros_like(center)
-        for j in range(plan.steps):
-            momentum = j / (j + 3)
-            ahead = weights + momentum * velocity
-            if not np.abs(ahead).max() < 2.0**500:  # released already: refusing tells nothing new
-                raise refuse("rate", "small enough for the weights to stay finite", plan.rate)
-            residuals = clipped(loss.residual(rows @ ahead, y), lengths, plan.clip)
-            total = rows.T @ truncate(residuals, e_bits)
-            slope = perturb(total, plan.sigma) / n + 2 * regularization * (ahead - center)
-            velocity = momentum * velocity - plan.rate * slope
-            weights = weights + velocity
-        return weights
+
+    def fit(
+        self,
+        task: Task,
+        records: Records,
+        *,
+        allowance: Allowance,
+        prior: Weights | None,
+        bits: Bits,
+    ) -> Weights:
+        """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
+        descent = self.descent_of(task, records.n, allowance, prior)
+        return descend(task, records, descent, prior, partial(gaussian, bits=bits))
+
+
+def descend(
+    task: Task, records: Records, descent: Descent, prior: Weights | None, perturb: Perturb
+) -> Weights:
+    """Accelerated descent along noisy gradients.
+
+    Args:
+        task: Whose gradients to follow.
+        records: The slots; an unusable one holds zeros, and so has no gradient.
+        descent: The public numbers.
+        prior: An earlier release to start at and to be drawn towards; None is the origin.
+        perturb: Where the noise comes from.
+    """
+    n, d = records.X.shape
+    whole("features", d, most=MAX_FEATURES)
+    x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
+    rows = truncate(zeroed(records.X, ~records.usable).astype(np.float64, copy=False), x_bits)
+    lengths = row_lengths(rows)
+    center = np.zeros(task.loss.shape(d)) if prior is None else prior
+    weights, velocity = center, np.zeros_like(center)
+    for j in range(descent.steps):
+        momentum = j / (j + 3)
+        ahead = weights + momentum * velocity
+        if not np.abs(ahead).max() < 2.0**500:  # released already: refusing tells nothing new
+            raise refuse("rate", "small enough for the weights to stay finite", descent.rate)
+        margins = np.asarray(rows @ ahead).T  # classes first, as a loss takes them
+        residuals = task.loss.residual(margins, records.y).T.astype(np.float64, copy=False)
+        residuals = clipped(residuals, lengths, descent.clip)
+        total = np.asarray(rows.T @ truncate(residuals, e_bits))
+        slope = perturb(total, descent.sigma) / n
+        slope = slope + 2 * task.regularization * (ahead - center)
+        velocity = momentum * velocity - descent.rate * slope
+        weights = weights + velocity
+    return weights
+
+
+def row_lengths(rows: Rows) -> Floats:
+    """The computed norm of each row."""
+    if isinstance(rows, np.ndarray):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    else:
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1)
+    lengths: Floats = np.sqrt(squares)
+    return lengths
 
 
 def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
@@ -216,21 +242,30 @@ def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
     >>> lattice_bits(10**7, 1.0, 1.0)
     (14, 15)
     """
-    both = 53 - math.frexp(math.nextafter(slots * clip, math.inf))[1]
+    both = exact_bits(slots, clip)
     features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
     return features, both - features
 
 
-def truncate(values: Floats, bits: int) -> Floats:
+def exact_bits(slots: int, bound: float) -> int:
+    """The bits after the point of numbers of size at most `bound`, so that a sum of them is exact.
+
+    >>> exact_bits(2**20, 1.0), exact_bits(2**20 - 1, 1.0)
+    (32, 33)
+    """
+    return 53 - math.frexp(math.nextafter(slots * bound, math.inf))[1]
+
+
+def truncate(values: Rows, bits: int) -> Rows:
     """Values cut towards zero to multiples of 2**-bits: none grows.
 
     >>> truncate(np.array([0.7, -0.7]), 1)
     array([ 0.5, -0.5])
     """
-    cut = values * 2.0**bits
+    cut = entries_of(values) * 2.0**bits
     np.trunc(cut, out=cut)
     cut *= 2.0**-bits
-    return cut
+    return with_entries(values, cut)
 
 
 def deviation(clip: float, steps: int, mu: float) -> float:

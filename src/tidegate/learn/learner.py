@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import between, positive, refuse
+from tidegate.checks import between, positive
 from tidegate.learn.loss import Loss
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
@@ -17,16 +17,14 @@ Weights = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """What is learnt, fixed before the first record.
+class Pull:
+    """What every task has, fixed before the first record.
 
     Attributes:
-        loss: The loss of one record.
         norm: The public bound R on the norm of every record.
         regularization: Lambda, the pull towards the prior (or the origin).
     """
 
-    loss: Loss
     norm: float
     regularization: float
 
@@ -36,20 +34,34 @@ class Task:
             positive("regularization", self.regularization)
 
 
-class Learner(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Task(Pull):
+    """A model to be learnt by minimising a loss.
+
+    Attributes:
+        loss: The loss of one record.
+    """
+
+    loss: Loss
+
+
+AnyTask = TypeVar("AnyTask", contravariant=True)
+
+
+class Learner(Protocol[AnyTask]):
     """Spends an allowance on a fit's records and returns weights that may be published."""
 
-    def check(self, task: Task, unit: str) -> None:
+    def check(self, task: AnyTask, unit: str) -> None:
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""
 
     def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+        self, task: AnyTask, *, n: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit, for its card: noise scale, tolerance, steps ..."""
 
     def fit(
         self,
-        task: Task,
+        task: AnyTask,
         records: Records,
         *,
         allowance: Allowance,
@@ -57,9 +69,3 @@ class Learner(Protocol):
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-
-
-def refuse_unit(learner: str, allowed: str, unit: str) -> Exception:
-    """The error for a learner that cannot spend a kind of budget."""
-    kind = "PureDP" if unit == "epsilon" else "ApproxDP"
-    return refuse("budget", f"{allowed} for {learner}", kind)

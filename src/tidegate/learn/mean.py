@@ -1,7 +1,7 @@
 """Means and histograms: the closed form of the squared distance, with noise on an exact sum.
 
-For mean ||x - w||^2 + lambda ||w - c||^2 the minimiser is (mean + lambda c)/(1 + lambda). The noise goes
-to the *sum* of the records, which is exact; the rest is post-processing. Proof: docs/proofs/mean.md.
+The minimiser of mean ||x - w||^2 + lambda ||w - c||^2 is (mean + lambda c)/(1 + lambda). The noise
+goes to the *sum* of the records, which is exact; the rest is post-processing: docs/proofs/mean.md.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.checks import whole
 from tidegate.learn.gradient import exact_bits, truncate
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Pull, Weights
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -31,23 +31,22 @@ class MeanPerturbation:
     make the denominator depend on the records.
     """
 
-    def check(self, task: Task, unit: str) -> None:
+    def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
 
-    def scale(self, task: Task, allowance: Allowance) -> float:
+    def scale(self, task: Pull, allowance: Allowance) -> float:
         """The noise of the sum, which moves by at most the ball's diameter."""
         return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
 
     def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+        self, task: Pull, *, n: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
-        del d
         return {"noise_scale": self.scale(task, allowance) / n / (1 + _pull(task, prior))}
 
     def fit(
         self,
-        task: Task,
+        task: Pull,
         records: Records,
         *,
         allowance: Allowance,
@@ -77,7 +76,7 @@ class HistogramPerturbation:
     def __post_init__(self) -> None:
         whole("categories", self.categories, most=2**31)
 
-    def check(self, task: Task, unit: str) -> None:
+    def check(self, task: Pull, unit: str) -> None:
         """Any pull and both kinds of budget will do."""
 
     def scale(self, allowance: Allowance) -> float:
@@ -86,15 +85,14 @@ class HistogramPerturbation:
         return up(moved / Fraction(allowance.amount))
 
     def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+        self, task: Pull, *, n: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
-        del d
         return {"noise_scale": self.scale(allowance) / n / (1 + _pull(task, prior))}
 
     def fit(
         self,
-        task: Task,
+        task: Pull,
         records: Records,
         *,
         allowance: Allowance,
@@ -108,7 +106,7 @@ class HistogramPerturbation:
         return drawn_to(noisy / records.n, prior, _pull(task, prior))
 
 
-def _pull(task: Task, prior: Weights | None) -> float:
+def _pull(task: Pull, prior: Weights | None) -> float:
     """Lambda, which means nothing without a prior: the mean alone is strongly convex already."""
     return 0.0 if prior is None else task.regularization
 

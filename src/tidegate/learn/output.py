@@ -56,10 +56,10 @@ class OutputPerturbation:
         return up(Fraction(self.sensitivity(task, n)) / Fraction(allowance.amount))
 
     def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
+        self, task: Task, *, n: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
-        del d, prior
+        del prior
         return {
             "sensitivity": self.sensitivity(task, n),
             "tolerance": self.tolerance(task, n),

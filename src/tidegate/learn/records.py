@@ -57,7 +57,7 @@ def join(parts: Sequence[Records]) -> Records:
     )
 
 
-def clean(
+def clean(  # noqa: PLR0913 (a batch, and what is public about its records)
     X: Any,
     y: Any,
     *,

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic, TypeVar
 
-from tidegate.learn.learner import Learner, Task, Weights
+from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.records import Records
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
@@ -12,9 +13,11 @@ from tidegate.privacy.budget import Allowance, allowance
 from tidegate.privacy.sampling import draw
 from tidegate.schedule import Fit, Span
 
+AnyTask = TypeVar("AnyTask")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Trainer:
+class Trainer(Generic[AnyTask]):
     """Makes a plan's lines into models; it holds no records and no models itself.
 
     Args:
@@ -24,8 +27,8 @@ class Trainer:
         bits: Where all randomness comes from.
     """
 
-    task: Task
-    learner: Learner
+    task: AnyTask
+    learner: Learner[AnyTask]
     budget: Budget
     bits: Bits
 
@@ -37,20 +40,16 @@ class Trainer:
         whole = allowance(self.budget, share)
         if fit.sample is None or whole.unit == "mu":
             return whole
-        return whole._replace(
-            amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size)
-        )
+        return whole._replace(amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size))
 
-    def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
+    def settings(self, line: Line, prior: Weights | None) -> Mapping[str, float]:
         """The public numbers of a fit, for its card."""
         fit, share = line
         slots = fit.sample or fit.span.size
         spent = self.allowance(fit, share)
-        return self.learner.settings(self.task, n=slots, d=d, allowance=spent, prior=prior)
+        return self.learner.settings(self.task, n=slots, allowance=spent, prior=prior)
 
-    def train(
-        self, line: Line, read: Callable[[Span], Records], prior: Weights | None
-    ) -> Weights:
+    def train(self, line: Line, read: Callable[[Span], Records], prior: Weights | None) -> Weights:
         """The private weights of one fit."""
         fit, share = line
         records = read(fit.span)

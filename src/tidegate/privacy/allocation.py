@@ -6,7 +6,7 @@ the record that pays most pays 1. Both allocations are geometric: a level up is 
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from tidegate.checks import refuse
 from tidegate.privacy.budget import Budget
@@ -30,8 +30,6 @@ class Target:
 
     Its phases are as long as the source lets them be, so every level may occur in each.
     """
-
-    step: int
 
 
 Charged = OneStream | Target
@@ -82,7 +80,7 @@ class Tapered:
     def rate_for(self, budget: Budget) -> Fraction:
         """The rate, checked against the budget's kind."""
         if self.rate is None:
-            return Fraction(7, 10) if budget.even_rate == Fraction(1, 2) else Fraction(1, 2)
+            return budget.tapered_rate
         if not budget.even_rate < self.rate:
             allowed = f"above {budget.even_rate} and below 1 for this budget"
             raise refuse("rate", allowed, str(self.rate))
@@ -113,6 +111,8 @@ def weight(schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit) 
             return level
         case MultiResolution() | Cumulative() | Target():
             return level
+        case _:
+            assert_never(schedule)
 
 
 def geometric(rate: Fraction, level: int) -> Fraction:

@@ -3,6 +3,7 @@
 The conversion between (epsilon, delta) and mu is proved in docs/proofs/budget.md.
 """
 
+import math
 import struct
 import sys
 from dataclasses import dataclass
@@ -34,11 +35,13 @@ class PureDP:
 
     unit: ClassVar[Literal["epsilon"]] = "epsilon"
     """What `of_share` returns."""
+    tapered_rate: ClassVar[Fraction] = Fraction(7, 10)
+    """The rate of `Tapered` where none is given, near 2^-1/2."""
     even_rate: ClassVar[Fraction] = Fraction(1, 2)
     """The share of a fit on twice the records with the same noise, of scale ~ 1/(n s)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", _checked(self.epsilon))
 
     @property
     def delta(self) -> float:
@@ -47,7 +50,7 @@ class PureDP:
 
     def of_share(self, share: Fraction) -> float:
         """The epsilon of one fit, rounded down."""
-        return _above_zero("epsilon", self.epsilon, share, down(share * Fraction(self.epsilon)))
+        return down(share * Fraction(self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -67,23 +70,24 @@ class ApproxDP:
 
     unit: ClassVar[Literal["mu"]] = "mu"
     """What `of_share` returns."""
+    tapered_rate: ClassVar[Fraction] = Fraction(1, 2)
+    """The rate of `Tapered` where none is given."""
     even_rate: ClassVar[Fraction] = Fraction(1, 4)
     """The share of a fit on twice the records with the same noise, of scale ~ 1/(n sqrt s)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", _checked(self.epsilon))
         object.__setattr__(self, "delta", between("delta", self.delta, 0, 1))
         _ = self.mu  # refuse now what has no noise scale
 
     @cached_property
     def mu(self) -> float:
-        """The largest float mu such that mu-Gaussian DP implies this budget."""
+        """The largest float mu of which it can be proved that mu-GDP implies this budget."""
         return gaussian_mu(self.epsilon, self.delta)
 
     def of_share(self, share: Fraction) -> float:
         """The mu of one fit, rounded down."""
-        exact = share * Fraction(self.mu) ** 2
-        return _above_zero("epsilon", self.epsilon, share, sqrt_down(exact))
+        return sqrt_down(share * Fraction(self.mu) ** 2)
 
 
 Budget = PureDP | ApproxDP
@@ -105,10 +109,15 @@ def allowance(budget: Budget, share: Fraction) -> Allowance:
     return Allowance(budget.unit, budget.of_share(share))
 
 
-def _above_zero(name: str, value: float, share: Fraction, part: float) -> float:
-    if part == 0.0:
-        raise refuse(name, f"large enough for a share of {float(share):.3g} of it", value)
-    return part
+SMALLEST = 1e-100
+"""An epsilon below this would need noise beyond what floats can hold."""
+
+
+def _checked(epsilon: object) -> float:
+    number = positive("epsilon", epsilon)
+    if number < SMALLEST:
+        raise refuse("epsilon", f"at least {SMALLEST}", epsilon)
+    return number
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -117,11 +126,16 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     >>> gaussian_delta(1.0, 1.0)
     0.12693673750664397
     """
-    ball = _delta(positive("epsilon", epsilon), positive("mu", mu), PRECISIONS[-1])
-    if not ball.is_finite():
-        raise refuse("epsilon", "small enough to compute with", epsilon)
-    mantissa, exponent = map(int, ball.upper().man_exp())
-    return up(min(Fraction(mantissa) * Fraction(2) ** exponent, Fraction(1)))
+    positive("epsilon", epsilon)
+    positive("mu", mu)
+    for precision in PRECISIONS:
+        ball = _delta(epsilon, mu, precision)
+        if ball < sys.float_info.min * sys.float_info.epsilon:
+            return math.ulp(0.0)
+        if ball.rel_accuracy_bits() > 64:
+            mantissa, exponent = map(int, ball.upper().man_exp())
+            return min(up(Fraction(mantissa) * Fraction(2) ** exponent), 1.0)
+    raise refuse("epsilon", "small enough to compute with", epsilon)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -134,6 +148,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> gaussian_delta(1.0, mu) <= 1e-6 < gaussian_delta(1.0, mu * (1 + 1e-15))
     True
     """
+    positive("epsilon", epsilon)
+    between("delta", delta, 0, 1)
     low, high = 0, _ordinal(sys.float_info.max)  # positive floats are ordered as their bits are
     while high - low > 1:
         middle = (low + high) // 2

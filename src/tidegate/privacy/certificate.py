@@ -5,16 +5,25 @@ Each form is derived in docs/proofs/certificate.md and held against brute force 
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
 from tidegate.privacy.allocation import (
     Allocation,
     Charged,
     Paper,
+    Target,
     geometric,
     side,
     update_levels,
 )
-from tidegate.schedule import Continual, Independent, SlidingWindow
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+)
 from tidegate.schedule.binary import log2
 
 
@@ -39,14 +48,20 @@ def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certif
     >>> str(certify(Continual(block=8, step=1), Paper(), Fraction(1, 2)).supremum)
     '11/8'
     """
-    if isinstance(schedule, SlidingWindow):
-        return Certificate(supremum=_sliding(schedule, allocation, rate), attained=True)
-    if isinstance(schedule, Continual) and isinstance(allocation, Paper):
-        # The first step of phase 0: all its updates, and every base but the first.
-        excess = rate - rate ** update_levels(schedule, 0)
-        return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
-    # Independent: one fit. The others: (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it.
-    return Certificate(supremum=Fraction(1), attained=isinstance(schedule, Independent))
+    match schedule:
+        case Independent():
+            return Certificate(supremum=Fraction(1), attained=True)
+        case SlidingWindow():
+            return Certificate(supremum=_sliding(schedule, allocation, rate), attained=True)
+        case Continual() if isinstance(allocation, Paper):
+            # The first step of phase 0: all its updates, and every base but the first.
+            excess = rate - rate ** update_levels(schedule, 0)
+            return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
+        case MultiResolution() | Cumulative() | Continual() | Basic() | Target():
+            # (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it in every phase.
+            return Certificate(supremum=Fraction(1), attained=False)
+        case _:
+            assert_never(schedule)
 
 
 def _sliding(schedule: SlidingWindow, allocation: Allocation, rate: Fraction) -> Fraction:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
+from tidegate.checks import whole
 from tidegate.schedule import Fit, Span
 
 
@@ -34,7 +35,9 @@ class Ledger:
     follows the schedule's shape, not the number of records.
 
     Args:
-        recall: Answers what a settled record had paid at a time; without it `paid` refuses these.
+        recall: Answers what a settled record had paid when a number of fits had been posted;
+            without it nothing may be settled.
+        crowd: How many edges are kept before settled ones are put together.
 
     >>> ledger = Ledger()
     >>> ledger.charge(Span(0, 4), Fraction(1, 2))
@@ -45,23 +48,35 @@ class Ledger:
     Paid(record=3, share=Fraction(3, 4))
     """
 
-    def __init__(self, recall: Callable[[int, int], Fraction] | None = None) -> None:
+    def __init__(
+        self, recall: Callable[[int, int], Fraction] | None = None, *, crowd: int = 64
+    ) -> None:
+        self.posted = 0
         self.at = 0
+        self._last = -1
         self._recall = recall
         self._unit = 1  # sums are whole numbers of 1/_unit: far faster to add than Fractions
         self._edges: dict[int, int] = {}
         self._settled = 0
         self._settled_worst = (0, 0)
         self._to_settle = 0
-        self._crowded = 64
+        self._crowd = self._crowded = crowd
 
     def post(self, line: Line) -> None:
-        """Charge a fit's span its share and remember the time."""
-        self.charge(line.fit.span, line.share)
-        self.at = line.fit.at
+        """Charge a fit's span its share; each fit once, in the order of the plan."""
+        fit, share = line
+        if fit.number <= self._last:
+            raise LedgerError(f"fit {fit.number} is posted already, or comes too late")
+        self._charge(fit.span, share)
+        self.posted, self.at, self._last = self.posted + 1, fit.at, fit.number
 
     def charge(self, span: Span, share: Fraction) -> None:
-        """Add a share to every record of a span."""
+        """Add a share to every record of a span, outside of any plan."""
+        if self._recall is not None:
+            raise LedgerError("this ledger belongs to a plan: post the plan's lines")
+        self._charge(span, share)
+
+    def _charge(self, span: Span, share: Fraction) -> None:
         start, stop = span
         if not 0 <= start < stop or share <= 0:
             raise LedgerError(f"cannot charge {share} to [{start}, {stop})")
@@ -95,10 +110,12 @@ class Ledger:
 
     def settle(self, before: int) -> None:
         """Declare that earlier records will be charged all together or never again."""
+        if self._recall is None:
+            raise LedgerError("only a ledger that belongs to a plan can settle")
         self._to_settle = max(self._to_settle, before)
         if len(self._edges) > self._crowded:  # rarely, so that a charge stays cheap on average
             self._collapse()
-            self._crowded = max(64, 2 * len(self._edges))
+            self._crowded = max(self._crowd, 2 * len(self._edges)) if self._crowd else 0
 
     def _collapse(self) -> None:
         before = self._to_settle
@@ -113,10 +130,9 @@ class Ledger:
 
     def paid(self, record: int) -> Fraction:
         """What a record has paid so far."""
-        if record < self._settled:
-            if self._recall is None:
-                raise LookupError(f"record {record} is settled; the plan knows what it paid")
-            return self._recall(record, self.at)
+        record = whole("record", record, least=0)
+        if record < self._settled and self._recall is not None:
+            return self._recall(record, self.posted)
         units = sum(units for edge, units in self._edges.items() if edge <= record)
         return Fraction(units, self._unit)
 

@@ -26,6 +26,9 @@ class Shares:
     budget: Budget
     allocation: Allocation = Paper()
 
+    def __post_init__(self) -> None:
+        _ = self.rate  # refuse now what the budget does not allow
+
     @cached_property
     def rate(self) -> Fraction:
         """The ratio of two levels' shares."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.phases import Phase, base_fit, blocks_of, doubled, phase_reads
+from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, whole_block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,8 @@ class Basic:
     step: int
 
     def __post_init__(self) -> None:
-        blocks_of(self.block, self.step)
+        object.__setattr__(self, "step", whole("step", self.step))
+        object.__setattr__(self, "block", whole_block(self.block, self.step))
 
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of this step."""

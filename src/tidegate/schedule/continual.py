@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.checks import whole
+from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, sampled
-from tidegate.schedule.phases import Phase, base_fit, blocks_of, doubled, phase_reads
+from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, whole_block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +40,9 @@ class Continual:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        blocks_of(self.block, self.step)
-        if self.sample is not None:
-            whole("sample", self.sample)
+        object.__setattr__(self, "step", whole("step", self.step))
+        object.__setattr__(self, "block", whole_block(self.block, self.step))
+        object.__setattr__(self, "sample", optional("sample", self.sample))
 
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of this step."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.checks import whole
+from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit
 from tidegate.schedule.phases import base_fit, doubled
@@ -31,9 +31,8 @@ class Cumulative:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        whole("block", self.block)
-        if self.sample is not None:
-            whole("sample", self.sample)
+        object.__setattr__(self, "block", whole("block", self.block))
+        object.__setattr__(self, "sample", optional("sample", self.sample))
 
     @property
     def step(self) -> int:

@@ -1,7 +1,8 @@
 """Spans, Fits, and what every Schedule answers."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol
+from operator import index
+from typing import Literal, NamedTuple, Protocol, SupportsIndex
 
 Stream = Literal["source", "target"]
 
@@ -22,7 +23,7 @@ class Span(NamedTuple):
         return self.stop - self.start
 
     def __contains__(self, record: object) -> bool:
-        return isinstance(record, int) and self.start <= record < self.stop
+        return isinstance(record, SupportsIndex) and self.start <= index(record) < self.stop
 
 
 class Fit(NamedTuple):

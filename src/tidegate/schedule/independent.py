@@ -25,7 +25,7 @@ class Independent:
     step: int
 
     def __post_init__(self) -> None:
-        whole("step", self.step)
+        object.__setattr__(self, "step", whole("step", self.step))
 
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of the step that ends at `at`."""

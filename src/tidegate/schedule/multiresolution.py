@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.checks import whole
+from tidegate.checks import optional, whole
 from tidegate.schedule.binary import ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, sampled
 from tidegate.schedule.phases import doubled
@@ -35,9 +35,8 @@ class MultiResolution:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        whole("block", self.block)
-        if self.sample is not None:
-            whole("sample", self.sample)
+        object.__setattr__(self, "block", whole("block", self.block))
+        object.__setattr__(self, "sample", optional("sample", self.sample))
 
     @property
     def step(self) -> int:

@@ -8,17 +8,16 @@ from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, sampled
 
 
-def blocks_of(block: int, step: int) -> int:
-    """How many steps make a block: a power of two, refused otherwise.
+def whole_block(block: object, step: int) -> int:
+    """A block that is a power-of-two multiple of the step, refused otherwise.
 
-    >>> blocks_of(8192, 1024)
-    8
+    >>> whole_block(8192, 1024)
+    8192
     """
-    whole("step", step)
-    steps, rest = divmod(whole("block", block), step)
-    if rest or steps == 0 or not is_power(steps):
+    size = whole("block", block)
+    if size % step or size < step or not is_power(size // step):
         raise refuse("block", f"a power-of-two multiple of the step ({step})", block)
-    return steps
+    return size
 
 
 @dataclass(frozen=True, kw_only=True)

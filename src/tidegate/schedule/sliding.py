@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, sampled
 
@@ -44,12 +44,11 @@ class SlidingWindow:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        whole("step", self.step)
-        steps, rest = divmod(whole("window", self.window), self.step)
-        if rest or steps < 2:
+        object.__setattr__(self, "step", whole("step", self.step))
+        object.__setattr__(self, "window", whole("window", self.window))
+        object.__setattr__(self, "sample", optional("sample", self.sample))
+        if self.window % self.step or self.window < 2 * self.step:
             raise refuse("window", f"two or more whole steps of {self.step}", self.window)
-        if self.sample is not None:
-            whole("sample", self.sample)
 
     @cached_property
     def levels(self) -> int:
@@ -123,10 +122,29 @@ class SlidingWindow:
         return first + self.levels + 1 + ruler_sum(s - 1) + ruler(s) - level
 
     def reads(self, record: int) -> Iterator[int]:
-        """Every step at which the record is in the window."""
-        steps = record // self.step
-        window = self.window // self.step
-        yield from (at * self.step for at in range(max(steps + 1, window), steps + window + 1))
+        """When the blocks that hold the record are fitted, in the few passes that it lives through.
+
+        A block of level j on the newer side is fitted s = (2a + 1) 2^j steps into a pass and ends
+        there; on the older side it is fitted when what is beyond it has left the window.
+        """
+        step = record // self.step
+        period = self.left + 1
+        times: set[int] = set()
+        first = max(0, (step - self.left - self.window // self.step) // period)
+        for start in range(self.left + first * period, step + period, period):
+            newer, older = step - start - self.base, start - 1 - step
+            if 0 <= newer < self.left:
+                blocks = {(newer >> j | 1) << j for j in range(self.levels) if not newer >> j & 1}
+            elif 0 <= older < self.left:
+                blocks = {
+                    period - (((older >> j) + 2) << j)
+                    for j in range(self.levels)
+                    if not older >> j & 1
+                }
+            else:
+                blocks = {0} if 0 <= step - start < self.base else set()
+            times |= {start + self.base + s for s in blocks}
+        yield from (at * self.step for at in sorted(times))
 
     def settled(self, at: int) -> int:
         """All that is not in the next window."""

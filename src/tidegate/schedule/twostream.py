@@ -48,7 +48,7 @@ class TwoStream:
     def __post_init__(self) -> None:
         if not isinstance(self.source, Cumulative | SlidingWindow):
             raise refuse("source", "a Cumulative or SlidingWindow schedule", self.source)
-        whole("step", self.step)
+        object.__setattr__(self, "step", whole("step", self.step))
 
     def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
         """What follows when a step of a stream completes: the state after it, and its fits.
@@ -72,14 +72,12 @@ class TwoStream:
         so_far = replace(so_far, source=so_far.source + self.source.step)
         fits = []
         for own in self.source.due(so_far.source):
-            numbers = {} if own.prior is None else so_far.numbers
-            prior = None if own.prior is None else numbers[own.prior]
-            fits.append(own._replace(number=so_far.fits, prior=prior, stream="source"))
-            so_far = replace(
-                so_far, fits=so_far.fits + 1, numbers={**numbers, own.number: so_far.fits}
-            )
+            number = so_far.fits
+            prior = None if own.prior is None else so_far.chain[own.level + 1]
+            fits.append(own._replace(number=number, prior=prior, stream="source"))
+            so_far = replace(so_far, fits=number + 1, chain={**so_far.chain, own.level: number})
             if own.released:
-                so_far = replace(so_far, model=fits[-1].number, phase_start=so_far.target)
+                so_far = replace(so_far, model=number, phase_start=so_far.target)
         return so_far, fits
 
     def _target_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
@@ -106,7 +104,7 @@ class Arrived:
         model: The number of the source's present model.
         phase_start: The target record at which that model came; earlier ones are read no more.
         kept: The number of the update that is kept as f_c.
-        numbers: The fits of the source's present chain, from its own count to the common one.
+        chain: The number of the source's newest fit of each level: a fit's prior is one above.
     """
 
     source: int = 0
@@ -115,4 +113,4 @@ class Arrived:
     model: int | None = None
     phase_start: int = 0
     kept: int | None = None
-    numbers: dict[int, int] = field(default_factory=dict)
+    chain: dict[int, int] = field(default_factory=dict)
