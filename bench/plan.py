@@ -46,7 +46,9 @@ def peak_megabytes(plan: Plan) -> float:
 
 
 def main() -> None:
-    table = Table("schedule", "planned", "and charged", "ratio", "peak memory", title="1 M steps")
+    table = Table(title="1 M steps (memory: of the first 100 k)")
+    for name in ("schedule", "planned", "and charged", "ratio", "peak memory"):
+        table.add_column(name)
     for schedule in SCHEDULES:
         plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=Tapered())
         planned = seconds(plan.lines(STEPS))

@@ -1,7 +1,7 @@
 """Pictures of a plan: the chain of spans behind each release, and what the records have paid."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,9 +70,10 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
         ◆11████
     """
     fits = [fit for fit in chain.fits if fit.stream == stream]
-    cells = [(" ", "")] * -(-max(fit.span.stop for fit in fits) // column)
+    cells = [(" ", "")] * max((fit.span.stop // column for fit in fits), default=0)
     for fit in fits:
-        first, last = fit.span.start // column, -(-fit.span.stop // column)
+        first = fit.span.start // column
+        last = max(first + 1, fit.span.stop // column)
         cells[first:last] = [_cell(fit, released=fit is chain.release)] * (last - first)
     return Text.assemble(*cells)
 
@@ -90,18 +91,25 @@ def level_style(level: int) -> str:
     return LEVEL_COLORS[level % len(LEVEL_COLORS)]
 
 
-def terminal_picture(found: list[Chain], step: int, width: int) -> Table:
-    """The chains as rows over the records: time runs down, the stream runs to the right."""
+def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], width: int) -> Table:
+    """The chains as rows over the records: time runs down, the stream runs to the right.
+
+    Args:
+        found: What to draw.
+        steps: Records in a step of each stream: a column is one, or two, four, ... of them.
+        width: Columns of the terminal.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("at", justify="right", style="dim")
+    table.add_column("at", justify="right", style="dim", no_wrap=True)
+    streams = _streams(found)
+    room = (width - len(f"{found[-1].release.at:,}") - 2) // len(streams) - 2
     columns = {}
-    for stream in _streams(found):
-        column = step
-        while _reach(found, stream) / column > max(16, width / len(_streams(found)) - 14):
-            column *= 2
-        many = "record" if column == 1 else "records"
-        table.add_column(f"the {stream or 'stream'} (a column is {column:,} {many})", no_wrap=True)
-        columns[stream] = column
+    for stream in streams:
+        columns[stream] = steps[stream]
+        while _reach(found, stream) > columns[stream] * max(room, 1):
+            columns[stream] *= 2
+        title = f"{stream or 'stream'}, {columns[stream]:,} records a column"
+        table.add_column(Text(title[: max(room, 6)]), no_wrap=True)
     for chain in found:
         strips = [strip(chain, column, stream) for stream, column in columns.items()]
         table.add_row(f"{chain.release.at:,}", *strips)
@@ -153,19 +161,19 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
     if not found:
         raise InvalidValueError("nothing to plot: no model is released before `until`")
     streams = _streams(found)
-    height = 0.24 * max(len(found), 8)
+    height = 0.24 * max(len(found), 12)
     figure = Figure(figsize=(6 + 4 * len(streams), 2.6 + height), layout="constrained")
     axes = figure.subplots(
         2, len(streams), sharex="col", squeeze=False, height_ratios=[height, 1.6]
     )
     figure.suptitle(title)
     for index, stream in enumerate(streams):
-        _plot_chains(axes[0, index], found, stream)
+        _plot_chains(axes[0, index], found, stream, named=index == 0)
         _plot_ledger(axes[1, index], ledgers[stream], stream)
     figure.savefig(path, dpi=150)
 
 
-def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None) -> None:
+def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, named: bool) -> None:
     labelled: set[str] = set()
     for row, chain in enumerate(found):
         for fit in chain.fits:
@@ -188,7 +196,8 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None) -> Non
     axes.set_yticks(range(len(found)), [f"{chain.release.at:,}" for chain in found])
     axes.invert_yaxis()
     axes.legend(loc="best", fontsize="small", title="black edge: the release")
-    axes.set_ylabel("records arrived, one release a row")
+    if named:
+        axes.set_ylabel(f"{'target ' if stream else ''}records arrived, a release a row")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -200,7 +209,14 @@ def _plot_ledger(axes: "Axes", ledger: Ledger, stream: Stream | None) -> None:
     for span, share in ledger.runs():
         axes.fill_between(list(span), float(share), color=PLOT_BASE, alpha=0.55, linewidth=0)
     axes.axhline(1, color=PLOT_LEVELS[3], linewidth=1.2)
-    axes.text(0, 1.02, "the bound, for ever", fontsize="small", color=PLOT_LEVELS[3])
+    axes.text(
+        0.005,
+        1.03,
+        "the bound, for ever",
+        transform=axes.get_yaxis_transform(),
+        fontsize="small",
+        color=PLOT_LEVELS[3],
+    )
     axes.set_ylim(0, 1.2)
     axes.set_ylabel("share paid")
     axes.set_xlabel(f"record of the {stream or 'stream'}")

@@ -148,7 +148,7 @@ class Planned:
     Attributes:
         title: What it is, in a line.
         budget: The budget it spends.
-        step: The unit of the picture.
+        steps: Records in a step of each stream.
         reach: How many records it goes to, for the progress bar.
         lines: Makes the plan's lines.
         charge: Makes them too, and posts each to its ledger.
@@ -158,7 +158,7 @@ class Planned:
 
     title: str
     budget: Budget
-    step: int
+    steps: dict[Stream | None, int]
     reach: int
     lines: Callable[[], Iterator[Line]]
     charge: Callable[[], Iterator[Line]]
@@ -216,7 +216,7 @@ def _one_stream(
     return Planned(
         title=_title(kind, budget, allocation),
         budget=budget,
-        step=step,
+        steps={None: step},
         reach=until,
         lines=partial(planned.lines, until),
         charge=partial(planned.charge, ledger, until),
@@ -252,7 +252,7 @@ def _two_streams(
     return Planned(
         title=_title(f"twostream from {kind}", budget, allocation),
         budget=budget,
-        step=min(source.step, target_step),
+        steps={"source": source.step, "target": target_step},
         reach=until,
         lines=lambda: planned.lines(arrivals()),
         charge=lambda: planned.charge(ledgers, arrivals()),
@@ -320,7 +320,7 @@ def _print_table(planned: Planned, rows: int) -> None:
     console.print(f"[bold]{planned.title}[/]\n")
     found = picture.chains((line.fit for line in planned.lines()), rows)
     if found:
-        console.print(picture.terminal_picture(found, planned.step, console.width))
+        console.print(picture.terminal_picture(found, planned.steps, console.width))
         console.print(picture.legend(), "")
         console.print(_fits_table(planned.budget, first))
     if fits > len(first):
