@@ -1,6 +1,39 @@
 """Tidegate releases a fresh private model at every step of a stream, under one fixed bound."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
 
-__all__ = ["ApproxDP", "Paper", "Plan", "PureDP", "Tapered", "TwoStreamPlan"]
+if TYPE_CHECKING:
+    from tidegate.estimators import (
+        ContinualClassifier,
+        PrivateClassifier,
+        PrivateHistogram,
+        PrivateMean,
+        SlidingWindowClassifier,
+        TwoStreamClassifier,
+    )
+
+__all__ = [
+    "ApproxDP",
+    "ContinualClassifier",
+    "Paper",
+    "Plan",
+    "PrivateClassifier",
+    "PrivateHistogram",
+    "PrivateMean",
+    "PureDP",
+    "SlidingWindowClassifier",
+    "Tapered",
+    "TwoStreamClassifier",
+    "TwoStreamPlan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the estimators when one is asked for: planning needs no scikit-learn."""
+    if name in __all__:
+        return getattr(import_module("tidegate.estimators"), name)
+    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

@@ -31,7 +31,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     budget: Budget
     classes: Any
     norm: float
-    regularization: float
+    regularization: float | None
     loss: LossName
     learner: Learner[Task] | None
     features: FeatureMap | None
@@ -47,9 +47,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.classes_ = as_classes("classes", self.classes)
         loss = _loss(self.loss, len(self.classes_))
         seed = self.not_private_seed
+        learner = self._learner()
+        pull = self.regularization
+        if pull is None:
+            pull = 0.0 if isinstance(learner, GradientPerturbation) else 0.01
         return Trainer(
-            task=Task(loss=loss, norm=self.norm, regularization=self.regularization),
-            learner=self._learner(),
+            task=Task(loss=loss, norm=self.norm, regularization=pull),
+            learner=learner,
             budget=self.budget,
             bits=SystemBits() if seed is None else NotPrivateBits(seed),
         )

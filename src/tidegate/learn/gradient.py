@@ -234,8 +234,8 @@ def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
 def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
     """The bits a, b after the point of features and residuals, so that every sum is exact.
 
-    They are the largest with slots * clip * 2**(a + b) <= 2**53, split to give both the same
-    relative precision.
+    slots * clip * 2**(a + b) stays below 2**53; a and b share that room to give features and
+    residuals the same relative precision.
 
     >>> lattice_bits(60_000, 1.0, 1.0)
     (18, 19)
@@ -253,7 +253,7 @@ def exact_bits(slots: int, bound: float) -> int:
     >>> exact_bits(2**20, 1.0), exact_bits(2**20 - 1, 1.0)
     (32, 33)
     """
-    return 53 - math.frexp(math.nextafter(slots * bound, math.inf))[1]
+    return 53 - math.frexp(slots * bound)[1]
 
 
 def truncate(values: Rows, bits: int) -> Rows:
