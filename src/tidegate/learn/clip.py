@@ -54,7 +54,7 @@ def row_norms(X: Matrix) -> Floats:
     >>> row_norms(np.array([[3e300, 4e300], [0, 0]]))
     array([5.e+300, 0.e+000])
     """
-    with np.errstate(over="ignore", under="ignore"):  # inf means far outside any ball: right
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite shows in the result
         if sparse.issparse(X):
             largest = np.asarray(abs(X).max(axis=1).todense(), np.float64).reshape(-1)
             scaled = X.data / _by_entry(X, np.where(largest > 0, largest, 1))

@@ -24,11 +24,8 @@ CHUNK = 1024
 DRAFT_CHUNK = 8192
 """Rows that a draft multiplies at once: fewer, larger products suffer less from a busy machine."""
 
-SAMPLE = 1024
-"""Rows whose Gram matrix stands in for that of all rows in the preconditioner."""
-
-WIDEST = 2048
-"""Most features for which a Gram matrix pays; beyond, only its diagonal is used."""
+SAMPLE = 512
+"""Most rows that the preconditioner looks at."""
 
 
 class Objective(Protocol):
@@ -106,7 +103,8 @@ class InMemory:
         norm: float,
         weights: NDArray[Any] | None = None,
     ) -> None:
-        self.n, self.d = X.shape
+        self.n: int = X.shape[0]
+        self.d: int = X.shape[1]
         self.norm = norm
         self.loss = loss
         self.regularization = regularization
@@ -121,12 +119,13 @@ class InMemory:
             float((self.loss.value(_margins(x, w), self._y[rows]) * self._weight(rows)).sum())
             for rows, x in _chunks(self._X, np.float64)
         )
-        return total / self.n + self.regularization * float(np.sum((w - self.center) ** 2))
+        away = w - self.center
+        return total / self.n + self.regularization * float(np.vdot(away, away))
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
         """See `Objective`."""
-        dtype = np.float32 if draft else np.float64
-        cast = np.ascontiguousarray(w, dtype)
+        dtype: type[np.float32 | np.float64] = np.float32 if draft else np.float64
+        cast: Floats = np.ascontiguousarray(w, dtype)
 
         def residual(x: Matrix, rows: slice) -> Floats:
             return self.loss.residual(_margins(x, cast), self._y[rows])
@@ -143,7 +142,7 @@ class InMemory:
         return self._mean(self._X, np.float64, change) + 2 * self.regularization * v
 
     def precondition(self, v: Weights) -> Weights:
-        """See `Objective`; from the Gram matrix of evenly spread rows, built at the first call."""
+        """See `Objective`; built from a few evenly spread rows at the first call."""
         return self._inverse(v)
 
     def _weight(self, rows: slice) -> Any:
@@ -154,7 +153,8 @@ class InMemory:
         total = np.zeros(self.loss.shape(self.d)[::-1])
         for rows, x in _chunks(X, dtype):
             total += (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False) @ x
-        return total.T / self.n
+        mean: Weights = total.T / self.n
+        return mean
 
     @cached_property
     def _draft(self) -> Matrix:
@@ -162,24 +162,28 @@ class InMemory:
 
     @cached_property
     def _inverse(self) -> Callable[[Weights], Weights]:
-        rows = self._draft[:: max(1, self.n // SAMPLE)]
+        """Inverse of ridge I + scale A'A for a few rows A, by Woodbury's identity.
+
+        A'A stands in for X'X, and one curvature for that of all records: L-BFGS learns the rest.
+        """
+        spread = slice(None, None, -(-self.n // SAMPLE))
+        rows = self._X[spread].astype(np.float64)
         if self._weights is not None:
-            rows = rows[self._weights[:: max(1, self.n // SAMPLE)] > 0]
-        scale = self.loss.scale / max(1, rows.shape[0])
-        # float32 cannot tell smaller eigenvalues from 0, and the preconditioner must be positive
-        ridge = max(2 * self.regularization, 1e-5 * self.loss.scale * self.norm**2)
-        if sparse.issparse(rows) or self.d > WIDEST:
-            squares = np.asarray((rows * rows).sum(axis=0), np.float64).reshape(-1)
-            diagonal = scale * squares + ridge
-            return lambda v: (v.T / diagonal).T
-        gram = np.asarray(scale * (rows.T @ rows), np.float32)
-        gram.flat[:: self.d + 1] += ridge
-        factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+            rows = rows[np.flatnonzero(self._weights[spread])]
+        count = rows.shape[0]
+        if count == 0:
+            return lambda v: v / (2 * self.regularization)
+        scale = self.loss.scale / count
+        # must not vanish beside the rest, or the inner matrix would lose its definiteness
+        ridge = max(2 * self.regularization, 1e-10 * self.loss.scale * self.norm**2)
+        products = rows @ rows.T
+        inner = scale * (products.toarray() if sparse.issparse(products) else products)
+        factor = linalg.cho_factor(inner + ridge * np.eye(count), check_finite=False)
 
         def solve(v: Weights) -> Weights:
-            size = float(np.linalg.norm(v)) or 1.0  # float32 has room for v / size, not for any v
-            unit = (v / size).astype(np.float32)
-            return size * linalg.cho_solve(factor, unit, check_finite=False).astype(np.float64)
+            inside = linalg.cho_solve(factor, scale * (rows @ v), check_finite=False)
+            solved: Weights = (v - rows.T @ inside) / ridge
+            return solved
 
         return solve
 
