@@ -11,20 +11,20 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from tidegate.learn.clip import Matrix
 from tidegate.learn.loss import UNIT, Floats, Indices, Loss
 
 Weights = NDArray[np.float64]
 
-CHUNK = 1024
+CHUNK = 2048
 """Rows that an exact pass converts and multiplies at once; its rounding bound rests on this."""
 
 DRAFT_CHUNK = 8192
 """Rows that a draft multiplies at once: fewer, larger products suffer less from a busy machine."""
 
-SAMPLE = 512
+SAMPLE = 256
 """Most rows that the preconditioner looks at."""
 
 
@@ -150,11 +150,11 @@ class InMemory:
 
     def _mean(self, X: Matrix, dtype: type, pull: Callable[[Matrix, slice], Floats]) -> Weights:
         """The one loop over records: the mean of weight_i x_i times what `pull` says of it."""
-        total = np.zeros(self.loss.shape(self.d)[::-1])
+        total = np.zeros(self.loss.shape(self.d))
         for rows, x in _chunks(X, dtype):
-            total += (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False) @ x
-        mean: Weights = total.T / self.n
-        return mean
+            # x.T first: with few classes, the other way round stalls a BLAS of several threads
+            total += x.T @ (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False).T
+        return total / self.n
 
     @cached_property
     def _draft(self) -> Matrix:
@@ -178,11 +178,12 @@ class InMemory:
         ridge = max(2 * self.regularization, 1e-10 * self.loss.scale * self.norm**2)
         products = rows @ rows.T
         inner = scale * (products.toarray() if sparse.issparse(products) else products)
-        factor = linalg.cho_factor(inner + ridge * np.eye(count), check_finite=False)
+        # numpy's inverse, not scipy's Cholesky: the two bring a BLAS each, and on few cores the
+        # waiting threads of one cost the other more than the whole fit takes
+        inverse = scale * np.linalg.inv(inner + ridge * np.eye(count))
 
         def solve(v: Weights) -> Weights:
-            inside = linalg.cho_solve(factor, scale * (rows @ v), check_finite=False)
-            solved: Weights = (v - rows.T @ inside) / ridge
+            solved: Weights = (v - rows.T @ (inverse @ (rows @ v))) / ridge
             return solved
 
         return solve
@@ -196,10 +197,10 @@ def _chunks(X: Matrix, dtype: type) -> Iterator[tuple[slice, Matrix]]:
 
 
 def _margins(x: Matrix, w: Floats) -> Floats:
-    """Margins of a chunk, classes first; each way round is the faster one of its precision."""
-    if w.dtype == np.float64 and not sparse.issparse(x):
-        return np.asarray(w.T @ x.T)
-    return np.asarray((x @ w).T)
+    """Margins of a chunk, classes first: sums over classes then run along whole rows."""
+    if not w.any():  # the usual start: half a pass saved
+        return np.zeros(w.shape[1:] + x.shape[:1], w.dtype)
+    return np.ascontiguousarray((x @ w).T)
 
 
 def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
