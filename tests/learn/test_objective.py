@@ -58,8 +58,9 @@ def test_storage_order_and_chunks_do_not_matter(
         np.testing.assert_allclose(other.gradient(w, draft=True), expected, atol=1e-4)
         assert other.value(w) == pytest.approx(F.value(w), abs=1e-12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "CHUNK", 3)
-        np.testing.assert_allclose(F.gradient(w), expected, atol=1e-13)
+        patch.setattr(module, "LARGEST_CHUNK", 3)
+        chunked = InMemory(sparse.csr_array(X), y, loss, **options)
+        np.testing.assert_allclose(chunked.gradient(w), expected, atol=1e-13)
 
 
 @given(losses, sizes, seeds)

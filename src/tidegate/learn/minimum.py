@@ -11,7 +11,7 @@ from scipy import sparse
 from tidegate.checks import positive, refuse
 from tidegate.learn.clip import Matrix, row_norms
 from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
-from tidegate.learn.objective import CHUNK, InMemory, Weights
+from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Weights
 from tidegate.learn.solver import Solution, certified_minimum
 
 NAMES = ("logistic", "softmax", "huber", "squared")
@@ -164,12 +164,12 @@ def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
     n, d = X.shape
     point = np.zeros(d) if loss.point is None else _center(loss.point, (d,))
     size = max(_norm(X, norm), math.hypot(*point)) + (1 + lam) * math.hypot(*center)
-    bound = 2.02 * UNIT * (CHUNK + n // CHUNK + 16) * size
+    bound = 2.02 * UNIT * (LARGEST_CHUNK + n // LARGEST_CHUNK + 16) * size
     if not tolerance >= bound:
         raise refuse("tolerance", f"at least {bound:.3g} for what float64 can prove", tolerance)
     used = np.ones(n) if mask is None else mask.astype(np.float64)
     total = (n - used.sum()) * point
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
+    for start in range(0, n, LARGEST_CHUNK):
+        rows = slice(start, start + LARGEST_CHUNK)
         total += used[rows] @ X[rows].astype(np.float64, copy=False)
     return Solution(weights=center + (total / n - center) / (1 + lam), gradient_norm=bound)

@@ -18,11 +18,12 @@ from tidegate.learn.loss import UNIT, Floats, Indices, Loss
 
 Weights = NDArray[np.float64]
 
-CHUNK = 2048
-"""Rows that an exact pass converts and multiplies at once; its rounding bound rests on this."""
+CHUNK = 64
+"""Fewest rows multiplied at once: with ten classes such products run fastest, on one thread or
+on several of a busy machine. The rounding bound rests on this and on the next number."""
 
-DRAFT_CHUNK = 8192
-"""Rows that a draft multiplies at once: fewer, larger products suffer less from a busy machine."""
+LARGEST_CHUNK = 2048
+"""Most rows multiplied at once: taking rows out of a CSR array is dear."""
 
 SAMPLE = 256
 """Most rows that the preconditioner looks at."""
@@ -117,7 +118,7 @@ class InMemory:
         """See `Objective`."""
         total = math.fsum(
             float((self.loss.value(_margins(x, w), self._y[rows]) * self._weight(rows)).sum())
-            for rows, x in _chunks(self._X, np.float64)
+            for rows, x in _chunks(self._X, np.float64, self.loss.outputs)
         )
         away = w - self.center
         return total / self.n + self.regularization * float(np.vdot(away, away))
@@ -151,8 +152,7 @@ class InMemory:
     def _mean(self, X: Matrix, dtype: type, pull: Callable[[Matrix, slice], Floats]) -> Weights:
         """The one loop over records: the mean of weight_i x_i times what `pull` says of it."""
         total = np.zeros(self.loss.shape(self.d))
-        for rows, x in _chunks(X, dtype):
-            # x.T first: with few classes, the other way round stalls a BLAS of several threads
+        for rows, x in _chunks(X, dtype, self.loss.outputs):
             total += x.T @ (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False).T
         return total / self.n
 
@@ -189,8 +189,8 @@ class InMemory:
         return solve
 
 
-def _chunks(X: Matrix, dtype: type) -> Iterator[tuple[slice, Matrix]]:
-    size = CHUNK if dtype is np.float64 else DRAFT_CHUNK
+def _chunks(X: Matrix, dtype: type, outputs: int) -> Iterator[tuple[slice, Matrix]]:
+    size = LARGEST_CHUNK if sparse.issparse(X) else max(CHUNK, 640 // outputs)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
         yield rows, X[rows].astype(dtype, copy=False)
@@ -236,7 +236,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
         tolerance=tolerance,
     )
     residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
-    additions = CHUNK + n // CHUNK + 8
+    additions = LARGEST_CHUNK + n // CHUNK + 8
     total = 1.01 * additions * UNIT * (lipschitz + residual)
     regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
     measured = (d * loss.outputs + 8) * UNIT * tolerance
