@@ -60,11 +60,16 @@ def row_norms(X: Matrix) -> Floats:
             scaled = X.data / _by_entry(X, np.where(largest > 0, largest, 1))
             rows = _by_entry(X, np.arange(X.shape[0]))
             squares = np.bincount(rows, scaled * scaled, minlength=X.shape[0])
-        else:
-            largest = np.abs(X).max(axis=1, initial=0).astype(np.float64)
-            scaled = X / np.where(largest > 0, largest, 1)[:, None]
-            squares = np.einsum("ij,ij->i", scaled, scaled)
-        norms: Floats = largest * np.sqrt(squares)
+            norms: Floats = largest * np.sqrt(squares)
+            return norms
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        norms = np.sqrt(squares)
+        extreme = ~((squares > 2.0**-900) & (squares < 2.0**900))
+        if extreme.any():
+            rows = X[extreme]
+            largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
+            scaled = rows / np.where(largest > 0, largest, 1)[:, None]
+            norms[extreme] = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
     return norms
 
 
