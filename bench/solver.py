@@ -10,6 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from tidegate.learn import Softmax, clip_rows
+from tidegate.features import clip_rows
+from tidegate.learn import Softmax
 from tidegate.learn.objective import InMemory, Weights
 from tidegate.learn.solver import certified_minimum
 
@@ -103,13 +105,10 @@ def main() -> None:
             kind = X.dtype.name
             tol = tols[kind]
             runs.setdefault(f"product {kind}", []).append(product_seconds(X))
-            runs.setdefault(f"tidegate {kind}", []).append(
-                seconds(lambda X=X: certified_minimum(objective(X, y), TOLERANCE))
-            )
+            fit = partial(certified_minimum, objective(X, y), TOLERANCE)
+            runs.setdefault(f"tidegate {kind}", []).append(seconds(fit))
             if tol is not None:
-                runs.setdefault(f"sklearn {kind}", []).append(
-                    seconds(lambda X=X, tol=tol: peer(X, y, tol))
-                )
+                runs.setdefault(f"sklearn {kind}", []).append(seconds(partial(peer, X, y, tol)))
     median = {what: float(np.median(times)) for what, times in runs.items()}
     best_peer = min(t for what, t in median.items() if what.startswith("sklearn"))
     for what, t in median.items():

@@ -116,7 +116,8 @@ class Logistic(_Binary):
 
 def _sigmoid(t: Floats) -> Floats:
     small = np.exp(-np.abs(t))
-    return np.where(t < 0, small, np.ones_like(small)) / (1 + small)
+    sigmoid: Floats = np.where(t < 0, small, np.ones_like(small)) / (1 + small)
+    return sigmoid
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,9 @@ class Huber(_Binary):
     def value(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
         depth = np.maximum(self._depth(margins, y), 0)
-        return self.h * np.where(depth < 1, depth * depth, 2 * depth - 1)
+        bent = np.minimum(depth, 1)
+        value: Floats = self.h * (bent * bent + 2 * (depth - bent))
+        return value
 
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
@@ -218,8 +221,8 @@ class Softmax:
     def value(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`; the largest margin is taken out, so that nothing overflows."""
         shifted = margins - margins.max(axis=0)
-        total: Floats = np.log(np.exp(shifted).sum(axis=0))
-        return total - shifted[y, np.arange(y.size)]
+        value: Floats = np.log(np.exp(shifted).sum(axis=0)) - shifted[y, np.arange(y.size)]
+        return value
 
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
@@ -231,8 +234,9 @@ class Softmax:
         """See `Loss`."""
         del y
         p = _probabilities(margins)
-        weighted = p * v
-        return weighted - p * weighted.sum(axis=0)
+        change: Floats = p * v
+        change -= p * change.sum(axis=0)
+        return change
 
 
 def _probabilities(margins: Floats) -> Floats:

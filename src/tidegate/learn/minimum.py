@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tidegate.checks import positive, refuse
-from tidegate.learn.clip import Matrix, row_norms
+from tidegate.features.rows import entries_of, owners_of, row_exponents
 from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
-from tidegate.learn.objective import CHUNK, InMemory, Weights
+from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Weights
 from tidegate.learn.solver import Solution, certified_minimum
 
 NAMES = ("logistic", "softmax", "huber", "squared")
@@ -113,9 +113,20 @@ def _norm(X: Matrix, norm: float | None) -> float:
     """The public norm as it is, or a bound on all exact row norms."""
     if norm is not None:
         return positive("norm", norm)
-    largest = float(row_norms(X).max()) * (1 + 2 * (X.shape[1] + 16) * UNIT)
+    exponents, finite = row_exponents(X)
+    if not finite.all():
+        raise refuse("X", "finite", "a row with an infinite entry or NaN")
+    owners = owners_of(X)
+    scaled = entries_of(X) * np.ldexp(1.0, -exponents)[owners]  # below 1: no square overflows
+    if isinstance(X, np.ndarray):
+        squares = np.einsum("ij,ij->i", scaled, scaled)
+    else:
+        squares = np.bincount(owners, scaled**2, minlength=X.shape[0])
+    largest = float(np.ldexp(np.sqrt(squares), exponents).max()) * (
+        1 + 2 * (X.shape[1] + 16) * UNIT
+    )
     if not math.isfinite(largest):
-        raise refuse("X", "finite", "a row with an infinite norm or NaN")
+        raise refuse("X", "of finite norms", "a row whose norm is too large for a float")
     return largest or 1.0
 
 
@@ -164,12 +175,12 @@ def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
     n, d = X.shape
     point = np.zeros(d) if loss.point is None else _center(loss.point, (d,))
     size = max(_norm(X, norm), math.hypot(*point)) + (1 + lam) * math.hypot(*center)
-    bound = 2.02 * UNIT * (CHUNK + n // CHUNK + 16) * size
+    bound = 2.02 * UNIT * (LARGEST_CHUNK + n // LARGEST_CHUNK + 16) * size
     if not tolerance >= bound:
         raise refuse("tolerance", f"at least {bound:.3g} for what float64 can prove", tolerance)
     used = np.ones(n) if mask is None else mask.astype(np.float64)
     total = (n - used.sum()) * point
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
+    for start in range(0, n, LARGEST_CHUNK):
+        rows = slice(start, start + LARGEST_CHUNK)
         total += used[rows] @ X[rows].astype(np.float64, copy=False)
     return Solution(weights=center + (total / n - center) / (1 + lam), gradient_norm=bound)

@@ -11,24 +11,24 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
-from tidegate.learn.clip import Matrix
 from tidegate.learn.loss import UNIT, Floats, Indices, Loss
 
 Weights = NDArray[np.float64]
 
-CHUNK = 1024
-"""Rows that an exact pass converts and multiplies at once; its rounding bound rests on this."""
+Matrix = Any
+"""An array or a scipy CSR array, of float32 or float64 (scipy has no types to name)."""
 
-DRAFT_CHUNK = 8192
-"""Rows that a draft multiplies at once: fewer, larger products suffer less from a busy machine."""
+CHUNK = 64
+"""Fewest rows multiplied at once: with ten classes such products run fastest, on one thread or
+on several of a busy machine. The rounding bound rests on this and on the next number."""
 
-SAMPLE = 1024
-"""Rows whose Gram matrix stands in for that of all rows in the preconditioner."""
+LARGEST_CHUNK = 2048
+"""Most rows multiplied at once: taking rows out of a CSR array is dear."""
 
-WIDEST = 2048
-"""Most features for which a Gram matrix pays; beyond, only its diagonal is used."""
+SAMPLE = 256
+"""Most rows that the preconditioner looks at."""
 
 
 class Objective(Protocol):
@@ -106,7 +106,8 @@ class InMemory:
         norm: float,
         weights: NDArray[Any] | None = None,
     ) -> None:
-        self.n, self.d = X.shape
+        self.n: int = X.shape[0]
+        self.d: int = X.shape[1]
         self.norm = norm
         self.loss = loss
         self.regularization = regularization
@@ -119,14 +120,15 @@ class InMemory:
         """See `Objective`."""
         total = math.fsum(
             float((self.loss.value(_margins(x, w), self._y[rows]) * self._weight(rows)).sum())
-            for rows, x in _chunks(self._X, np.float64)
+            for rows, x in _chunks(self._X, np.float64, self.loss.outputs)
         )
-        return total / self.n + self.regularization * float(np.sum((w - self.center) ** 2))
+        away = w - self.center
+        return total / self.n + self.regularization * float(np.vdot(away, away))
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
         """See `Objective`."""
-        dtype = np.float32 if draft else np.float64
-        cast = np.ascontiguousarray(w, dtype)
+        dtype: type[np.float32 | np.float64] = np.float32 if draft else np.float64
+        cast: Floats = np.ascontiguousarray(w, dtype)
 
         def residual(x: Matrix, rows: slice) -> Floats:
             return self.loss.residual(_margins(x, cast), self._y[rows])
@@ -143,7 +145,7 @@ class InMemory:
         return self._mean(self._X, np.float64, change) + 2 * self.regularization * v
 
     def precondition(self, v: Weights) -> Weights:
-        """See `Objective`; from the Gram matrix of evenly spread rows, built at the first call."""
+        """See `Objective`; built from a few evenly spread rows at the first call."""
         return self._inverse(v)
 
     def _weight(self, rows: slice) -> Any:
@@ -151,10 +153,10 @@ class InMemory:
 
     def _mean(self, X: Matrix, dtype: type, pull: Callable[[Matrix, slice], Floats]) -> Weights:
         """The one loop over records: the mean of weight_i x_i times what `pull` says of it."""
-        total = np.zeros(self.loss.shape(self.d)[::-1])
-        for rows, x in _chunks(X, dtype):
-            total += (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False) @ x
-        return total.T / self.n
+        total = np.zeros(self.loss.shape(self.d))
+        for rows, x in _chunks(X, dtype, self.loss.outputs):
+            total += x.T @ (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False).T
+        return total / self.n
 
     @cached_property
     def _draft(self) -> Matrix:
@@ -162,40 +164,45 @@ class InMemory:
 
     @cached_property
     def _inverse(self) -> Callable[[Weights], Weights]:
-        rows = self._draft[:: max(1, self.n // SAMPLE)]
+        """Inverse of ridge I + scale A'A for a few rows A, by Woodbury's identity.
+
+        A'A stands in for X'X, and one curvature for that of all records: L-BFGS learns the rest.
+        """
+        spread = slice(None, None, -(-self.n // SAMPLE))
+        rows = self._X[spread].astype(np.float64)
         if self._weights is not None:
-            rows = rows[self._weights[:: max(1, self.n // SAMPLE)] > 0]
-        scale = self.loss.scale / max(1, rows.shape[0])
-        # float32 cannot tell smaller eigenvalues from 0, and the preconditioner must be positive
-        ridge = max(2 * self.regularization, 1e-5 * self.loss.scale * self.norm**2)
-        if sparse.issparse(rows) or self.d > WIDEST:
-            squares = np.asarray((rows * rows).sum(axis=0), np.float64).reshape(-1)
-            diagonal = scale * squares + ridge
-            return lambda v: (v.T / diagonal).T
-        gram = np.asarray(scale * (rows.T @ rows), np.float32)
-        gram.flat[:: self.d + 1] += ridge
-        factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+            rows = rows[np.flatnonzero(self._weights[spread])]
+        count = rows.shape[0]
+        if count == 0:
+            return lambda v: v / (2 * self.regularization)
+        scale = self.loss.scale / count
+        # must not vanish beside the rest, or the inner matrix would lose its definiteness
+        ridge = max(2 * self.regularization, 1e-10 * self.loss.scale * self.norm**2)
+        products = rows @ rows.T
+        inner = scale * (products.toarray() if sparse.issparse(products) else products)
+        # numpy's inverse, not scipy's Cholesky: the two bring a BLAS each, and on few cores the
+        # waiting threads of one cost the other more than the whole fit takes
+        inverse = scale * np.linalg.inv(inner + ridge * np.eye(count))
 
         def solve(v: Weights) -> Weights:
-            size = float(np.linalg.norm(v)) or 1.0  # float32 has room for v / size, not for any v
-            unit = (v / size).astype(np.float32)
-            return size * linalg.cho_solve(factor, unit, check_finite=False).astype(np.float64)
+            solved: Weights = (v - rows.T @ (inverse @ (rows @ v))) / ridge
+            return solved
 
         return solve
 
 
-def _chunks(X: Matrix, dtype: type) -> Iterator[tuple[slice, Matrix]]:
-    size = CHUNK if dtype is np.float64 else DRAFT_CHUNK
+def _chunks(X: Matrix, dtype: type, outputs: int) -> Iterator[tuple[slice, Matrix]]:
+    size = LARGEST_CHUNK if sparse.issparse(X) else max(CHUNK, 640 // outputs)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
         yield rows, X[rows].astype(dtype, copy=False)
 
 
 def _margins(x: Matrix, w: Floats) -> Floats:
-    """Margins of a chunk, classes first; each way round is the faster one of its precision."""
-    if w.dtype == np.float64 and not sparse.issparse(x):
-        return np.asarray(w.T @ x.T)
-    return np.asarray((x @ w).T)
+    """Margins of a chunk, classes first: sums over classes then run along whole rows."""
+    if not w.any():  # the usual start: half a pass saved
+        return np.zeros(w.shape[1:] + x.shape[:1], w.dtype)
+    return np.ascontiguousarray((x @ w).T)
 
 
 def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
@@ -231,7 +238,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
         tolerance=tolerance,
     )
     residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
-    additions = CHUNK + n // CHUNK + 8
+    additions = LARGEST_CHUNK + n // CHUNK + 8
     total = 1.01 * additions * UNIT * (lipschitz + residual)
     regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
     measured = (d * loss.outputs + 8) * UNIT * tolerance

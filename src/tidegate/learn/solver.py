@@ -110,20 +110,21 @@ def _fast(objective: Objective, certificate: _Certificate) -> tuple[Weights, Wei
     a convex function the slope along a line says all, and it is not lost in rounding near the
     minimum as differences of values are.
     """
-    switch = max(8 * certificate.tolerance, DRAFT_FLOOR * objective.loss.lipschitz(objective.norm))
+    floor = DRAFT_FLOOR * objective.loss.lipschitz(objective.norm)
     w, pairs = objective.center, Pairs(maxlen=MEMORY)
     draft = max(objective.norm, certificate.reach) < 2.0**50  # float32 has the range
     gradient = objective.gradient(w, draft=draft)
     direction, step = -_inverse(objective, pairs, gradient), 1.0
-    smallest, unimproved = float(np.linalg.norm(gradient)), 0
+    smallest, rate, unimproved = float(np.linalg.norm(gradient)), 1.0, 0
     for _ in range(FAST_PASSES):
-        draft = draft and smallest > switch
+        draft = draft and smallest > floor and smallest * rate > certificate.tolerance
         trial = w + step * direction
         trial_gradient = objective.gradient(trial, draft=draft)
         if not draft and certificate.of(trial, trial_gradient):
             return trial, trial_gradient
         norm = float(np.linalg.norm(trial_gradient))
-        smallest, unimproved = min(norm, smallest), 0 if norm < smallest else unimproved + 1
+        rate, unimproved = norm / (smallest or 1.0), 0 if norm < smallest else unimproved + 1
+        smallest = min(norm, smallest)
         if unimproved == PATIENCE:
             if not draft:
                 break

@@ -1,0 +1,29 @@
+"""Random problems for the tests of `tidegate.learn`."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tidegate.features import clip_rows
+from tidegate.learn import Huber, Logistic, Loss, Softmax
+from tidegate.learn.objective import InMemory
+
+LOSSES: list[Loss] = [Logistic(), Huber(h=0.5), Huber(h=0.05), Softmax(2), Softmax(5)]
+
+
+def records(loss: Loss, n: int, d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """n rows in the unit ball, some of them on the sphere, and class indices."""
+    rng = np.random.default_rng(seed)
+    X = clip_rows(rng.normal(size=(n, d)) * rng.uniform(0, 2, size=(n, 1)), 1.0)
+    return X, rng.integers(max(2, loss.outputs), size=n)
+
+
+def objective(loss: Loss, n: int, d: int, seed: int, **options: Any) -> InMemory:
+    X, y = records(loss, n, d, seed)
+    return InMemory(X, y, loss, **{"regularization": 0.1, "norm": 1.0, **options})
+
+
+losses = st.sampled_from(LOSSES)
+seeds = st.integers(0, 2**32 - 1)
