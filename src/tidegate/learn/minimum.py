@@ -11,7 +11,7 @@ from scipy import sparse
 from tidegate.checks import positive, refuse
 from tidegate.features.rows import entries_of, owners_of, row_exponents
 from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
-from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Weights
+from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Matrix, Weights
 from tidegate.learn.solver import Solution, certified_minimum
 
 NAMES = ("logistic", "softmax", "huber", "squared")
