@@ -62,7 +62,7 @@ class Objective(Protocol):
         """F(w)."""
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
-        """Gradient of F at w in float64, off by at most `gradient_error`; a draft is cheaper."""
+        """Gradient of F at w, within what `rounding_bound` allows; a draft is cheaper, unproved."""
 
     def hessian_product(self, w: Weights, v: Weights) -> Weights:
         """Second derivative of F at w, applied to v."""

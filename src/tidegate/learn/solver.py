@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.checks import refuse
 from tidegate.learn.objective import Objective, Weights, radius, rounding_bound
 
-FAST_PASSES = 1000
+FAST_PASSES = 2000
 """Passes after which the fast method hands over to the one with a guarantee."""
 
 Pairs = deque[tuple[Weights, Weights]]
@@ -24,7 +24,7 @@ Pairs = deque[tuple[Weights, Weights]]
 MEMORY = 20
 """Pairs that L-BFGS remembers."""
 
-PATIENCE = 10
+PATIENCE = 100
 """Passes without a smaller gradient after which a precision has given all it has."""
 
 DRAFT_FLOOR = 2.0**-23
