@@ -60,7 +60,7 @@ class Models:
             share=line.share,
             budget=self.trainer.budget,
             weights=weights,
-            settings=self.trainer.settings(line, prior),
+            settings=self.trainer.settings(line, weights.shape[0], prior),
             private=self.trainer.bits.private,
         )
 

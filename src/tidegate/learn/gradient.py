@@ -128,9 +128,10 @@ class GradientPerturbation:
             raise refuse("budget", "ApproxDP for GradientPerturbation", "PureDP")
 
     def settings(
-        self, task: Task, *, n: int, allowance: Allowance, prior: Weights | None
+        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
+        del d
         descent = self.descent_of(task, n, allowance, prior)
         return {
             "steps": descent.steps,

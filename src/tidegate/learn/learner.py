@@ -55,7 +55,7 @@ class Learner(Protocol[AnyTask]):
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""
 
     def settings(
-        self, task: AnyTask, *, n: int, allowance: Allowance, prior: Weights | None
+        self, task: AnyTask, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit, for its card: noise scale, tolerance, steps ..."""
 

@@ -39,9 +39,10 @@ class MeanPerturbation:
         return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
 
     def settings(
-        self, task: Pull, *, n: int, allowance: Allowance, prior: Weights | None
+        self, task: Pull, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
+        del d
         return {"noise_scale": self.scale(task, allowance) / n / (1 + _pull(task, prior))}
 
     def fit(
@@ -55,7 +56,8 @@ class MeanPerturbation:
     ) -> Weights:
         """The private mean of all slots, drawn to the prior."""
         lattice = exact_bits(records.n, task.norm)
-        total = np.asarray(truncate(records.X, lattice).sum(axis=0), np.float64)
+        rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
+        total = np.asarray(truncate(rows, lattice).sum(axis=0))
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
         noisy = add_noise(total, self.scale(task, allowance), bits)
         return drawn_to(noisy / records.n, prior, _pull(task, prior))
@@ -85,9 +87,10 @@ class HistogramPerturbation:
         return up(moved / Fraction(allowance.amount))
 
     def settings(
-        self, task: Pull, *, n: int, allowance: Allowance, prior: Weights | None
+        self, task: Pull, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit."""
+        del d
         return {"noise_scale": self.scale(allowance) / n / (1 + _pull(task, prior))}
 
     def fit(

@@ -3,13 +3,14 @@
 Proofs: docs/proofs/minimiser.md (sensitivity) and docs/proofs/noise.md (noise).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.checks import between, refuse
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.objective import InMemory
+from tidegate.learn.objective import InMemory, rounding_bound
 from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import Bits
@@ -24,11 +25,12 @@ class OutputPerturbation:
 
     Args:
         slack: What the solver's tolerance may add to the sensitivity, relative to it. Smaller
-            costs passes over the records, larger costs noise.
+            costs passes over the records, larger costs noise. Where float64 cannot prove as
+            much, the tolerance is what it can prove.
 
     >>> from tidegate.learn.loss import Softmax
     >>> task = Task(loss=Softmax(10), norm=1.0, regularization=0.01)
-    >>> round(OutputPerturbation().sensitivity(task, n=8192), 6)
+    >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
     0.01728
     """
 
@@ -42,28 +44,35 @@ class OutputPerturbation:
         if task.regularization <= 0:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
 
-    def tolerance(self, task: Task, n: int) -> float:
-        """The gradient norm tau that the solver must reach."""
-        return self.slack * task.loss.lipschitz(task.norm) / n
+    def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
+        """The gradient norm tau that the solver must reach: public, and provable in float64."""
+        wanted = self.slack * task.loss.lipschitz(task.norm) / n
+        bound = rounding_bound(
+            task.loss,
+            n=n,
+            d=d,
+            norm=task.norm,
+            regularization=task.regularization,
+            center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
+            tolerance=wanted,
+        )
+        return max(wanted, 3 * bound)
 
-    def sensitivity(self, task: Task, n: int) -> float:
+    def sensitivity(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record moves the solution."""
-        exact = Fraction(task.loss.lipschitz(task.norm)) / n + Fraction(self.tolerance(task, n))
+        tolerance = Fraction(self.tolerance(task, n, d, prior))
+        exact = Fraction(task.loss.lipschitz(task.norm)) / n + tolerance
         return up(exact / Fraction(task.regularization))
 
-    def scale(self, task: Task, n: int, allowance: Allowance) -> float:
-        """The noise scale Delta/epsilon, or the deviation Delta/mu, rounded up."""
-        return up(Fraction(self.sensitivity(task, n)) / Fraction(allowance.amount))
-
     def settings(
-        self, task: Task, *, n: int, allowance: Allowance, prior: Weights | None
+        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
-        """The public numbers of a fit."""
-        del prior
+        """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
+        sensitivity = self.sensitivity(task, n, d, prior)
         return {
-            "sensitivity": self.sensitivity(task, n),
-            "tolerance": self.tolerance(task, n),
-            "noise_scale": self.scale(task, n, allowance),
+            "sensitivity": sensitivity,
+            "tolerance": self.tolerance(task, n, d, prior),
+            "noise_scale": up(Fraction(sensitivity) / Fraction(allowance.amount)),
         }
 
     def fit(
@@ -76,6 +85,8 @@ class OutputPerturbation:
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
+        n, d = records.X.shape
+        settings = self.settings(task, n=n, d=d, allowance=allowance, prior=prior)
         objective = InMemory(
             records.X,
             records.y,
@@ -85,6 +96,6 @@ class OutputPerturbation:
             norm=task.norm,
             weights=records.usable,
         )
-        solution = certified_minimum(objective, self.tolerance(task, records.n))
+        solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
-        return add_noise(solution.weights, self.scale(task, records.n, allowance), bits)
+        return add_noise(solution.weights, settings["noise_scale"], bits)

@@ -42,12 +42,12 @@ class Trainer(Generic[AnyTask]):
             return whole
         return whole._replace(amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size))
 
-    def settings(self, line: Line, prior: Weights | None) -> Mapping[str, float]:
+    def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
         """The public numbers of a fit, for its card."""
         fit, share = line
         slots = fit.sample or fit.span.size
         spent = self.allowance(fit, share)
-        return self.learner.settings(self.task, n=slots, allowance=spent, prior=prior)
+        return self.learner.settings(self.task, n=slots, d=d, allowance=spent, prior=prior)
 
     def train(self, line: Line, read: Callable[[Span], Records], prior: Weights | None) -> Weights:
         """The private weights of one fit."""

@@ -1,0 +1,98 @@
+import math
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.checks import InvalidValueError
+from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.records import Records
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.budget import Allowance
+
+losses = st.sampled_from([Logistic(), Softmax(3), Huber(0.5)])
+
+
+def task(loss: Loss, regularization: float = 0.1, norm: float = 1.0) -> Task:
+    return Task(loss=loss, norm=norm, regularization=regularization)
+
+
+@given(losses, st.floats(0.5, 4), st.floats(1e-4, 10), st.integers(1, 10**6))
+def test_sensitivity_is_the_textbook_one_plus_the_tolerance(
+    loss: Loss, norm: float, regularization: float, n: int
+) -> None:
+    learner, problem = OutputPerturbation(), task(loss, regularization, norm)
+    sensitivity = Fraction(learner.sensitivity(problem, n, d=5))
+    tolerance = Fraction(learner.tolerance(problem, n, d=5))
+    lipschitz = Fraction(loss.lipschitz(norm))
+    assert sensitivity >= (lipschitz / n + tolerance) / Fraction(regularization)
+    assert float(sensitivity) == pytest.approx(
+        loss.lipschitz(norm) / (regularization * n) * (1 + 2.0**-10), rel=1e-3
+    )
+
+
+@given(losses, st.floats(0.01, 5), st.sampled_from(["epsilon", "mu"]))
+def test_noise_is_scaled_by_what_the_fit_may_cost(
+    loss: Loss, amount: float, unit: Literal["epsilon", "mu"]
+) -> None:
+    settings = OutputPerturbation().settings(
+        task(loss), n=100, d=3, allowance=Allowance(unit, amount), prior=None
+    )
+    exact = Fraction(settings["sensitivity"]) / Fraction(amount)
+    assert exact <= Fraction(settings["noise_scale"]) <= exact * (1 + Fraction(1, 2**50))
+
+
+def records(seed: int, n: int, classes: int) -> Records:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X /= 1.01 * np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    return Records(X, rng.integers(classes, size=n), rng.random(n) < 0.9)
+
+
+@pytest.mark.parametrize("prior", [None, "one"])
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Huber(0.5)])
+def test_with_next_to_no_noise_it_is_the_minimiser(loss: Loss, prior: str | None) -> None:
+    data = records(1, 200, max(2, loss.outputs))
+    center: Weights | None = np.full(loss.shape(3), 0.3) if prior else None
+    found = OutputPerturbation().fit(
+        task(loss),
+        data,
+        allowance=Allowance("mu", 1e9),
+        prior=center,
+        bits=NotPrivateBits(1),
+    )
+    best = minimize(
+        loss,
+        np.where(data.usable[:, None], data.X, 0),
+        data.y,
+        regularization=0.1,
+        center=center,
+        weights=data.usable,
+        norm=1.0,
+        tolerance=1e-10,
+    )
+    reach = OutputPerturbation().tolerance(task(loss), 200, 3) / (2 * 0.1)
+    assert np.linalg.norm(found - best.weights) <= reach + 1e-6
+
+
+def test_a_history_too_long_for_the_slack_gets_what_float64_can_prove() -> None:
+    learner, problem = OutputPerturbation(), task(Softmax(10), 0.01)
+    n = 10**8
+    assert learner.tolerance(problem, n, d=784) > 2.0**-10 * math.sqrt(2) / n
+    prior = np.full((784, 10), 10.0)
+    assert learner.tolerance(problem, n, 784, prior) > learner.tolerance(problem, n, 784)
+
+
+@pytest.mark.parametrize("slack", [0, 1, -1, math.nan, "x"])
+def test_bad_slack(slack: float) -> None:
+    with pytest.raises(InvalidValueError, match="slack must be a number above 0 and below 1"):
+        OutputPerturbation(slack=slack)
+
+
+def test_no_pull_no_bound() -> None:
+    with pytest.raises(InvalidValueError, match="regularization must be above 0 for Output"):
+        OutputPerturbation().check(task(Logistic(), 0.0), "mu")
