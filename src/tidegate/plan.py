@@ -25,6 +25,7 @@ class Plan:
         schedule: Which fits happen when.
         budget: What any single record may lose, over all time.
         allocation: How shares go to levels.
+        reserve: What the fits leave over of every record's budget.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -42,6 +43,7 @@ class Plan:
     schedule: OneStream
     budget: Budget
     allocation: Allocation = Paper()
+    reserve: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _ = self.shares  # refuse now what the budget does not allow
@@ -49,7 +51,12 @@ class Plan:
     @cached_property
     def shares(self) -> Shares:
         """What each fit takes from the budget of the records it reads."""
-        return Shares(schedule=self.schedule, budget=self.budget, allocation=self.allocation)
+        return Shares(
+            schedule=self.schedule,
+            budget=self.budget,
+            allocation=self.allocation,
+            reserve=self.reserve,
+        )
 
     @property
     def certificate(self) -> Certificate:
@@ -58,7 +65,7 @@ class Plan:
 
     @property
     def forever(self) -> Fraction:
-        """The most that any record ever pays."""
+        """The most that any record ever pays for fits."""
         return self.shares.forever
 
     def due(self, at: int) -> list[Line]:
@@ -134,6 +141,7 @@ class TwoStreamPlan:
     schedule: TwoStream
     budget: Budget
     allocation: Allocation = Paper()
+    reserve: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _ = self.source  # refuse now what the budget does not allow
@@ -141,12 +149,22 @@ class TwoStreamPlan:
     @cached_property
     def source(self) -> Plan:
         """The plan of the source stream, which takes no notice of the target."""
-        return Plan(schedule=self.schedule.source, budget=self.budget, allocation=self.allocation)
+        return Plan(
+            schedule=self.schedule.source,
+            budget=self.budget,
+            allocation=self.allocation,
+            reserve=self.reserve,
+        )
 
     @cached_property
     def target(self) -> Shares:
         """The shares of the target stream, good for any order of arrivals."""
-        return Shares(schedule=Target(), budget=self.budget, allocation=self.allocation)
+        return Shares(
+            schedule=Target(),
+            budget=self.budget,
+            allocation=self.allocation,
+            reserve=self.reserve,
+        )
 
     def share(self, fit: Fit) -> Fraction:
         """What a fit takes from the budget of the records it reads, in its own stream."""

@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 
 from tidegate.checks import InvalidValueError
+from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, PureDP, Shares, Tapered
 from tidegate.schedule import Continual, MultiResolution, SlidingWindow, fits
 
@@ -34,6 +35,17 @@ def test_the_base_of_a_window_gets_a_third() -> None:
     base, *levels = [shares.of(fit) for fit in schedule.due(100)]
     assert sum(levels) == base
     assert all(b / a == Fraction(2, 3) for b, a in pairwise(levels))
+
+
+def test_a_reserve_is_left_over_by_the_worst_record() -> None:
+    reserve = Fraction(1, 20)
+    plan = Plan(schedule=SlidingWindow(window=7, step=1), budget=PureDP(1.0), reserve=reserve)
+    ledger = plan.ledger()
+    for _ in plan.charge(ledger, until=50):
+        pass
+    assert ledger.worst().share == plan.forever == 1 - reserve
+    with pytest.raises(InvalidValueError, match="reserve must be a share from 0 to below 1, got 1"):
+        Plan(schedule=SlidingWindow(window=7, step=1), budget=PureDP(1.0), reserve=Fraction(1))
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1), Fraction(3, 2), 0.6, "x"])

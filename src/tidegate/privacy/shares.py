@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from tidegate.checks import refuse
 from tidegate.privacy.allocation import Allocation, Charged, Paper, weight
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.certificate import Certificate, certify
@@ -13,6 +14,12 @@ from tidegate.schedule import Fit
 @dataclass(frozen=True, kw_only=True)
 class Shares:
     """What each fit of a schedule takes from the budget of the records it reads.
+
+    Args:
+        schedule: What the fits belong to.
+        budget: What the shares are shares of.
+        allocation: How they go to levels.
+        reserve: What is left over in every record's budget, for other lines of the ledger.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -25,8 +32,11 @@ class Shares:
     schedule: Charged
     budget: Budget
     allocation: Allocation = Paper()
+    reserve: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.reserve < 1:
+            raise refuse("reserve", "a share from 0 to below 1", str(self.reserve))
         _ = self.rate  # refuse now what the budget does not allow
 
     @cached_property
@@ -41,12 +51,12 @@ class Shares:
 
     @property
     def forever(self) -> Fraction:
-        """The most that any record ever pays."""
+        """The most that any record ever pays for fits."""
         return self.certificate.supremum * self._scale
 
     @cached_property
     def _scale(self) -> Fraction:
-        return 1 / self.certificate.supremum
+        return (1 - self.reserve) / self.certificate.supremum
 
     @cached_property
     def _known(self) -> dict[tuple[str, int, int], Fraction]:
