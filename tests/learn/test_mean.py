@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from tidegate.features.rows import Rows
 from tidegate.learn.gradient import exact_bits, truncate
 from tidegate.learn.learner import Pull, Weights
 from tidegate.learn.mean import SQRT2, HistogramPerturbation, MeanPerturbation
@@ -17,7 +18,7 @@ pull = Pull(norm=1.0, regularization=0.5)
 ample = Allowance("mu", 1e9)
 
 
-def vectors(X: Weights) -> Records:
+def vectors(X: Rows) -> Records:
     n = X.shape[0]
     return Records(X, np.zeros(n, np.intp), np.ones(n, bool))
 

@@ -1,0 +1,54 @@
+"""How good the present model is, measured privately on records it has not seen.
+
+Proof: docs/proofs/quality.md.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from tidegate.learn.learner import Weights
+from tidegate.learn.records import Records
+from tidegate.privacy.bits import Bits
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import gaussian, laplace
+from tidegate.privacy.rounding import up
+
+
+def correct(weights: Weights, records: Records) -> int:
+    """How many slots the model gets right; one that cannot be used counts as wrong.
+
+    This number is secret: `private_accuracy` makes it public.
+    """
+    margins = np.asarray(records.X @ weights)
+    codes = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
+    return int(np.count_nonzero((codes == records.y) & records.usable))
+
+
+def deviation(slots: int, allowance: Allowance) -> float:
+    """The standard deviation of a private accuracy: what it is uncertain by."""
+    scale = 1 / allowance.amount / slots
+    return scale * 2**0.5 if allowance.unit == "epsilon" else scale
+
+
+def private_accuracy(
+    weights: Weights, records: Records, *, allowance: Allowance, bits: Bits
+) -> float:
+    """The share of all slots that the model gets right, plus noise.
+
+    Args:
+        weights: A model that was made without these records.
+        records: The next step.
+        allowance: What each of them pays for it.
+        bits: Where the randomness comes from.
+
+    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> records = Records(np.ones((1000, 1)), np.ones(1000, np.intp), np.ones(1000, bool))
+    >>> allowance = Allowance("epsilon", 1.0)
+    >>> round(private_accuracy(np.ones(1), records, allowance=allowance, bits=NotPrivateBits(7)), 2)
+    1.0
+    """
+    count = np.array([float(correct(weights, records))])
+    scale = up(1 / Fraction(allowance.amount))  # replacing a record moves the count by one
+    add_noise = laplace if allowance.unit == "epsilon" else gaussian
+    return float(add_noise(count, scale, bits)[0]) / records.n
