@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.run import json_lines, tidegate
+from tests.cli.run import json_lines, process, tidegate
 from tidegate.cli import main
 from tidegate.privacy import gaussian_mu
 
@@ -111,6 +111,16 @@ def test_nothing_is_planned_before_the_first_block() -> None:
     assert only["summary"]["worst"]["share"] == 0
 
 
+def test_the_command_runs_in_a_process_of_its_own() -> None:
+    assert process(*SLIDING).stdout == tidegate(*SLIDING).stdout
+    bad = process("plan", "independent", "--step", "0", "--epsilon", "1", "--until", "9")
+    assert bad == (
+        2,
+        "",
+        "tidegate: step must be a whole number from 1 to 9007199254740992, got 0\n",
+    )
+
+
 def test_the_picture_shows_window_base_chain_and_release() -> None:
     done = tidegate(*SLIDING)
     assert done.returncode == 0
@@ -170,7 +180,7 @@ def test_alone_it_shows_its_help() -> None:
 
 
 def test_a_terminal_without_our_characters_gets_others() -> None:
-    done = tidegate(*SLIDING, PYTHONIOENCODING="ascii")
+    done = process(*SLIDING, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "?11????" in done.stdout
 
