@@ -1,0 +1,287 @@
+"""Record and replay: what a stream and its neighbour release, given that both release the same.
+
+Privacy is a statement about each possible output: conditioned on all that was released before, one
+record may move what a mechanism hides by only so much. So the first stream is run with its noise
+recorded, or scripted, for the bound must hold at every output and not at likely ones alone; then
+the neighbour is run with every mechanism returning the very same outputs. What differs then is what
+the noise has to hide, and the ratio of the two densities at this transcript is known exactly:
+
+    l2_laplace, laplace   at most exp(move / scale), move in the L2 and in the L1 norm
+    gaussian              a mu-GDP comparison with mu^2 = sum of (move / sigma)^2
+
+A law is broken only by a proof: roots are rounded down, everything else is a Fraction.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import zip_longest
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.learn import gradient, mean, output, trainer
+from tidegate.learn.learner import Learner, Pull, Weights
+from tidegate.learn.records import Records, clean
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Ledger, Line
+from tidegate.privacy.bits import Bits, NotPrivateBits
+from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.sampling import draw
+from tidegate.run import Run, TwoStreamRun
+from tidegate.schedule import Span, Stream
+
+Floats = NDArray[np.float64]
+Data = dict[Stream | None, tuple[Any, Any]]
+"""X and y of each stream; the only one of a schedule of one stream is called None."""
+
+MECHANISMS = ("gaussian", "l2_laplace", "laplace")
+
+
+class Slot(NamedTuple):
+    """Where the neighbours differ."""
+
+    stream: Stream | None
+    record: int
+
+    def within(self, line: Line) -> bool:
+        return line.fit.stream == self.stream and self.record in line.fit.span
+
+
+class Call(NamedTuple):
+    """One mechanism: what it hid and what it released."""
+
+    line: Line
+    mechanism: str
+    center: Floats
+    scale: float
+    output: Floats
+
+    def form(self) -> tuple[object, ...]:
+        """All but the values: it must not depend on the records."""
+        return (self.line, self.mechanism, self.center.shape, self.center.dtype, self.scale)
+
+
+Script = Callable[[int, str, Floats, float], Floats]
+"""What a mechanism releases: (number of the call, mechanism, center, scale) -> output."""
+
+
+def honest(seed: int) -> Script:
+    """The noise itself, from a seed."""
+    bits = NotPrivateBits(seed)
+    noise = {name: getattr(mean, name) for name in MECHANISMS}
+    return lambda number, mechanism, center, scale: noise[mechanism](center, scale, bits)
+
+
+def always(value: Callable[[tuple[int, ...]], Floats]) -> Script:
+    """The same output for every center of a shape: a transcript chosen by an adversary."""
+    return lambda number, mechanism, center, scale: value(center.shape)
+
+
+def again(calls: list[Call]) -> Script:
+    """The outputs of another run."""
+    return lambda number, mechanism, center, scale: calls[number].output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """All that is public."""
+
+    plan: Plan | TwoStreamPlan
+    task: Pull
+    learner: Learner[Any]
+    classes: tuple[Any, ...] = (0, 1)
+    batch: int = 5
+
+    def records(self, X: Any, y: Any) -> Records:
+        return clean(X, y, classes=self.classes, norm=self.task.norm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """All that a run has released, all that it has hidden, and what it says a record has paid."""
+
+    calls: list[Call]
+    paid: Fraction
+
+
+def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcript:
+    """Run the streams through the real thing, with the script in place of the noise."""
+    calls: list[Call] = []
+    current: list[Line] = []
+
+    class Watched(Trainer[Any]):
+        def train(
+            self, line: Line, read: Callable[[Span], Records], prior: Weights | None
+        ) -> Weights:
+            current[:] = [line]
+            return super().train(line, read, prior)
+
+    def hook(name: str) -> Callable[..., Floats]:
+        def mechanism(center: Floats, scale: float, bits: Bits) -> Floats:
+            del bits
+            assert np.isfinite(center).all()
+            released = script(len(calls), name, center, scale)
+            calls.append(Call(current[0], name, center.copy(), scale, released))
+            return released.copy()
+
+        return mechanism
+
+    def worst_draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
+        """A sample that holds the changed record if its span does: amplification is on paper."""
+        del bits
+        fit = current[0].fit
+        slots = draw(sample, size, NotPrivateBits(fit.number))
+        changed = slot.record - fit.span.start
+        if slot.within(current[0]) and changed not in slots:
+            slots[0] = changed
+        return np.sort(slots)
+
+    watched = Watched(
+        task=setup.task,
+        learner=setup.learner,
+        budget=setup.plan.budget,
+        bits=NotPrivateBits(0),
+    )
+    with ExitStack() as patches:
+        for module in (output, gradient, mean):
+            for name in MECHANISMS:
+                if function := getattr(module, name, None):  # which may be planted: ask its name
+                    patches.enter_context(patch.object(module, name, hook(function.__name__)))
+        patches.enter_context(patch.object(trainer, "draw", worst_draw))
+        ledger = _carry_out(setup, data, watched, slot.stream)
+    return Transcript(calls=calls, paid=ledger.paid(slot.record))
+
+
+def _carry_out(
+    setup: Setup, data: Data, watched: Trainer[Any], stream: Stream | None
+) -> Ledger:
+    if isinstance(setup.plan, Plan):
+        run = Run(setup.plan, watched)
+        for _, records in _batches(setup, data):
+            run.take(records)
+        return run.ledger
+    two = TwoStreamRun(setup.plan, watched)
+    for name, records in _batches(setup, data):
+        assert name is not None
+        two.take(records, name)
+    return two.ledgers.of(stream or "source")
+
+
+def _batches(setup: Setup, data: Data) -> Iterator[tuple[Stream | None, Records]]:
+    """The streams by turns, in batches that are no whole steps."""
+    length = max(X.shape[0] for X, _ in data.values())
+    for start in range(0, length, setup.batch):
+        part = slice(start, start + setup.batch)
+        for stream, (X, y) in data.items():
+            if start < X.shape[0]:
+                yield stream, setup.records(X[part], y[part])
+
+
+def neighbour(data: Data, slot: Slot, x: Any, y: Any) -> Data:
+    """The streams with another record in the slot."""
+    X, labels = (array.copy() for array in data[slot.stream])
+    X[slot.record], labels[slot.record] = x, y
+    return {**data, slot.stream: (X, labels)}
+
+
+def move(first: Call, second: Call) -> Fraction:
+    """How far the hidden center moved in the norm of its mechanism; a root is rounded down."""
+    pairs = zip(first.center.flat, second.center.flat, strict=True)
+    steps = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs]
+    if first.mechanism == "laplace":
+        return sum(steps, Fraction(0))
+    square = sum((step**2 for step in steps), Fraction(0))
+    return _exact_root(square) or Fraction(sqrt_down(square))
+
+
+def _exact_root(square: Fraction) -> Fraction | None:
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    return root if root**2 == square else None
+
+
+def cost(setup: Setup, first: list[Call], second: list[Call]) -> Fraction:
+    """What the calls of one fit cost the changed record: an epsilon, or the square of a mu."""
+    pairs = list(zip(first, second, strict=True))
+    ratios = [move(a, b) / Fraction(a.scale) for a, b in pairs]
+    if setup.plan.budget.unit == "mu":
+        return sum((ratio**2 for ratio in ratios), Fraction(0))
+    fit, epsilon = first[0].line.fit, sum(ratios, Fraction(0))
+    if fit.sample is None:
+        return epsilon
+    # ln(1 + (m/n)(e^epsilon - 1)); a handful of float roundings are far below the last factor
+    amplified = math.log1p(fit.sample / fit.span.size * math.expm1(float(epsilon)))
+    return Fraction(amplified * (1 - 1e-12))
+
+
+def whole_budget(setup: Setup) -> Fraction:
+    """What a record may lose over all time: epsilon, or mu squared."""
+    budget = setup.plan.budget
+    return Fraction(budget.mu) ** 2 if budget.unit == "mu" else Fraction(budget.epsilon)
+
+
+def total_cost(setup: Setup, first: Transcript, second: Transcript) -> Fraction:
+    """What the whole transcript costs the changed record."""
+    return sum((cost(setup, *pair) for pair in _by_fit(first, second)), Fraction(0))
+
+
+def _by_fit(first: Transcript, second: Transcript) -> list[tuple[list[Call], list[Call]]]:
+    fits: dict[int, tuple[list[Call], list[Call]]] = {}
+    for a, b in zip(first.calls, second.calls, strict=True):
+        own = fits.setdefault(a.line.fit.number, ([], []))
+        own[0].append(a)
+        own[1].append(b)
+    return list(fits.values())
+
+
+def replay(setup: Setup, first: Transcript, other: Data, slot: Slot) -> Transcript | None:
+    """The neighbour's transcript given the same outputs; None if it does not come so far."""
+    try:
+        return transcript(setup, other, slot, again(first.calls))
+    except Exception:  # noqa: BLE001 - any refusal is one that the first stream did not meet
+        return None
+
+
+def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slot) -> set[str]:
+    """The laws that this pair of runs breaks.
+
+    control flow: both runs make the same calls, with the same shapes and scales.
+    span: only what reads the changed record moves.
+    fit: no fit costs the record more than the fit's share.
+    ledger: the record has paid what the fits that read it cost, and at most all of its budget.
+    budget: the whole transcript costs it no more than its budget.
+    """
+    if second is None or any(
+        a is None or b is None or a.form() != b.form()
+        for a, b in zip_longest(first.calls, second.calls)
+    ):
+        return {"control flow"}
+    laws = set()
+    fits = _by_fit(first, second)
+    lines = [calls[0].line for calls, _ in fits]
+    for (a, b), line in zip(fits, lines, strict=True):
+        lost = cost(setup, a, b)
+        if lost > 0 and not slot.within(line):
+            laws.add("span")
+        if lost > line.share * whole_budget(setup):
+            laws.add("fit")
+    shares = sum((line.share for line in lines if slot.within(line)), Fraction(0))
+    if not first.paid == second.paid == shares <= 1:
+        laws.add("ledger")
+    if total_cost(setup, first, second) > whole_budget(setup):
+        laws.add("budget")
+    return laws
+
+
+def law_holds(
+    setup: Setup, data: Data, slot: Slot, x: Any, y: Any, script: Script | None = None
+) -> bool:
+    """Whether replacing the record of one slot breaks no law."""
+    first = transcript(setup, data, slot, script or honest(7))
+    second = replay(setup, first, neighbour(data, slot, x, y), slot)
+    return not broken(setup, first, second, slot)
