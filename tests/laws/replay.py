@@ -29,7 +29,7 @@ from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records, clean
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import Ledger, Line
+from tidegate.privacy import Ledger, Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
@@ -67,25 +67,25 @@ class Call(NamedTuple):
         return (self.line, self.mechanism, self.center.shape, self.center.dtype, self.scale)
 
 
-Script = Callable[[int, str, Floats, float], Floats]
-"""What a mechanism releases: (number of the call, mechanism, center, scale) -> output."""
+Script = Callable[[int, Call], Floats]
+"""What a mechanism releases, by the number of the call and all but its output."""
 
 
 def honest(seed: int) -> Script:
     """The noise itself, from a seed."""
     bits = NotPrivateBits(seed)
-    noise = {name: getattr(mean, name) for name in MECHANISMS}
-    return lambda number, mechanism, center, scale: noise[mechanism](center, scale, bits)
+    noises = {name: getattr(noise, name) for name in MECHANISMS}
+    return lambda _, call: noises[call.mechanism](call.center, call.scale, bits)
 
 
 def always(value: Callable[[tuple[int, ...]], Floats]) -> Script:
     """The same output for every center of a shape: a transcript chosen by an adversary."""
-    return lambda number, mechanism, center, scale: value(center.shape)
+    return lambda _, call: value(call.center.shape)
 
 
 def again(calls: list[Call]) -> Script:
     """The outputs of another run."""
-    return lambda number, mechanism, center, scale: calls[number].output
+    return lambda number, _: calls[number].output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +104,17 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """All that a run has released, all that it has hidden, and what it says a record has paid."""
+    """What a run has hidden and released, its models, and what it says a record has paid."""
 
     calls: list[Call]
+    models: list[Weights]
     paid: Fraction
 
 
 def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcript:
     """Run the streams through the real thing, with the script in place of the noise."""
     calls: list[Call] = []
+    models: list[Weights] = []
     current: list[Line] = []
 
     class Watched(Trainer[Any]):
@@ -120,15 +122,16 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
             self, line: Line, read: Callable[[Span], Records], prior: Weights | None
         ) -> Weights:
             current[:] = [line]
-            return super().train(line, read, prior)
+            models.append(super().train(line, read, prior))
+            return models[-1]
 
     def hook(name: str) -> Callable[..., Floats]:
         def mechanism(center: Floats, scale: float, bits: Bits) -> Floats:
             del bits
             assert np.isfinite(center).all()
-            released = script(len(calls), name, center, scale)
-            calls.append(Call(current[0], name, center.copy(), scale, released))
-            return released.copy()
+            call = Call(current[0], name, center.copy(), scale, center)
+            calls.append(call._replace(output=script(len(calls), call)))
+            return calls[-1].output.copy()
 
         return mechanism
 
@@ -155,12 +158,10 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
                     patches.enter_context(patch.object(module, name, hook(function.__name__)))
         patches.enter_context(patch.object(trainer, "draw", worst_draw))
         ledger = _carry_out(setup, data, watched, slot.stream)
-    return Transcript(calls=calls, paid=ledger.paid(slot.record))
+    return Transcript(calls=calls, models=models, paid=ledger.paid(slot.record))
 
 
-def _carry_out(
-    setup: Setup, data: Data, watched: Trainer[Any], stream: Stream | None
-) -> Ledger:
+def _carry_out(setup: Setup, data: Data, watched: Trainer[Any], stream: Stream | None) -> Ledger:
     if isinstance(setup.plan, Plan):
         run = Run(setup.plan, watched)
         for _, records in _batches(setup, data):
@@ -243,7 +244,7 @@ def replay(setup: Setup, first: Transcript, other: Data, slot: Slot) -> Transcri
     """The neighbour's transcript given the same outputs; None if it does not come so far."""
     try:
         return transcript(setup, other, slot, again(first.calls))
-    except Exception:  # noqa: BLE001 - any refusal is one that the first stream did not meet
+    except Exception:
         return None
 
 
@@ -251,6 +252,7 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
     """The laws that this pair of runs breaks.
 
     control flow: both runs make the same calls, with the same shapes and scales.
+    post-processing: given the same outputs, the models are the same.
     span: only what reads the changed record moves.
     fit: no fit costs the record more than the fit's share.
     ledger: the record has paid what the fits that read it cost, and at most all of its budget.
@@ -262,6 +264,8 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
     ):
         return {"control flow"}
     laws = set()
+    if not all(map(np.array_equal, first.models, second.models)):
+        laws.add("post-processing")
     fits = _by_fit(first, second)
     lines = [calls[0].line for calls, _ in fits]
     for (a, b), line in zip(fits, lines, strict=True):
@@ -278,10 +282,21 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
     return laws
 
 
-def law_holds(
-    setup: Setup, data: Data, slot: Slot, x: Any, y: Any, script: Script | None = None
-) -> bool:
-    """Whether replacing the record of one slot breaks no law."""
-    first = transcript(setup, data, slot, script or honest(7))
-    second = replay(setup, first, neighbour(data, slot, x, y), slot)
-    return not broken(setup, first, second, slot)
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A setup, a stream and its neighbour, and what is released."""
+
+    setup: Setup
+    data: Data
+    slot: Slot
+    before: tuple[Any, Any]
+    after: tuple[Any, Any]
+    script: Script
+
+
+def laws_broken(scene: Scene) -> set[str]:
+    """The laws that are broken when the record of the slot is replaced."""
+    setup, slot = scene.setup, scene.slot
+    first = transcript(setup, neighbour(scene.data, slot, *scene.before), slot, scene.script)
+    second = replay(setup, first, neighbour(scene.data, slot, *scene.after), slot)
+    return broken(setup, first, second, slot)

@@ -5,19 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 
 from tests.laws.replay import (
     Data,
-    Floats,
-    Script,
+    Scene,
     Setup,
     Slot,
     always,
     broken,
     honest,
-    law_holds,
+    laws_broken,
     move,
     neighbour,
     replay,
@@ -25,79 +23,33 @@ from tests.laws.replay import (
     transcript,
     whole_budget,
 )
-from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation, Softmax
-from tidegate.learn.learner import Pull, Task
-from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import ApproxDP, Budget, PureDP, Tapered
-from tidegate.schedule import (
-    Basic,
-    Continual,
-    Cumulative,
-    Independent,
-    MultiResolution,
-    SlidingWindow,
-    TwoStream,
+from tests.laws.scenes import (
+    DOWN,
+    LEARNINGS,
+    PURE,
+    SCHEDULES,
+    UP,
+    R,
+    blank,
+    confident,
+    names,
+    setup_of,
 )
-
-R = 2.0
-PURE, GAUSSIAN = PureDP(1.0), ApproxDP(1.0, 1e-3)
-
-SCHEDULES = {
-    "multiresolution": MultiResolution(block=4),
-    "multiresolution, sampled": MultiResolution(block=4, sample=3),
-    "cumulative": Cumulative(block=4),
-    "continual": Continual(block=8, step=4),
-    "continual, sampled": Continual(block=8, step=4, sample=5),
-    "sliding 2": SlidingWindow(window=8, step=4),
-    "sliding 5": SlidingWindow(window=20, step=4),
-    "sliding 7": SlidingWindow(window=28, step=4),
-    "sliding 9, sampled": SlidingWindow(window=36, step=4, sample=6),
-    "basic": Basic(block=8, step=4),
-    "independent": Independent(step=4),
-    "two streams, cumulative": TwoStream(source=Cumulative(block=8), step=4),
-    "two streams, sliding": TwoStream(source=SlidingWindow(window=12, step=4), step=4),
-}
-
-Learning = tuple[Budget, Pull, Any]
-
-
-def _learnings() -> dict[str, Learning]:
-    pull = Pull(norm=R, regularization=0.5)
-    found: dict[str, Learning] = {}
-    for kind, budget in (("pure", PURE), ("gaussian", GAUSSIAN)):
-        found[f"mean, {kind}"] = (budget, pull, MeanPerturbation())
-        found[f"histogram, {kind}"] = (budget, pull, HistogramPerturbation(3))
-        for loss in (Logistic(), Softmax(3), Huber()):
-            name = type(loss).__name__.lower()
-            task = Task(loss=loss, norm=R, regularization=0.5)
-            found[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
-            if kind == "gaussian":
-                found[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
-    return found
-
-
-LEARNINGS = _learnings()
-MANY_CLASSES = ("softmax", "histogram")
-
-
-def setup_of(schedule: str, learning: str, **options: Any) -> Setup:
-    budget, task, learner = LEARNINGS[learning]
-    kind: Any = SCHEDULES[schedule]
-    plan: Any = TwoStreamPlan if isinstance(kind, TwoStream) else Plan
-    return Setup(
-        plan=plan(schedule=kind, budget=budget, **options),
-        task=task,
-        learner=learner,
-        classes=(0, 1, 2) if learning.startswith(MANY_CLASSES) else (0, 1),
-    )
+from tidegate.checks import InvalidValueError
+from tidegate.estimators import PrivateMean, SlidingWindowClassifier
+from tidegate.learn import GradientPerturbation, OutputPerturbation
+from tidegate.learn.learner import Pull, Task
+from tidegate.learn.mean import MeanPerturbation
+from tidegate.learn.records import clean
+from tidegate.plan import Plan
+from tidegate.privacy import PureDP, Tapered
+from tidegate.schedule import Independent
 
 
 def streams(schedule: str, length: int, d: int = 2) -> Data:
     """Records about the sphere, some of which cannot be used; one stream, or two."""
-    names: Any = ("source", "target") if schedule.startswith("two") else (None,)
     data: Data = {}
-    for seed, name in enumerate(names):
+    for seed, name in enumerate(names(schedule)):
         rng = np.random.default_rng(seed)
         X = rng.normal(scale=R, size=(length, d)).astype(object)
         y = rng.integers(2, size=length).astype(object)
@@ -156,7 +108,15 @@ def test_no_slot_breaks_a_law(schedule: str) -> None:
     """Every slot, so every place in every block and both sides of every power of two."""
     setup, data = setup_of(schedule, "mean, pure"), streams(schedule, 40, d=1)
     for slot in slots(data, range(40)):
-        assert law_holds(setup, neighbour(data, slot, R, 1), slot, -R, 1, always(np.zeros))
+        scene = Scene(
+            setup=setup,
+            data=data,
+            slot=slot,
+            before=(R, 1),
+            after=(-R, 1),
+            script=always(np.zeros),
+        )
+        assert not laws_broken(scene), slot
 
 
 @pytest.mark.parametrize("kind", NEIGHBOURS)
@@ -172,14 +132,6 @@ def test_tapered_shares_break_no_law(schedule: str, learning: str) -> None:
     setup, data = setup_of(schedule, learning, allocation=Tapered()), streams(schedule, 40)
     for slot in slots(data, [0, 7, 8, 15, 16, 33]):
         assert_no_law_broken(setup, data, slot, ["other side"])
-
-
-def blank(schedule: str, length: int, d: int = 2) -> Data:
-    """Records that pull nowhere: nothing stands in the way of the one that changes."""
-    return {
-        name: (np.zeros((length, d), object), np.zeros(length, object))
-        for name in streams(schedule, length)
-    }
 
 
 @pytest.mark.parametrize("learning", ["mean, pure", "mean, gaussian", "histogram, pure"])
@@ -198,21 +150,14 @@ def test_a_record_can_lose_all_that_it_pays(schedule: str, learning: str) -> Non
         assert lost > Fraction(99, 100) * first.paid * whole_budget(setup)
 
 
-def confident(shape: tuple[int, ...]) -> Floats:
-    """A released model that is sure of class 0 as soon as the first feature is positive."""
-    model = np.zeros(shape)
-    model[0] = [1000.0, *[0.0] * (shape[1] - 1)] if len(shape) == 2 else -1000.0
-    return model
-
-
-UP, DOWN = R * np.array([0.02, 0.999], object), R * np.array([0.02, -0.999], object)
-
-
 @pytest.mark.parametrize(
     ("learning", "script"),
     [
-        *((f"{loss}, {kind}", confident)
-          for loss in ("logistic", "softmax", "huber") for kind in ("pure", "gaussian")),
+        *(
+            (f"{loss}, {kind}", confident)
+            for loss in ("logistic", "softmax", "huber")
+            for kind in ("pure", "gaussian")
+        ),
         *((f"{loss}, gradient", np.zeros) for loss in ("logistic", "softmax", "huber")),
     ],
 )
@@ -242,7 +187,7 @@ def declared(setup: Setup, n: int) -> float:
 
 FORMATS: dict[str, Any] = {
     "float32": lambda X: X.astype(np.float32),
-    "CSR": lambda X: sparse.csr_array(X),
+    "CSR": sparse.csr_array,
     "float32 CSR": lambda X: sparse.csr_array(X.astype(np.float32)),
 }
 
@@ -260,3 +205,96 @@ def test_no_format_breaks_a_law(learning: str, form: str) -> None:
         X[10] = x
         second = replay(setup, first, {None: (FORMATS[form](X), y)}, slot)
         assert not broken(setup, first, second, slot)
+
+
+def known(kinds: dict[str, tuple[Any, Any]], *faults: str) -> list[Any]:
+    """The kinds, those that are known to fail marked."""
+    reason = "numpy's choice of a dtype for a list depends on all of its records"
+    fault = pytest.mark.xfail(strict=True, reason=reason)
+    return [pytest.param(kind, marks=[fault] if kind in faults else []) for kind in kinds]
+
+
+@pytest.mark.parametrize("kind", known(NEIGHBOURS, "text", "text as label"))
+def test_what_is_stored_in_a_slot_depends_on_its_record_alone(kind: str) -> None:
+    """For lists too, where numpy looks for a type that suits all."""
+    X = [[0.25, 0.5], [True, 1.5], [R, 0.0], [1e-3, 3]]
+    y = [0, 1, 1, 0]
+    before = clean(X, y, classes=[0, 1], norm=R)
+    x, label = NEIGHBOURS[kind]
+    after = clean([*X[:2], list(x), X[3]], [*y[:2], label, y[3]], classes=[0, 1], norm=R)
+    for slot in (0, 1, 3):
+        assert np.array_equal(after.X[slot], before.X[slot])
+        assert after.y[slot] == before.y[slot]
+        assert after.usable[slot] == before.usable[slot]
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+def test_a_record_stays_as_it_came_in(form: Any) -> None:
+    """Whatever its owner does with the arrays afterwards."""
+    X, y = form(np.eye(4)), np.array([0, 1, 0, 1])
+    releases = []
+    for spoil in (False, True):
+        classifier = SlidingWindowClassifier(
+            budget=PURE, window=8, step=4, classes=[0, 1], norm=R, not_private_seed=1
+        )
+        mine, labels = X.copy(), y.copy()
+        classifier.partial_fit(mine, labels)
+        if spoil:
+            mine[0, 0], labels[:] = 1e6, 1
+            if form is sparse.csr_array:
+                mine.data[:], mine.indices[:] = 9.0, 0
+        releases.append(classifier.partial_fit(X, y).releases_[-1].weights)
+    assert np.array_equal(releases[0], releases[1])
+
+
+@pytest.mark.xfail(strict=True, reason="the norm is read anew at every call, the noise is not")
+def test_parameters_set_in_mid_stream_do_not_change_what_a_record_may_move() -> None:
+    totals = []
+    for x in (1e6, -1e6):
+        summary = PrivateMean(
+            budget=PURE, schedule=Independent(step=2), norm=1.0, not_private_seed=1
+        )
+        summary.partial_fit([[0.0]]).set_params(norm=100.0)
+        totals.append(2 * float(summary.partial_fit([[x]]).mean_[0]))
+    assert abs(totals[0] - totals[1]) <= 2  # the same noise in both: the sum moves by 2 norms
+
+
+@pytest.mark.xfail(strict=True, reason="float32 records are added up in float32")
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+def test_a_sum_of_float32_is_exact(form: Any) -> None:
+    """Additions that round up on one side of a power of two and down on the other."""
+    schedule = Independent(step=2**14)
+    setup = Setup(
+        plan=Plan(schedule=schedule, budget=PURE),
+        task=Pull(norm=1.0, regularization=0.0),
+        learner=MeanPerturbation(),
+        batch=schedule.step,
+    )
+    X = np.full((schedule.step, 1), 1.25 * 2.0**-24, np.float32)
+    y, slot = np.zeros(schedule.step, np.intp), Slot(None, 0)
+    X[0] = 1
+    first = transcript(setup, {None: (form(X), y)}, slot, always(np.zeros))
+    X[0] = -1
+    second = replay(setup, first, {None: (form(X), y)}, slot)
+    assert not broken(setup, first, second, slot)
+
+
+@pytest.mark.xfail(strict=True, reason="a step is charged only if all of its fits come through")
+def test_a_refused_step_tells_nothing_that_nobody_paid_for() -> None:
+    """The second fit of this pass is refused for the size of the first one's noise."""
+    classifier = SlidingWindowClassifier(
+        budget=PureDP(1e-3),
+        window=8,
+        step=4,
+        classes=[0, 1],
+        norm=1.0,
+        regularization=1e-4,
+        learner=OutputPerturbation(slack=1e-11),
+    )
+    X, y = np.eye(8), np.arange(8) % 2
+    told = set()
+    for batch in (slice(0, 8), *[slice(0, 1)] * 5):
+        with pytest.raises(InvalidValueError) as refusal:
+            classifier.partial_fit(X[batch], y[batch])
+        told.add(str(refusal.value))
+    assert len(told) == 1 or classifier.ledger_.paid(4) > 0

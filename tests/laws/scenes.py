@@ -1,0 +1,96 @@
+"""The scenes of the laws: every schedule and learner, small, and records that move them most."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.laws.replay import Data, Floats, Setup
+from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation, Softmax
+from tidegate.learn.learner import Pull, Task
+from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+    Stream,
+    TwoStream,
+)
+
+R = 2.0
+PURE, GAUSSIAN = PureDP(1.0), ApproxDP(1.0, 1e-3)
+
+SCHEDULES = {
+    "multiresolution": MultiResolution(block=4),
+    "multiresolution, sampled": MultiResolution(block=4, sample=3),
+    "cumulative": Cumulative(block=4),
+    "continual": Continual(block=8, step=4),
+    "continual, sampled": Continual(block=8, step=4, sample=5),
+    "sliding 2": SlidingWindow(window=8, step=4),
+    "sliding 5": SlidingWindow(window=20, step=4),
+    "sliding 7": SlidingWindow(window=28, step=4),
+    "sliding 9, sampled": SlidingWindow(window=36, step=4, sample=6),
+    "basic": Basic(block=8, step=4),
+    "independent": Independent(step=4),
+    "two streams, cumulative": TwoStream(source=Cumulative(block=8), step=4),
+    "two streams, sliding": TwoStream(source=SlidingWindow(window=12, step=4), step=4),
+}
+
+Learning = tuple[Budget, Pull, Any]
+
+
+def _learnings() -> dict[str, Learning]:
+    pull = Pull(norm=R, regularization=0.5)
+    found: dict[str, Learning] = {}
+    for kind, budget in (("pure", PURE), ("gaussian", GAUSSIAN)):
+        found[f"mean, {kind}"] = (budget, pull, MeanPerturbation())
+        found[f"histogram, {kind}"] = (budget, pull, HistogramPerturbation(3))
+        for loss in (Logistic(), Softmax(3), Huber()):
+            name = type(loss).__name__.lower()
+            task = Task(loss=loss, norm=R, regularization=0.5)
+            found[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
+            if kind == "gaussian":
+                found[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
+    return found
+
+
+LEARNINGS = _learnings()
+MANY_CLASSES = ("softmax", "histogram")
+
+
+def setup_of(schedule: str, learning: str, **options: Any) -> Setup:
+    budget, task, learner = LEARNINGS[learning]
+    kind: Any = SCHEDULES[schedule]
+    plan: Any = TwoStreamPlan if isinstance(kind, TwoStream) else Plan
+    return Setup(
+        plan=plan(schedule=kind, budget=budget, **options),
+        task=task,
+        learner=learner,
+        classes=(0, 1, 2) if learning.startswith(MANY_CLASSES) else (0, 1),
+    )
+
+
+def names(schedule: str) -> tuple[Stream | None, ...]:
+    """The streams of a schedule."""
+    return ("source", "target") if schedule.startswith("two") else (None,)
+
+
+def blank(schedule: str, length: int, d: int = 2) -> Data:
+    """Records that pull nowhere: nothing stands in the way of the one that changes."""
+    return {
+        name: (np.zeros((length, d), object), np.zeros(length, object)) for name in names(schedule)
+    }
+
+
+def confident(shape: tuple[int, ...]) -> Floats:
+    """A released model that is sure of class 0 as soon as the first feature is positive."""
+    model = np.zeros(shape)
+    model[0] = [1000.0, *[0.0] * (shape[1] - 1)] if len(shape) == 2 else -1000.0
+    return model
+
+
+UP, DOWN = R * np.array([0.02, 0.999], object), R * np.array([0.02, -0.999], object)

@@ -1,0 +1,422 @@
+"""The classic mistakes, planted one at a time: the laws hold without each and break with it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from tests.laws.replay import Scene, Setup, Slot, always, laws_broken
+from tests.laws.scenes import DOWN, PURE, UP, R, blank, confident, setup_of
+from tidegate.checks import InvalidValueError
+from tidegate.estimators import (
+    ContinualClassifier,
+    PrivateClassifier,
+    PrivateHistogram,
+    PrivateMean,
+    SlidingWindowClassifier,
+    TwoStreamClassifier,
+)
+from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
+from tidegate.learn.learner import Pull, Task, Weights
+from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.objective import InMemory
+from tidegate.learn.records import Records, clean
+from tidegate.learn.solver import Solution, certified_minimum
+from tidegate.plan import Plan
+from tidegate.privacy import ApproxDP, PureDP
+from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import gaussian, l2_laplace, laplace
+from tidegate.privacy.shares import Shares
+from tidegate.schedule import Continual, Cumulative, Fit, Independent, MultiResolution, Span
+
+Patch = AbstractContextManager[Any]
+
+
+def scene(schedule: str, learning: str, **changes: Any) -> Scene:
+    """Two records that a released model is wrong about, pulling in opposite directions."""
+    gradients = learning.endswith("gradient")
+    usual = Scene(
+        setup=setup_of(schedule, learning),
+        data=blank(schedule, 32),
+        slot=Slot(None, 9),
+        before=(UP, 1),
+        after=(DOWN, 1),
+        script=always(np.zeros if gradients else confident),
+    )
+    return replace(usual, **changes)
+
+
+def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
+    """An output perturbation whose sensitivity is too small by a factor that n decides."""
+    right = OutputPerturbation.sensitivity
+    return patch.object(
+        OutputPerturbation, "sensitivity", lambda self, task, n: right(self, task, n) * shrink(n)
+    )
+
+
+def lazy(objective: InMemory, tolerance: float) -> Solution:
+    """A minimiser as far beyond the true one as the tolerance allows where the loss is linear."""
+    exact = certified_minimum(objective, tolerance * 2.0**-10).weights
+    away = exact - objective.center
+    length = 0.99 * tolerance / (2 * objective.regularization)
+    beyond = length * away / (np.linalg.norm(away) or 1.0)
+    return Solution(weights=exact + beyond, gradient_norm=tolerance)
+
+
+def slack_scene() -> Scene:
+    usual = scene("continual", "huber, pure")
+    return replace(usual, setup=replace(usual.setup, learner=OutputPerturbation(slack=0.5)))
+
+
+def without_tolerance(self: OutputPerturbation, task: Task, n: int) -> float:
+    del self
+    return task.loss.lipschitz(task.norm) / (task.regularization * n)
+
+
+def half_regularised(self: InMemory, w: Weights, *, draft: bool = False) -> Weights:
+    """The second coordinate is drawn to the center by half of what the others are."""
+    true: Weights = RIGHT_GRADIENT(self, w, draft=draft)
+    free = np.zeros(w.shape)
+    free[1] = 1
+    return true - self.regularization * free * (w - self.center)
+
+
+RIGHT_GRADIENT = InMemory.gradient
+SAMPLED = scene("multiresolution, sampled", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
+DIAGONAL = [0.02 * R, 0.7 * R, 0.7 * R], [0.02 * R, -0.7 * R, -0.7 * R]
+
+
+def histogram(kind: str) -> Scene:
+    return scene("sliding 5", f"histogram, {kind}", after=(UP, 0), script=always(np.zeros))
+
+
+PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
+    "sensitivity divided by the batch size": (
+        scene("continual", "logistic, pure"),
+        lambda: sensitivity_of(lambda n: 1 / n),
+    ),
+    "lambda taken for 2 lambda": (
+        scene("sliding 5", "logistic, gaussian"),
+        lambda: sensitivity_of(lambda _: 0.5),
+    ),
+    "norm left out of the Lipschitz constant": (
+        scene("continual", "huber, pure"),
+        lambda: patch.object(Huber, "lipschitz", lambda *_: 1.0),
+    ),
+    "square root of the norm": (
+        scene("sliding 5", "logistic, pure"),
+        lambda: patch.object(Logistic, "lipschitz", lambda _, norm: norm**0.5),
+    ),
+    "softmax without the root of two": (
+        scene("sliding 5", "softmax, pure"),
+        lambda: patch.object(Softmax, "lipschitz", lambda _, norm: norm),
+    ),
+    "noise of a single class for all of softmax": (
+        scene("continual", "softmax, gaussian"),
+        lambda: sensitivity_of(lambda _: 3**-0.5),
+    ),
+    "weakly regularised intercept": (
+        scene("continual", "huber, gaussian"),
+        lambda: patch.object(InMemory, "gradient", half_regularised),
+    ),
+    "independent Laplace for an L2 bound": (
+        scene(
+            "continual",
+            "logistic, pure",
+            data=blank("continual", 32, d=3),
+            before=(DIAGONAL[0], 1),
+            after=(DIAGONAL[1], 1),
+        ),
+        lambda: patch.object(output, "l2_laplace", laplace),
+    ),
+    "L2 bound for independent Laplace": (
+        histogram("pure"),
+        lambda: patch.object(HistogramPerturbation, "scale", lambda _, a: 2**0.5 / a.amount),
+    ),
+    "histogram that counts one category": (
+        histogram("gaussian"),
+        lambda: patch.object(HistogramPerturbation, "scale", lambda _, a: 1 / a.amount),
+    ),
+    "radius taken for diameter": (
+        scene("basic", "mean, gaussian", before=([R, 0], 1), after=([-R, 0], 1)),
+        lambda: patch.object(MeanPerturbation, "scale", lambda _, task, a: task.norm / a.amount),
+    ),
+    "clip taken for twice the clip": (
+        scene("continual", "logistic, gradient"),
+        lambda: patch.object(gradient, "deviation", lambda clip, j, mu: clip * j**0.5 / mu),
+    ),
+    "steps of descent that are not added up": (
+        scene("continual", "softmax, gradient"),
+        lambda: patch.object(gradient, "deviation", lambda clip, _, mu: 2 * clip / mu),
+    ),
+    "noise of descent divided by the batch size": (
+        scene("continual", "huber, gradient"),
+        lambda: patch.object(gradient, "deviation", lambda c, j, mu: 2 * c * j**0.5 / mu / 4),
+    ),
+    "gradients that are not clipped": (
+        scene("continual", "logistic, gradient"),
+        lambda: patch.object(gradient, "clipped", lambda residuals, *_: residuals),
+    ),
+    "amplification by the ratio itself": (
+        SAMPLED,
+        lambda: patch.object(trainer, "epsilon_for_sample", lambda e, m, n: e * n / m),
+    ),
+    "a schedule that charges 4/3": (
+        scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1)),
+        lambda: patch.object(Shares, "_scale", property(lambda s: 4 / s.certificate.supremum / 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
+    honest, plant = PLANTED[mistake]
+    assert laws_broken(fresh(honest)) == set()
+    with plant():
+        assert laws_broken(fresh(honest)) & {"fit", "budget"}
+
+
+def fresh(found: Scene) -> Scene:
+    """The same scene with a plan that has not cached anything."""
+    plan = found.setup.plan
+    assert isinstance(plan, Plan)
+    return replace(found, setup=replace(found.setup, plan=replace(plan)))
+
+
+def test_a_tolerance_left_out_of_the_sensitivity_breaks_a_law() -> None:
+    """The solver is allowed to be lazy: the bound must pay for it."""
+    with patch.object(output, "certified_minimum", lazy):
+        assert laws_broken(slack_scene()) == set()
+        with patch.object(OutputPerturbation, "sensitivity", without_tolerance):
+            assert "fit" in laws_broken(slack_scene())
+
+
+def test_noise_for_the_span_and_not_for_the_sample_breaks_a_law() -> None:
+    honest = scene("continual", "huber, pure")
+    sampled = Continual(block=8, step=4, sample=2)
+    plan = Plan(schedule=sampled, budget=PURE)
+    honest = replace(honest, setup=replace(honest.setup, plan=plan))
+    assert laws_broken(honest) == set()
+    with sensitivity_of(lambda _: 0.5):  # 2 slots for the 4 of a step
+        assert "fit" in laws_broken(honest)
+
+
+class NormOffTheData(Setup):
+    """Clips to the largest norm of the batch."""
+
+    def records(self, X: Any, y: Any) -> Records:
+        largest = max(1.0, float(np.linalg.norm(X.astype(float), axis=1).max()))
+        return clean(X, y, classes=self.classes, norm=largest)
+
+
+class Dropping(Setup):
+    """Leaves out what cannot be used."""
+
+    def records(self, X: Any, y: Any) -> Records:
+        records = super().records(X, y)
+        return records.take(records.usable)
+
+
+class LateIntercept(Setup):
+    """Appends a constant coordinate after clipping."""
+
+    def records(self, X: Any, y: Any) -> Records:
+        records = super().records(X, y)
+        constant = np.full((records.n, 1), self.task.norm) * records.usable[:, None]
+        return replace(records, X=np.hstack([records.X, constant]))
+
+
+class NanInPlace(Setup):
+    """Gives what cannot be used the weight 0, but keeps it: 0 times not-a-number is not 0."""
+
+    def records(self, X: Any, y: Any) -> Records:
+        records = super().records(X, y)
+        return replace(records, X=X.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found", "law"),
+    [
+        (NormOffTheData, scene("basic", "mean, pure", after=(-50 * UP, 1)), "fit"),
+        (Dropping, scene("basic", "mean, pure", after=([np.nan, 0], 1)), "control flow"),
+        (Dropping, scene("sliding 5", "softmax, pure", after=(UP, 7)), "control flow"),
+        (
+            LateIntercept,
+            scene(
+                "continual",
+                "huber, pure",
+                before=([0, R], 1),
+                after=([0, R], 0),
+                script=always(np.zeros),
+            ),
+            "fit",
+        ),
+        (NanInPlace, scene("continual", "huber, pure", after=([np.nan, 0], 1)), "control flow"),
+    ],
+)
+def test_a_mistake_with_records_breaks_a_law(mistake: type[Setup], found: Scene, law: str) -> None:
+    fields = {**vars(found.setup), "task": replace(found.setup.task, regularization=4.0)}
+    assert laws_broken(replace(found, setup=Setup(**fields))) == set()
+    assert law in laws_broken(replace(found, setup=mistake(**fields)))
+
+
+class NormOfTheRecords(OutputPerturbation):
+    """Adds noise for the largest norm that it sees."""
+
+    def fit(self, task: Task, records: Records, **rest: Any) -> Weights:
+        largest = max(float(np.linalg.norm(records.X, axis=1).max()), 0.1)
+        return super().fit(replace(task, norm=largest), records, **rest)
+
+
+class CategoriesOfTheRecords(HistogramPerturbation):
+    """Counts the categories that it sees."""
+
+    def fit(self, task: Pull, records: Records, **rest: Any) -> Weights:
+        seen = int(records.y.max()) + 1
+        return HistogramPerturbation(seen).fit(task, records, **rest)
+
+
+class MeanOfTheUsable(MeanPerturbation):
+    """Divides by the number of usable records, which is private."""
+
+    def fit(self, task: Pull, records: Records, *, allowance: Allowance, **rest: Any) -> Weights:
+        share = records.n / max(1, int(records.usable.sum()))
+        return super().fit(task, records, allowance=allowance, **rest) * share
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found", "law"),
+    [
+        (
+            NormOfTheRecords(),
+            scene("basic", "logistic, pure", after=(0.1 * UP, 1)),
+            "control flow",
+        ),
+        (CategoriesOfTheRecords(3), histogram("pure"), "control flow"),
+        (
+            MeanOfTheUsable(),
+            scene("basic", "mean, pure", after=(UP, 7), script=always(np.ones)),
+            "post-processing",
+        ),
+    ],
+)
+def test_a_learner_that_looks_at_records_breaks_a_law(mistake: Any, found: Scene, law: str) -> None:
+    assert laws_broken(found) == set()
+    assert law in laws_broken(replace(found, setup=replace(found.setup, learner=mistake)))
+
+
+class OneLevelTooMany(MultiResolution):
+    """An off-by-one in how often 2 divides the time."""
+
+    def due(self, at: int) -> Sequence[Fit]:
+        fits = [fit._replace(number=2 * fit.number) for fit in super().due(at)]
+        size = 2 * fits[-1].span.size if fits else at + 1
+        if size > at:
+            return fits
+        last = fits[-1]
+        extra = last._replace(
+            number=last.number + 1, span=Span(at - size, at), level=last.level + 1
+        )
+        return [*fits, extra]
+
+
+class UpdateBesideTheBase(Continual):
+    """At a doubling the updates' power of two is taken as well as the base."""
+
+    def due(self, at: int) -> Sequence[Fit]:
+        fits = [
+            fit._replace(number=2 * fit.number, prior=None if fit.prior is None else 2 * fit.prior)
+            for fit in super().due(at)
+        ]
+        if not fits or fits[0].role == "update" or at == self.block:
+            return fits
+        base = fits[0]
+        span = Span(at // 2, at)
+        level = (span.size // self.step).bit_length() - 1
+        return [
+            base,
+            base._replace(
+                number=base.number + 1, span=span, prior=base.number, role="update", level=level
+            ),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (MultiResolution(block=4), OneLevelTooMany(block=4)),
+        (Continual(block=8, step=4), UpdateBesideTheBase(block=8, step=4)),
+    ],
+)
+def test_an_off_by_one_at_powers_of_two_breaks_a_law(
+    right: MultiResolution | Continual, wrong: MultiResolution | Continual
+) -> None:
+    """The certificate is that of the schedule as it should be: the ledger shows the difference."""
+    honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
+    for schedule, laws in ((right, set[str]()), (wrong, {"ledger", "budget"})):
+        plan = Plan(schedule=schedule, budget=PURE)
+        assert laws_broken(replace(honest, setup=replace(honest.setup, plan=plan))) == laws
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), 1e-320])
+def test_no_budget_no_release(epsilon: float) -> None:
+    """Where there is nothing to spend there is a refusal, never the value without noise."""
+    with pytest.raises(InvalidValueError):
+        PureDP(epsilon)
+    with pytest.raises(InvalidValueError):
+        ApproxDP(epsilon, 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [gaussian, laplace, l2_laplace])
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
+def test_no_scale_no_release(mechanism: Any, scale: float) -> None:
+    with pytest.raises(InvalidValueError):
+        mechanism(np.ones(2), scale, NotPrivateBits(0))
+
+
+ESTIMATORS: list[tuple[Any, dict[str, Any]]] = [
+    (PrivateMean, {"schedule": Independent(step=4), "norm": R}),
+    (PrivateHistogram, {"schedule": Independent(step=4), "categories": [0, 1]}),
+    (PrivateClassifier, {"classes": [0, 1], "norm": R}),
+    (ContinualClassifier, {"block": 4, "step": 4, "classes": [0, 1], "norm": R}),
+    (SlidingWindowClassifier, {"window": 4, "step": 2, "classes": [0, 1], "norm": R}),
+    (TwoStreamClassifier, {"source": Cumulative(block=4), "step": 4, "classes": [0, 1], "norm": R}),
+]
+
+
+@pytest.mark.parametrize(("estimator", "options"), ESTIMATORS)
+def test_noise_is_of_the_operating_system_unless_it_says_otherwise(
+    estimator: Any, options: dict[str, Any]
+) -> None:
+    y = np.array([0, 1, 0, 1])
+    X = y if estimator is PrivateHistogram else np.eye(4)
+    asked: list[int] = []
+
+    def words(_: SystemBits, count: int) -> Any:
+        asked.append(count)
+        return NotPrivateBits(len(asked)).words(count)
+
+    for seed, private in ((None, True), (7, False)):
+        made = estimator(budget=PURE, not_private_seed=seed, **options)
+        asked.clear()
+        with patch.object(SystemBits, "words", words):
+            made.fit(X, y)
+        assert bool(asked) == private
+        assert {release.private for release in made.releases_} == {private}
+        assert all(release.card()["private"] == private for release in made.releases_)
+
+
+def test_two_runs_on_the_same_records_do_not_share_noise() -> None:
+    weights = [
+        PrivateMean(budget=PURE, schedule=Independent(step=4), norm=R)
+        .fit(np.eye(4))
+        .releases_[-1]
+        .weights
+        for _ in range(2)
+    ]
+    assert not np.array_equal(weights[0], weights[1])
