@@ -1,0 +1,185 @@
+"""An audit of whole transcripts: how much can be told, by counting, from what was released.
+
+Many seeded transcripts of two neighbouring streams, and an event that is fixed before any of them:
+where the likelihood ratio of the two is largest. If the transcript is (epsilon, delta)-private then
+
+    P(event | first) <= e^epsilon P(event | second) + delta,
+
+and so ln((p - delta) / q) is a lower bound on epsilon for p not above the first probability and q
+not below the second. Clopper-Pearson bounds at 5e-7 each make both true but for a probability of
+1e-6: so often may a bound pass the claim though the claim is right. How near the bound has to come
+is chosen so that counts between their own 5e-7 quantiles come as near.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from tests.laws.replay import Call, Data, Setup, Slot, honest, neighbour, transcript
+from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation
+from tidegate.learn.learner import Learner, Pull, Task
+from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.plan import Plan
+from tidegate.privacy import ApproxDP, Budget, PureDP, noise
+from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.schedule import Continual, Independent, MultiResolution, SlidingWindow
+
+FALSE_ALARM = 1e-6
+R = 1.5
+Outputs = NDArray[np.float64]
+
+
+class Audit(NamedTuple):
+    """What is audited, with how many runs, and what part of epsilon the bound has to reach."""
+
+    setup: Setup
+    records: int
+    runs: int
+    near: float
+
+    @property
+    def slot(self) -> Slot:
+        """The record that pays most."""
+        assert isinstance(self.setup.plan, Plan)
+        ledger = self.setup.plan.ledger()
+        for _ in self.setup.plan.charge(ledger, self.records):
+            pass
+        return Slot(None, ledger.worst().record)
+
+    def stream(self, side: int) -> Data:
+        """Records of one feature that pull nowhere, but for one at the end of the ball."""
+        blank: Data = {None: (np.zeros((self.records, 1)), np.ones(self.records, np.intp))}
+        counted = isinstance(self.setup.learner, HistogramPerturbation)
+        return neighbour(blank, self.slot, side * R, 0 if counted and side < 0 else 1)
+
+    def calls(self, side: int) -> list[Call]:
+        """All mechanisms that read the record, in a run without noise."""
+        run = transcript(self.setup, self.stream(side), self.slot, lambda _, call: call.center)
+        return [call for call in run.calls if self.slot.within(call.line)]
+
+
+def at_once(audit: Audit, side: int, seed: int) -> Outputs:
+    """The outputs of many runs, one row each, for learners whose centers depend on no output."""
+    bits = NotPrivateBits(seed)
+
+    def sample(call: Call) -> Outputs:
+        mechanism = getattr(noise, call.mechanism)
+        if call.mechanism == "l2_laplace":
+            return np.array([mechanism(call.center, call.scale, bits) for _ in range(audit.runs)])
+        centers = np.tile(call.center.ravel(), (audit.runs, 1))
+        return np.asarray(mechanism(centers, call.scale, bits))
+
+    return np.hstack([sample(call) for call in audit.calls(side)])
+
+
+def one_by_one(audit: Audit, side: int, seed: int) -> Outputs:
+    """The same outputs from runs of the whole stream."""
+    script, data, slot = honest(seed), audit.stream(side), audit.slot
+    rows = []
+    for _ in range(audit.runs):
+        run = transcript(audit.setup, data, slot, script)
+        rows.append(np.hstack([call.output for call in run.calls if slot.within(call.line)]))
+    return np.array(rows)
+
+
+def event(audit: Audit) -> Callable[[Outputs], NDArray[np.bool_]]:
+    """Where the first stream is likelier by nearly e^epsilon: known before any run."""
+    here, there = (audit.calls(side) for side in (1, -1))
+    scales = np.hstack([np.full(call.center.size, call.scale) for call in here])
+    a, b = (np.hstack([call.center for call in calls]) / scales for calls in (here, there))
+    if audit.setup.plan.budget.unit == "epsilon":
+        most = np.abs(a - b).sum()
+        return lambda x: (np.abs(x / scales - b) - np.abs(x / scales - a)).sum(1) >= 0.9 * most
+    epsilon = audit.setup.plan.budget.epsilon
+    return lambda x: (x / scales - (a + b) / 2) @ (a - b) >= epsilon
+
+
+def epsilon_bound(
+    audit: Audit,
+    happens: Callable[[Outputs], NDArray[np.bool_]],
+    sample: Callable[[Audit, int, int], Outputs] = at_once,
+) -> float:
+    """A lower bound on epsilon, too high with probability 1e-6."""
+    runs, delta = audit.runs, audit.setup.plan.budget.delta
+    hits, false_hits = (int(happens(sample(audit, side, 7 + side)).sum()) for side in (1, -1))
+    assert hits
+    low = float(beta.ppf(FALSE_ALARM / 2, hits, runs - hits + 1))
+    high = float(beta.ppf(1 - FALSE_ALARM / 2, false_hits + 1, runs - false_hits))
+    return math.log((low - delta) / high) if low > delta else -math.inf
+
+
+PURE, GAUSSIAN = PureDP(2.0), ApproxDP(2.0, 0.1)
+PULL = Pull(norm=R, regularization=0.5)
+HUBER = Task(loss=Huber(), norm=R, regularization=8.0)
+LOGISTIC = Task(loss=Logistic(), norm=R, regularization=8.0)
+
+
+def audit_of(
+    schedule: OneStream, budget: Budget, task: Pull, learner: Learner[Any], **rest: Any
+) -> Audit:
+    plan = Plan(schedule=schedule, budget=budget)
+    return Audit(Setup(plan=plan, task=task, learner=learner), **rest)
+
+
+ONCE, TWICE = Independent(step=2), MultiResolution(block=1)
+SLIDING, CONTINUAL = SlidingWindow(window=5, step=1), Continual(block=2, step=1)
+MEAN, HISTOGRAM = MeanPerturbation(), HistogramPerturbation(2)
+SOLVED, DESCENDED = OutputPerturbation(), GradientPerturbation(steps=1)
+
+# One record moves a logistic model of one feature by half of its sensitivity at most, since
+# sigmoid(m) + sigmoid(-m) is 1 and not 2.
+AUDITS = {
+    "mean": audit_of(ONCE, PURE, PULL, MEAN, records=2, runs=10_000, near=0.7),
+    "means": audit_of(TWICE, PURE, PULL, MEAN, records=2, runs=10_000, near=0.4),
+    "histograms, sliding": audit_of(
+        SLIDING, PURE, PULL, HISTOGRAM, records=16, runs=100_000, near=0.7
+    ),
+    "histograms, continual": audit_of(
+        CONTINUAL, PURE, PULL, HISTOGRAM, records=16, runs=100_000, near=0.5
+    ),
+    "means, sliding": audit_of(SLIDING, GAUSSIAN, PULL, MEAN, records=16, runs=100_000, near=0.8),
+    "means, continual": audit_of(
+        CONTINUAL, GAUSSIAN, PULL, MEAN, records=16, runs=100_000, near=0.7
+    ),
+    "logistic": audit_of(ONCE, PURE, LOGISTIC, SOLVED, records=2, runs=10_000, near=0.3),
+    "hinge": audit_of(ONCE, PURE, HUBER, SOLVED, records=2, runs=10_000, near=0.7),
+    "hinges": audit_of(TWICE, GAUSSIAN, HUBER, SOLVED, records=4, runs=100_000, near=0.75),
+    "gradient": audit_of(ONCE, GAUSSIAN, LOGISTIC, DESCENDED, records=2, runs=100_000, near=0.75),
+}
+
+
+def assert_near(audit: Audit, bound: float) -> None:
+    claim = audit.setup.plan.budget.epsilon
+    assert audit.near * claim < bound <= claim
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_bound_comes_near_the_claim_and_stays_below(name: str) -> None:
+    audit = AUDITS[name]
+    assert_near(audit, epsilon_bound(audit, event(audit)))
+
+
+def test_whole_runs_say_the_same() -> None:
+    audit = AUDITS["mean"]._replace(runs=1_000, near=0.3)
+    assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["means", "histograms, sliding", "means, continual"])
+def test_long_runs_say_the_same(name: str) -> None:
+    audit = AUDITS[name]._replace(runs=10_000, near=0.4)
+    assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))
+
+
+def test_the_audit_finds_half_of_the_noise_missing() -> None:
+    audit = AUDITS["mean"]
+    happens, right = event(audit), MeanPerturbation.scale
+    with patch.object(MeanPerturbation, "scale", lambda *given: right(*given) / 2):
+        assert epsilon_bound(audit, happens) > audit.setup.plan.budget.epsilon
