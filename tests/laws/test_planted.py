@@ -27,7 +27,7 @@ from tidegate.learn.objective import InMemory
 from tidegate.learn.records import Records, clean
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, PureDP
+from tidegate.privacy import ApproxDP, PureDP, certificate
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
@@ -55,7 +55,9 @@ def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
     """An output perturbation whose sensitivity is too small by a factor that n decides."""
     right = OutputPerturbation.sensitivity
     return patch.object(
-        OutputPerturbation, "sensitivity", lambda self, task, n: right(self, task, n) * shrink(n)
+        OutputPerturbation,
+        "sensitivity",
+        lambda self, task, n, *rest: right(self, task, n, *rest) * shrink(n),
     )
 
 
@@ -73,8 +75,8 @@ def slack_scene() -> Scene:
     return replace(usual, setup=replace(usual.setup, learner=OutputPerturbation(slack=0.5)))
 
 
-def without_tolerance(self: OutputPerturbation, task: Task, n: int) -> float:
-    del self
+def without_tolerance(self: OutputPerturbation, task: Task, n: int, *rest: object) -> float:
+    del self, rest
     return task.loss.lipschitz(task.norm) / (task.regularization * n)
 
 
@@ -354,9 +356,14 @@ class UpdateBesideTheBase(Continual):
     ],
 )
 def test_an_off_by_one_at_powers_of_two_breaks_a_law(
-    right: MultiResolution | Continual, wrong: MultiResolution | Continual
+    right: MultiResolution | Continual,
+    wrong: MultiResolution | Continual,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The certificate is that of the schedule as it should be: the ledger shows the difference."""
+    """It is refused; and if it were certified for what it should be, the ledger would show it."""
+    with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
+        Plan(schedule=wrong, budget=PURE)
+    monkeypatch.setattr(certificate, "CERTIFIED", (*certificate.CERTIFIED, type(wrong)))
     honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
     for schedule, laws in ((right, set[str]()), (wrong, {"ledger", "budget"})):
         plan = Plan(schedule=schedule, budget=PURE)

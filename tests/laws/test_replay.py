@@ -35,7 +35,6 @@ from tests.laws.scenes import (
     names,
     setup_of,
 )
-from tidegate.checks import InvalidValueError
 from tidegate.estimators import PrivateMean, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.learner import Pull, Task
@@ -179,7 +178,7 @@ def declared(setup: Setup, n: int) -> float:
     """The sensitivity that the learner says it has."""
     if isinstance(setup.learner, OutputPerturbation):
         assert isinstance(setup.task, Task)
-        return setup.learner.sensitivity(setup.task, n)
+        return setup.learner.sensitivity(setup.task, n, d=2)
     assert isinstance(setup.learner, GradientPerturbation)
     assert isinstance(setup.task, Task)
     return 2 * 0.35 * setup.task.loss.lipschitz(setup.task.norm)
@@ -259,7 +258,6 @@ def test_parameters_set_in_mid_stream_do_not_change_what_a_record_may_move() -> 
     assert abs(totals[0] - totals[1]) <= 2  # the same noise in both: the sum moves by 2 norms
 
 
-@pytest.mark.xfail(strict=True, reason="float32 records are added up in float32")
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
 def test_a_sum_of_float32_is_exact(form: Any) -> None:
     """Additions that round up on one side of a power of two and down on the other."""
@@ -279,9 +277,8 @@ def test_a_sum_of_float32_is_exact(form: Any) -> None:
     assert not broken(setup, first, second, slot)
 
 
-@pytest.mark.xfail(strict=True, reason="a step is charged only if all of its fits come through")
-def test_a_refused_step_tells_nothing_that_nobody_paid_for() -> None:
-    """The second fit of this pass is refused for the size of the first one's noise."""
+def test_no_step_is_refused_for_the_size_of_its_noise() -> None:
+    """A refusal would tell of noise that nobody has paid for: the tolerance gives way instead."""
     classifier = SlidingWindowClassifier(
         budget=PureDP(1e-3),
         window=8,
@@ -292,9 +289,6 @@ def test_a_refused_step_tells_nothing_that_nobody_paid_for() -> None:
         learner=OutputPerturbation(slack=1e-11),
     )
     X, y = np.eye(8), np.arange(8) % 2
-    told = set()
-    for batch in (slice(0, 8), *[slice(0, 1)] * 5):
-        with pytest.raises(InvalidValueError) as refusal:
-            classifier.partial_fit(X[batch], y[batch])
-        told.add(str(refusal.value))
-    assert len(told) == 1 or classifier.ledger_.paid(4) > 0
+    classifier.partial_fit(X, y)
+    assert len(classifier.releases_) == 1
+    assert classifier.ledger_.paid(4) > 0

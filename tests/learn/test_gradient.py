@@ -453,19 +453,20 @@ def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
         GradientPerturbation().descent(**(good | bad))
 
 
-def test_a_rate_that_diverges_is_refused_by_what_was_released() -> None:
-    with pytest.raises(InvalidValueError, match="rate must be small enough"):
-        fit(
-            GradientPerturbation(steps=9, rate=1e200),
-            rows(1, 5, 2),
-            np.zeros(5, int),
-            np.ones(5, bool),
-            loss=Logistic(),
-            norm=1.0,
-            mu=1.0,
-            perturb=seeded(1),
-            regularization=1.0,
-        )
+def test_a_rate_that_diverges_ends_in_weights_and_not_in_a_refusal() -> None:
+    """An error would depend on noise that has not been paid for."""
+    weights = fit(
+        GradientPerturbation(steps=9, rate=1e200),
+        rows(1, 5, 2),
+        np.zeros(5, int),
+        np.ones(5, bool),
+        loss=Logistic(),
+        norm=1.0,
+        mu=1.0,
+        perturb=seeded(1),
+        regularization=1.0,
+    )
+    assert np.isfinite(weights).all()
 
 
 # What is learned

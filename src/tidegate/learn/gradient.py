@@ -29,6 +29,9 @@ Perturb = Callable[[Floats, float], Floats]
 MAX_SLOTS = 2**29
 """Beyond it features and residuals would keep fewer than about 11 bits each."""
 
+LARGEST = 2.0**400
+"""Weights are kept within this, so that everything computed from them is finite."""
+
 MAX_FEATURES = 2**26
 """Up to it `clipped` has room for the rounding errors of a norm."""
 
@@ -190,16 +193,17 @@ def descend(
     for j in range(descent.steps):
         momentum = j / (j + 3)
         ahead = weights + momentum * velocity
-        if not np.abs(ahead).max() < 2.0**500:  # released already: refusing tells nothing new
-            raise refuse("rate", "small enough for the weights to stay finite", descent.rate)
+        # A rate that diverges must not end in a refusal, which would tell of noise nobody paid for.
+        ahead = np.clip(ahead, -LARGEST, LARGEST)
         margins = np.asarray(rows @ ahead).T  # classes first, as a loss takes them
         residuals = task.loss.residual(margins, records.y).T.astype(np.float64, copy=False)
         residuals = clipped(residuals, lengths, descent.clip)
         total = np.asarray(rows.T @ truncate(residuals, e_bits))
         slope = perturb(total, descent.sigma) / n
         slope = slope + 2 * task.regularization * (ahead - center)
-        velocity = momentum * velocity - descent.rate * slope
-        weights = weights + velocity
+        with np.errstate(over="ignore"):
+            velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
+        weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     return weights
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+from tidegate.checks import refuse
 from tidegate.privacy.allocation import (
     Allocation,
     Charged,
@@ -25,6 +26,16 @@ from tidegate.schedule import (
     SlidingWindow,
 )
 from tidegate.schedule.binary import log2
+
+CERTIFIED: tuple[type, ...] = (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+    Target,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +59,8 @@ def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certif
     >>> str(certify(Continual(block=8, step=1), Paper(), Fraction(1, 2)).supremum)
     '11/8'
     """
+    if type(schedule) not in CERTIFIED:  # a subclass may make other fits than it is certified for
+        raise refuse("schedule", "one that a certificate is proved for", type(schedule).__name__)
     match schedule:
         case Independent():
             return Certificate(supremum=Fraction(1), attained=True)
