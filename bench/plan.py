@@ -1,13 +1,11 @@
 """One million steps of every schedule: planned, and planned and charged."""
 
-import time
 import tracemalloc
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 
-from rich.console import Console
-from rich.table import Table
-
+from bench.table import seconds, show
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
 from tidegate.privacy.allocation import OneStream
@@ -31,37 +29,31 @@ SCHEDULES: list[OneStream] = [
 ]
 
 
-def seconds(work: Iterable[object]) -> float:
-    start = time.perf_counter()
+def exhaust(work: Iterable[object]) -> None:
     deque(work, maxlen=0)
-    return time.perf_counter() - start
 
 
 def peak_megabytes(plan: Plan) -> float:
     tracemalloc.start()
-    deque(plan.charge(plan.ledger(), STEPS // 10), maxlen=0)
+    exhaust(plan.charge(plan.ledger(), STEPS // 10))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak / 1e6
 
 
+def row(schedule: OneStream) -> list[str]:
+    plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=Tapered())
+    planned = seconds(partial(exhaust, plan.lines(STEPS)))
+    charged = seconds(partial(exhaust, plan.charge(plan.ledger(), STEPS)))
+    return [
+        str(schedule),
+        f"{planned:.1f} s",
+        f"{charged:.1f} s",
+        f"{charged / planned:.2f}",
+        f"{peak_megabytes(plan):.1f} MB",
+    ]
+
+
 def main() -> None:
-    table = Table(title="1 M steps (memory: of the first 100 k)")
-    for name in ("schedule", "planned", "and charged", "ratio", "peak memory"):
-        table.add_column(name)
-    for schedule in SCHEDULES:
-        plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=Tapered())
-        planned = seconds(plan.lines(STEPS))
-        charged = seconds(plan.charge(plan.ledger(), STEPS))
-        table.add_row(
-            str(schedule),
-            f"{planned:.1f} s",
-            f"{charged:.1f} s",
-            f"{charged / planned:.2f}",
-            f"{peak_megabytes(plan):.1f} MB",
-        )
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+    columns = ("schedule", "planned", "and charged", "ratio", "peak memory")
+    show("1 M steps (memory: of the first 100 k)", map(row, SCHEDULES), columns)
