@@ -1,5 +1,6 @@
 """Accuracy on MNIST at (1, 1e-5) beside what others have published for raw pixels."""
 
+from functools import partial
 from statistics import mean, stdev
 
 from bench.data import TRAIN, D, K, images
@@ -19,12 +20,12 @@ PUBLISHED = {  # Yu et al., Table 2
 }
 
 
-def quiet_pull() -> float:
-    """The lambda with which output perturbation gives each margin noise of deviation 1/4.
+def pull() -> float:
+    """The lambda with which output perturbation gives a margin noise of deviation at most 1/8.
 
-    A rule of public numbers: the deviation of a margin is at most norm G / (lambda n mu).
+    A rule of public numbers alone: that deviation is norm G / (lambda n mu).
     """
-    return 4 * NORM * Softmax(K).lipschitz(NORM) / (TRAIN * BUDGET.mu)
+    return 8 * NORM * Softmax(K).lipschitz(NORM) / (TRAIN * BUDGET.mu)
 
 
 def row(learner: Learner[Task], regularization: float, bar: float) -> list[str]:
@@ -36,23 +37,23 @@ def row(learner: Learner[Task], regularization: float, bar: float) -> list[str]:
         regularization=regularization,
         learner=learner,
     )
-    scores: list[float] = []
-    took = [
-        seconds(lambda: scores.append(classifier.fit(*train).score(*test))) for _ in range(RUNS)
-    ]
+    scores, took = [], []
+    for _ in range(RUNS):
+        took.append(seconds(partial(classifier.fit, *train)))
+        scores.append(classifier.score(*test))
     return [
         f"{type(learner).__name__}, lambda={regularization:.2g}",
         f"{mean(scores):.1%}",
         f"{stdev(scores):.1%}",
         f"{mean(took):.1f} s",
-        f">= {bar:.0%}",
-        yes(mean(scores) >= bar) if images().name == "MNIST" else "not MNIST",
+        f"> {bar:.0%}",
+        yes(mean(scores) > bar) if images().name == "MNIST" else "not MNIST",
     ]
 
 
 def main() -> None:
     rows = [[f"published: {name}", f"{score:.1%}"] for name, score in PUBLISHED.items()]
-    rows.append(row(OutputPerturbation(), quiet_pull(), 0.82))
+    rows.append(row(OutputPerturbation(), pull(), 0.82))
     rows.append(row(GradientPerturbation(), 0.0, 0.89))
     title = f"Accuracy, {images().name}, n={TRAIN} d={D}, epsilon=1 delta=1e-5, {RUNS} runs"
     show(title, rows, ("learner", "mean", "spread", "a fit", "bar", "met"))

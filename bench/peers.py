@@ -30,11 +30,12 @@ def sklearn_logistic(X: Floats, y: Labels, regularization: float, tol: float) ->
     return weights
 
 
-def diffprivlib_logistic() -> Callable[[Floats, Labels, float], object] | None:
+def diffprivlib_logistic() -> Callable[[Floats, Labels, float, float], object] | None:
     """diffprivlib's private fit with the same regularisation: K models, one against the rest.
 
     Its release 0.6.6 asks scikit-learn for two names and an argument that are there no more; they
-    mean nothing to this model, and are put back for the time it takes.
+    mean nothing to this model, and are put back for the time it takes. `tol` bounds the entries of
+    a gradient; its guarantee speaks of the exact minimiser, and takes no note of it.
     """
     tree = import_module("sklearn.tree._tree")
     with (
@@ -50,10 +51,12 @@ def diffprivlib_logistic() -> Callable[[Floats, Labels, float], object] | None:
         del multi_class
         plain(self, **parameters)
 
-    def fit(X: Floats, y: Labels, regularization: float) -> object:
+    def fit(X: Floats, y: Labels, regularization: float, tol: float) -> object:
         C = 1 / (2 * regularization * len(X))
         with patch.object(linear_model.LogisticRegression, "__init__", forgiving):
-            model = models.LogisticRegression(epsilon=1.0, data_norm=1.0, C=C, fit_intercept=False)
+            model = models.LogisticRegression(
+                epsilon=1.0, data_norm=1.0, C=C, fit_intercept=False, tol=tol
+            )
         return model.fit(X, y)
 
     return fit
