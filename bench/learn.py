@@ -101,7 +101,7 @@ def private_rows(part: Part) -> list[list[str]]:
 def certified() -> float:
     """The gradient norm that a private fit reaches for certain."""
     task = Task(loss=Softmax(K), norm=1.0, regularization=LAMBDA)
-    return OutputPerturbation().tolerance(task, N)
+    return OutputPerturbation().tolerance(task, N, D)
 
 
 def main() -> None:
