@@ -1,26 +1,26 @@
 """What the classifiers share: labels, features, prediction, and the making of releases."""
 
+from collections.abc import Mapping, Set
+from copy import deepcopy
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import ClassifierMixin
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.estimators.face import Begun, Face
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap, Records, clean, featurize
+from tidegate.learn.records import FeatureMap, Intake, as_labels
 from tidegate.learn.trainer import Trainer
-from tidegate.privacy import Budget
-from tidegate.privacy.bits import NotPrivateBits, SystemBits
-from tidegate.release import Release
+from tidegate.privacy.allocation import OneStream
 
 LossName = Literal["auto", "logistic", "softmax", "huber"]
 LOSSES: tuple[str, ...] = get_args(LossName)
 
 
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, Face):
     """A linear classifier whose models are all private; the faces below say when they are made.
 
     The classes and the norm are parameters: read off the records they would leak. A record that
@@ -28,57 +28,41 @@ class Classifier(ClassifierMixin, BaseEstimator):
     `quarantined_` counts these, for the operator's eyes only.
     """
 
-    budget: Budget
     classes: Any
     norm: float
     regularization: float | None
     loss: LossName
     learner: Learner[Task] | None
     features: FeatureMap | None
-    not_private_seed: int | None
 
-    releases_: list[Release]
     classes_: NDArray[Any]
     n_features_in_: int
-    quarantined_: int
 
-    def _trainer(self) -> Trainer[Task]:
-        """What makes the models; bad parameters are refused before any record is looked at."""
-        self.classes_ = as_classes("classes", self.classes)
-        loss = _loss(self.loss, len(self.classes_))
-        seed = self.not_private_seed
+    def _begin_with(self, schedule: OneStream) -> Begun:
+        """A new stream; bad parameters are refused before any record is looked at."""
+        trainer, intake, classes = self._parts()
+        return self._begin(schedule, trainer, intake, classes_=classes)
+
+    def _parts(self) -> tuple[Trainer[Task], Intake, NDArray[Any]]:
+        """What makes the models, what makes the records, and the classes."""
+        classes = as_classes("classes", self.classes)
         learner = self._learner()
         pull = self.regularization
         if pull is None:
             pull = 0.0 if isinstance(learner, GradientPerturbation) else 0.01
-        return Trainer(
-            task=Task(loss=loss, norm=self.norm, regularization=pull),
-            learner=learner,
-            budget=self.budget,
-            bits=SystemBits() if seed is None else NotPrivateBits(seed),
-        )
+        task = Task(loss=_loss(self.loss, classes.size), norm=self.norm, regularization=pull)
+        if self.features is not None and not hasattr(self.features, "transform"):
+            raise refuse("features", "None or a transformer", self.features)
+        intake = Intake(norm=task.norm, classes=classes.tolist(), features=deepcopy(self.features))
+        return self._trainer(task, learner), intake, classes
 
     def _learner(self) -> Learner[Task]:
-        if self.learner is not None:
-            return self.learner
-        return OutputPerturbation() if self.budget.unit == "epsilon" else GradientPerturbation()
-
-    def _clean(self, X: Any, y: Any) -> Records:
-        """The batch as records; the estimator does not change."""
-        return clean(
-            X,
-            y,
-            classes=self.classes_.tolist(),
-            norm=self.norm,
-            features=self.features,
-            width=getattr(self, "_width", None),
-        )
-
-    def _count(self, records: Records) -> None:
-        """Take note of records that were let in."""
-        self._width = int(records.X.shape[1])
-        self.n_features_in_ = self._width
-        self.quarantined_ += int(records.n - records.usable.sum())
+        if self.learner is None:
+            pure = self._budget().unit == "epsilon"
+            return OutputPerturbation() if pure else GradientPerturbation()
+        if not hasattr(self.learner, "fit") or not hasattr(self.learner, "check"):
+            raise refuse("learner", "OutputPerturbation or GradientPerturbation", self.learner)
+        return self.learner
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.
@@ -113,19 +97,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return labels
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
-        if not getattr(self, "releases_", None):
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: no model is released "
-                "before enough records have arrived; `tidegate plan` shows when"
-            )
-        rows = featurize(X, norm=self.norm, features=self.features, width=self._width)
-        margins = np.asarray(rows @ self.releases_[-1].weights)
+        weights = self._newest()
+        self._check_columns(X, reset=False)
+        margins = np.asarray(self._begun.intake.rows(X) @ weights)
         if not np.isfinite(margins).all():
             raise InvalidValueError("X contains NaN, infinity or text: these cannot be predicted")
         return margins
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return bool(getattr(self, "releases_", None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,14 +111,26 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
 
 def as_classes(name: str, classes: Any) -> NDArray[Any]:
-    """Public labels as an array; their order is the order of what is released about them."""
+    """Public labels as an array; their order is the order of what is released about them.
+
+    >>> as_classes("classes", range(3)), as_classes("classes", [1, "a"])
+    (array([0, 1, 2]), array([1, 'a'], dtype=object))
+    """
+    allowed = "a list of two or more different labels"
+    if isinstance(classes, str | bytes | Set | Mapping):  # sets have no order to rely on
+        raise refuse(name, allowed, classes)
     try:
-        labels = np.asarray(list(classes))
-    except TypeError:
-        raise refuse(name, "a list of two or more different labels", classes) from None
-    if labels.ndim != 1 or labels.size < 2 or len(set(labels.tolist())) != labels.size:
-        raise refuse(name, "a list of two or more different labels", labels.tolist())
-    return labels
+        given = as_labels(classes, name)
+        different = len(set(given)) == len(given) >= 2
+        different &= not any(label != label for label in given)  # noqa: PLR0124 (NaN)
+    except (InvalidValueError, TypeError):
+        different = False
+    if not different:
+        raise refuse(name, allowed, classes)
+    labels = np.empty(len(given), object)
+    labels[:] = given
+    plain = np.asarray(given)
+    return plain if plain.tolist() == given else labels
 
 
 def _loss(name: str, classes: int) -> Loss:

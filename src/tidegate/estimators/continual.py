@@ -78,6 +78,5 @@ class ContinualClassifier(StreamClassifier):
         self.features = features
         self.not_private_seed = not_private_seed
 
-    def _schedule(self, records: int) -> OneStream:
-        del records
+    def _schedule(self) -> OneStream:
         return Continual(block=self.block, step=self.step, sample=self.sample)

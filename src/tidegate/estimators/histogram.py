@@ -1,15 +1,17 @@
 """A private histogram at every step, and linear queries on it."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.checks import refuse
 from tidegate.estimators.classifier import as_classes
+from tidegate.estimators.face import Begun
 from tidegate.estimators.summary import Summary
+from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation
-from tidegate.learn.records import Records, as_column, class_codes
+from tidegate.learn.records import CategoryIntake
 from tidegate.privacy import Allocation, Budget
 from tidegate.privacy.allocation import OneStream
 
@@ -80,16 +82,19 @@ class PrivateHistogram(Summary):
             )
         return float(query @ self.histogram_)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in any number of records; each step they complete makes its releases.
-
-        Args:
-            X: The value of each record, shape (n,).
-            y: Not read.
-        """
-        del y
+    def _new(self) -> Begun:
         categories = as_classes("categories", self.categories)
-        codes = class_codes(as_column(X), categories.tolist())
-        usable = codes >= 0
-        records = Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
-        return self._take(HistogramPerturbation(categories.size), 1.0, records)
+        task = Pull(norm=1.0, regularization=self.regularization)
+        trainer = self._trainer(task, HistogramPerturbation(categories.size))
+        return self._begin(self.schedule, trainer, CategoryIntake(categories.tolist()))
+
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
+        """Do nothing: the records have no columns."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

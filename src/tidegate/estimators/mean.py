@@ -1,15 +1,15 @@
 """A private mean at every step."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimators.face import Begun
 from tidegate.estimators.summary import Summary
-from tidegate.features import clip_rows
-from tidegate.features.rows import row_exponents
+from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.learn.records import Records, as_numbers, zeroed
+from tidegate.learn.records import Intake
 from tidegate.privacy import Allocation, Budget
 from tidegate.privacy.allocation import OneStream
 
@@ -66,17 +66,12 @@ class PrivateMean(Summary):
         """The newest release."""
         return self._newest()
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in any number of records; each step they complete makes its releases.
+    def _new(self) -> Begun:
+        task = Pull(norm=self.norm, regularization=self.regularization)
+        trainer = self._trainer(task, MeanPerturbation())
+        return self._begin(self.schedule, trainer, Intake(norm=task.norm, wide=True))
 
-        Args:
-            X: Records, shape (n, d).
-            y: Not read.
-        """
-        del y
-        return self._take(MeanPerturbation(), self.norm, self._records(X))
-
-    def _records(self, X: Any) -> Records:
-        rows = clip_rows(as_numbers(X), self.norm)
-        usable = row_exponents(rows)[1]
-        return Records(zeroed(rows, ~usable), np.zeros(rows.shape[0], np.intp), usable)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

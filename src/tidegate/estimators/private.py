@@ -1,17 +1,16 @@
 """A classifier made once, of all records at hand."""
 
-from typing import Any
+from typing import Any, Self
 
-from tidegate.estimators.classifier import LossName
-from tidegate.estimators.stream import StreamClassifier
+from tidegate.checks import whole
+from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap
+from tidegate.learn.records import FeatureMap, as_labels
 from tidegate.privacy import Budget
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import Independent
 
 
-class PrivateClassifier(StreamClassifier):
+class PrivateClassifier(Classifier):
     """Makes one private model of all the records that `fit` is given, for the whole budget.
 
     Args:
@@ -27,7 +26,7 @@ class PrivateClassifier(StreamClassifier):
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:
-        releases_: All releases so far, the newest last.
+        releases_: The one release.
         ledger_: What each record has paid.
         certificate_: What any record can ever pay.
         quarantined_: How many records could not be used: for the operator only.
@@ -67,5 +66,12 @@ class PrivateClassifier(StreamClassifier):
 
     allocation = "paper"  # one fit has no levels: it gets all
 
-    def _schedule(self, records: int) -> OneStream:
-        return Independent(step=records)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Make the model.
+
+        Args:
+            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            y: A label for each, shape (n,).
+        """
+        count = whole("the number of records", len(as_labels(y)))
+        return self._take(self._begin_with(Independent(step=count)), X, y)

@@ -78,6 +78,5 @@ class SlidingWindowClassifier(StreamClassifier):
         self.features = features
         self.not_private_seed = not_private_seed
 
-    def _schedule(self, records: int) -> OneStream:
-        del records
+    def _schedule(self) -> OneStream:
         return SlidingWindow(window=self.window, step=self.step, sample=self.sample)

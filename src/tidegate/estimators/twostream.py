@@ -4,10 +4,10 @@ from typing import Any, Self
 
 from tidegate.checks import refuse
 from tidegate.estimators.classifier import Classifier, LossName
-from tidegate.estimators.stream import as_allocation
+from tidegate.estimators.face import Begun
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
-from tidegate.plan import TwoStreamPlan
+from tidegate.plan import TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget
 from tidegate.run import TwoStreamRun
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
@@ -52,6 +52,8 @@ class TwoStreamClassifier(Classifier):
     [('source', 2000), ('source', 4000), ('target', 500)]
     """
 
+    ledgers_: TwoLedgers
+
     def __init__(
         self,
         *,
@@ -89,35 +91,40 @@ class TwoStreamClassifier(Classifier):
             X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
             y: A label for each, shape (n,).
         """
-        self.__dict__.pop("_run", None)
-        return self.partial_fit(X, y, stream="source").partial_fit(X, y, stream="target")
+        self._take(self._begin_both(), X, y, "source")
+        return self.partial_fit(X, y, stream="target")
 
-    def partial_fit(self, X: Any, y: Any, *, stream: Stream = "target") -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, *, stream: Stream = "target"
+    ) -> Self:
         """Take in records of one stream; each step they complete makes its releases.
 
-        The order in which steps of the two streams complete is public.
+        The order in which steps of the two streams complete is public. For the rest see
+        `SlidingWindowClassifier.partial_fit`.
 
         Args:
             X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
             y: A label for each, shape (n,).
+            classes: Not read: the classes are a parameter, known before the first record.
             stream: "source" or "target".
         """
-        if stream not in {"source", "target"}:
+        del classes
+        if stream not in ("source", "target"):
             raise refuse("stream", "source or target", stream)
-        if not hasattr(self, "_run"):
-            self._begin()
-        self._count(records := self._clean(X, y))
-        self._run.take(records, stream)
-        return self
+        begun = self._begun if hasattr(self, "_begun") else self._begin_both()
+        return self._take(begun, X, y, stream)
 
-    def _begin(self) -> None:
-        self.__dict__.pop("_width", None)
+    def _begin_both(self) -> Begun:
+        trainer, intake, classes = self._parts()
         plan = TwoStreamPlan(
             schedule=TwoStream(source=self.source, step=self.step),
             budget=self.budget,
-            allocation=as_allocation(self.allocation),
+            allocation=self._allocation(),
         )
-        run = TwoStreamRun(plan, self._trainer())
-        self.quarantined_ = 0
-        self.releases_, self.ledgers_ = run.models.releases, run.ledgers
-        self._run = run
+        run = TwoStreamRun(plan, trainer)
+        attributes = {
+            "releases_": run.models.releases,
+            "ledgers_": run.ledgers,
+            "classes_": classes,
+        }
+        return Begun(run=run, intake=intake, attributes=attributes)

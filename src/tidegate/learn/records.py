@@ -1,12 +1,17 @@
 """Records as a fit reads them: clipped, coded, each in its slot."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import repeat
+from numbers import Real
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import clip_rows
@@ -45,6 +50,10 @@ class Records:
         """Some of the slots."""
         return Records(self.X[slots], self.y[slots], self.usable[slots])
 
+    def copy(self) -> "Records":
+        """The same slots in memory of their own."""
+        return Records(self.X.copy(), self.y.copy(), self.usable.copy())
+
 
 def join(parts: Sequence[Records]) -> Records:
     """Runs of slots one after the other."""
@@ -57,102 +66,218 @@ def join(parts: Sequence[Records]) -> Records:
     )
 
 
-def clean(  # noqa: PLR0913 (a batch, and what is public about its records)
-    X: Any,
-    y: Any,
-    *,
-    classes: Sequence[Any],
-    norm: float,
-    features: FeatureMap | None = None,
-    width: int | None = None,
-) -> Records:
-    """Make a batch into records; each slot depends on its own record alone.
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """How the batches of a stream become records: each slot depends on its own record alone.
 
     A record that cannot be used (not finite, text where a number belongs, an unknown label) keeps
     its slot with weight 0. A batch is refused only for facts of the whole: shape, dtype, length.
 
-    Args:
-        X: An array, CSR matrix, or table of numbers, one record a row.
-        y: A label for each record.
-        classes: The public labels, in the order of their indices.
-        norm: The public bound on the norm of every record.
-        features: Applied first, if given.
-        width: How many features every record must have; None for the first batch.
+    The first batch fixes the form in which all are stored: float32 if it is an array or a sparse
+    matrix of float32 and float64 otherwise, sparse or dense.
 
-    >>> records = clean([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"], classes=["a", "b"], norm=1.0)
+    Args:
+        norm: The public bound on the norm of every record.
+        classes: The public labels, in the order of their indices; None if records have no label.
+        features: Applied first, if given.
+        form: No rows, but of the width, dtype and kind that all get; None before the first batch.
+        wide: Store float64, whatever comes.
+
+    >>> intake = Intake(norm=1.0, classes=["a", "b"])
+    >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
     >>> records.X.round(9), records.y, records.usable
     (array([[0.6, 0.8],
            [0. , 0. ]]), array([1, 0]), array([ True, False]))
     """
-    rows = featurize(X, norm=norm, features=features, width=width)
-    labels = as_column(y)
-    if len(labels) != rows.shape[0]:
-        raise refuse("y", f"as long as X ({rows.shape[0]})", len(labels))
-    codes = class_codes(labels, classes)
-    usable = row_exponents(rows)[1] & (codes >= 0)
-    return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
+
+    norm: float
+    classes: Sequence[Any] | None = None
+    features: FeatureMap | None = None
+    form: Rows | None = None
+    wide: bool = False
+
+    def records(self, X: Any, y: Any) -> Records:
+        """The records of a batch.
+
+        Args:
+            X: An array, sparse matrix, or table of numbers, one record a row.
+            y: A label for each record; not read without classes.
+        """
+        rows = self.rows(X)
+        usable = row_exponents(rows)[1]
+        codes = np.zeros(rows.shape[0], np.intp)
+        if self.classes is not None:
+            labels = as_labels(y)
+            if len(labels) != rows.shape[0]:
+                raise refuse("y", f"as long as X ({rows.shape[0]})", len(labels))
+            codes = class_codes(labels, self.classes)
+            usable &= codes >= 0
+        return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
+
+    def rows(self, X: Any) -> Rows:
+        """The clipped features of each record; a row that cannot be used is not-a-number."""
+        rows = as_numbers(X) if self.features is None else self.features.transform(X)
+        form = self.form
+        if form is not None and sparse.issparse(rows) != sparse.issparse(form):
+            rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(rows)
+        rows = clip_rows(rows, self.norm)
+        if form is not None and rows.shape[1] != form.shape[1]:
+            raise InvalidValueError(
+                f"X has {rows.shape[1]} features, but {form.shape[1]} were expected as before"
+            )
+        dtype = np.float64 if self.wide else rows.dtype if form is None else form.dtype
+        if rows.dtype != dtype:  # clipped once more: casting rounds, and casting first may overflow
+            rows = clip_rows(rows.astype(dtype), self.norm)
+        return sparse.csr_array(rows) if sparse.issparse(rows) else np.ascontiguousarray(rows)
+
+    def after(self, first: Records) -> Self:
+        """The intake after the first batch, whose form all later ones take."""
+        return replace(self, form=first.X[:0].copy())
 
 
-def featurize(
-    X: Any, *, norm: float, features: FeatureMap | None = None, width: int | None = None
-) -> Rows:
-    """The clipped features of each record; a row that cannot be used is not-a-number."""
-    rows = clip_rows(as_numbers(X) if features is None else features.transform(X), norm)
-    if width is not None and rows.shape[1] != width:
-        raise InvalidValueError(
-            f"X has {rows.shape[1]} features, but {width} were expected as before"
-        )
-    return rows
+@dataclass(frozen=True)
+class CategoryIntake:
+    """How the batches of a stream of categories become records, which have no features.
+
+    Args:
+        categories: The public values, in the order of their indices.
+
+    >>> CategoryIntake(["mild", "severe"]).records(["severe", "none"]).usable
+    array([ True, False])
+    """
+
+    categories: Sequence[Any]
+
+    def records(self, X: Any, y: Any = None) -> Records:
+        """The records of a batch: X is their values, y is not read."""
+        del y
+        values = as_labels(X, "X")
+        if not values:
+            raise refuse("X", "one record or more", "none")
+        codes = class_codes(values, self.categories)
+        usable = codes >= 0
+        return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
+
+    def after(self, first: Records) -> Self:
+        """The intake after the first batch: the same."""
+        del first
+        return self
 
 
 def as_numbers(X: Any) -> Any:
-    """A table or an array of objects as numbers; what is none becomes not-a-number.
+    """A batch as an array or a sparse matrix of numbers; what is none becomes not-a-number.
 
-    >>> as_numbers(np.array([[1, "2.5"], ["x", None]], dtype=object))
+    An array or a sparse matrix of numbers is returned as it is, in its own dtype; anything else
+    becomes float64, entry by entry, so that no entry depends on what stands beside it.
+
+    >>> as_numbers([[1, "2.5"], ["x", None]])
     array([[1. , 2.5],
            [nan, nan]])
     """
     if sparse.issparse(X):
         return X
-    if hasattr(X, "column_names"):  # an Arrow table is a list of columns
-        X = np.column_stack([np.asarray(column, dtype=object) for column in X.columns])
-    X = np.asarray(X)
-    if X.dtype.kind not in "OUS":
-        return X
-    return np.array([[_number(value) for value in row] for row in X.tolist()], np.float64)
+    if isinstance(X, list | tuple):
+        return _from_rows(X)
+    if hasattr(X, "column_names"):
+        return _from_arrow(X)
+    batch = np.asarray(X)
+    if batch.dtype.kind in "OUST" and batch.ndim == 2:
+        batch = _from_rows(batch.tolist())
+    elif batch.dtype.kind not in "OUSTbiuf":
+        raise refuse("X", "of real numbers (Complex data not supported)", str(batch.dtype))
+    elif not isinstance(X, np.ndarray) and _plain(batch):
+        batch = batch.astype(np.float64)
+    if isinstance(X, np.ma.MaskedArray) and _plain(batch):
+        batch = np.where(np.ma.getmaskarray(X), np.nan, batch)
+    return batch
+
+
+def _plain(batch: NDArray[Any]) -> bool:
+    """Whether the entries are numbers that float64 holds, but for rounding."""
+    return batch.dtype.kind in "biuf" and batch.dtype.itemsize <= 8
+
+
+def _from_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
+    try:
+        batch = np.asarray(rows)
+    except Exception:  # rows of several lengths, or an entry that is no value
+        batch = np.empty(0)
+    if batch.ndim == 2 and _plain(batch):
+        return batch.astype(np.float64)
+    cells = [row if isinstance(row, list | tuple) else _row(row) for row in rows]
+    if len({len(row) for row in cells}) > 1:
+        raise refuse("X", "two-dimensional", "rows of several lengths")
+    return np.array([[_number(value) for value in row] for row in cells], np.float64)
+
+
+def _row(row: object) -> list[Any]:
+    values = np.asarray(row)
+    if values.ndim != 1:
+        raise refuse("X", "two-dimensional (Reshape your data: one record a row)", "no rows")
+    return list(values.tolist())
+
+
+def _from_arrow(table: Any) -> NDArray[np.float64]:
+    columns = [np.asarray(column) for column in table.columns]
+    if all(map(_plain, columns)):
+        return np.column_stack(columns).astype(np.float64)
+    return _from_rows(list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
 def _number(value: object) -> float:
+    """What one entry is as a float; not-a-number for anything that is no real number."""
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        if isinstance(value, float | int | str | bytes | Real | Decimal):
+            return float(value)
+        scalar = np.asarray(value)
+        return float(scalar) if scalar.ndim == 0 and _plain(scalar) else np.nan
+    except Exception:  # whatever an entry does, it does to its own slot
         return np.nan
 
 
-def as_column(y: Any) -> NDArray[Any]:
-    """Labels as a one-dimensional array."""
-    labels = np.asarray(y)
+def as_labels(y: Any, name: str = "y") -> list[Any]:
+    """The label of each record, as a value that does not depend on what stands beside it.
+
+    >>> as_labels([1, "a"]), as_labels(np.array([3, 4]))
+    ([1, 'a'], [3, 4])
+    """
+    if isinstance(y, list | tuple | range):
+        return list(y)
+    if hasattr(y, "to_pylist") and not hasattr(y, "column_names"):  # an Arrow array
+        return list(y.to_pylist())
+    native = isinstance(getattr(y, "dtype", None), np.dtype | None)
+    labels = np.asarray(y, None if native else object)  # a dtype of pandas turns ints to floats
+    if isinstance(y, np.ma.MaskedArray):
+        labels = labels.astype(object)
+        labels[np.ma.getmaskarray(y)] = object()
     if labels.ndim == 2 and labels.shape[1] == 1:
+        message = f"A column-vector {name} was passed when a 1d array was expected"
+        warnings.warn(message, DataConversionWarning, stacklevel=2)
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise refuse("y", "one label a record", f"shape {labels.shape}")
-    return labels
+        raise InvalidValueError(
+            f"{name} should be a 1d array, one value a record, got shape {labels.shape}"
+        )
+    return list(labels.tolist())
 
 
-def class_codes(labels: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
+def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
     """The index of each label among the classes, -1 for one that is not among them.
 
-    >>> class_codes(np.array([3, 5, 4]), [5, 3])
-    array([ 1,  0, -1])
+    >>> class_codes([3, 5, 4, [5]], [5, 3])
+    array([ 1,  0, -1, -1])
     """
     index = {label: code for code, label in enumerate(classes)}
-    return np.array([_code(index, label) for label in labels.tolist()], np.intp)
+    try:
+        return np.fromiter(map(index.get, labels, repeat(-1)), np.intp, len(labels))
+    except Exception:  # a label that cannot be looked up is no class
+        return np.fromiter((_code(index, label) for label in labels), np.intp, len(labels))
 
 
 def _code(index: dict[Any, int], label: object) -> int:
     try:
         return index.get(label, -1)
-    except TypeError:  # a label that cannot be hashed is no class
+    except Exception:  # as above
         return -1
 
 
@@ -168,40 +293,57 @@ def zeroed(rows: Rows, slots: NDArray[np.bool_]) -> Rows:
 class Held:
     """The records a stream still needs, in memory.
 
+    They lie in runs, each longer than the next: a new one is joined with those before it that are
+    not longer. So a record is copied once for every doubling, however small the batches are.
+
     >>> held = Held()
-    >>> held.append(clean([[1.0], [2.0], [3.0]], [0, 0, 0], classes=[0], norm=9.0))
+    >>> held.append(Intake(norm=9.0).records([[1.0], [2.0], [3.0]], None))
     >>> held.forget(1)
     >>> held.count, held.read(Span(1, 3)).X.ravel()
     (3, array([2., 3.]))
     """
 
     def __init__(self) -> None:
-        self.count = 0
         self.first = 0
-        self._parts: list[Records] = []
+        self._runs: tuple[tuple[int, Records], ...] = ()  # with the slot each of them starts at
+
+    @property
+    def count(self) -> int:
+        """How many records there have been, those forgotten included."""
+        if not self._runs:
+            return self.first
+        start, newest = self._runs[-1]
+        return start + newest.n
 
     def append(self, records: Records) -> None:
         """Add records at the end of the stream."""
-        if records.n:
-            self._parts.append(records)
-            self.count += records.n
+        runs = [*self._runs, (self.count, records)]
+        while len(runs) > 1 and runs[-2][1].n <= runs[-1][1].n:
+            (_, newest), (start, older) = runs.pop(), runs.pop()
+            runs.append((start, join([older, newest])))
+        self._runs = tuple(runs)  # at once: an interruption leaves the stream as it was
 
     def read(self, span: Span) -> Records:
         """The records of a span; those before `first` are forgotten."""
         if not self.first <= span.start < span.stop <= self.count:
             raise LookupError(f"{span} is not held: [{self.first}, {self.count})")
-        if len(self._parts) > 1:
-            self._parts = [join(self._parts)]
-        return self._parts[0].take(slice(span.start - self.first, span.stop - self.first))
+        parts = [
+            run.take(slice(max(span.start - start, 0), span.stop - start))
+            for start, run in self._runs
+            if start < span.stop and span.start < start + run.n
+        ]
+        return parts[0] if len(parts) == 1 else join(parts)
 
     def forget(self, before: int) -> None:
         """Drop all records before this one."""
         if before > self.first:
-            kept = self.read(Span(before, self.count)) if before < self.count else None
-            self._parts = [] if kept is None else [_copied(kept)]
             self.first = before
+            runs = [(start, run) for start, run in self._runs if start + run.n > before]
+            if runs and 2 * (before - runs[0][0]) > runs[0][1].n:  # rarely, so that it stays cheap
+                runs[0] = (before, runs[0][1].take(slice(before - runs[0][0], None)).copy())
+            self._runs = tuple(runs)
 
-
-def _copied(records: Records) -> Records:
-    """A copy, so that a small part does not keep the memory of the whole."""
-    return Records(records.X.copy(), records.y.copy(), records.usable.copy())
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: nothing that is forgotten."""
+        kept = self.read(Span(self.first, self.count)) if self._runs else None
+        return {"first": self.first, "_runs": () if kept is None else ((self.first, kept),)}

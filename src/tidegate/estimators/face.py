@@ -1,0 +1,123 @@
+"""What all estimators share: records in by any batch, releases out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, get_args
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from tidegate.checks import refuse
+from tidegate.learn.learner import Learner, Weights
+from tidegate.learn.records import CategoryIntake, Intake
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan
+from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
+from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.release import Release
+from tidegate.run import Run, TwoStreamRun
+
+ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A stream that has begun: what was a parameter is fixed until the next `fit`.
+
+    Attributes:
+        run: Carries the plan out.
+        intake: Makes records of batches: an Intake or a CategoryIntake.
+        attributes: What the estimator shows of it.
+    """
+
+    run: Run | TwoStreamRun
+    intake: Any
+    attributes: Mapping[str, Any]
+
+
+class Face(BaseEstimator):
+    """An estimator; the faces below say what is learnt, of which records and when."""
+
+    budget: Budget
+    allocation: str | Allocation
+    not_private_seed: int | None
+
+    releases_: list[Release]
+    ledger_: Ledger
+    certificate_: Certificate
+    quarantined_: int
+    _begun: Begun
+
+    def _begin(
+        self,
+        schedule: OneStream,
+        trainer: Trainer[Any],
+        intake: Intake | CategoryIntake,
+        **attributes: Any,
+    ) -> Begun:
+        """A new stream; the estimator itself does not change."""
+        if not isinstance(schedule, get_args(OneStream)):
+            raise refuse("schedule", "a schedule of one stream", schedule)
+        plan = Plan(schedule=schedule, budget=self.budget, allocation=self._allocation())
+        run = Run(plan, trainer)
+        shown = {
+            "releases_": run.models.releases,
+            "ledger_": run.ledger,
+            "certificate_": plan.certificate,
+        }
+        return Begun(run=run, intake=intake, attributes=shown | attributes)
+
+    def _trainer(self, task: Any, learner: Learner[Any]) -> Trainer[Any]:
+        seed = self.not_private_seed
+        bits = SystemBits() if seed is None else NotPrivateBits(seed)
+        return Trainer(task=task, learner=learner, budget=self._budget(), bits=bits)
+
+    def _budget(self) -> Budget:
+        if not isinstance(self.budget, Budget):
+            raise refuse("budget", "PureDP or ApproxDP", self.budget)
+        return self.budget
+
+    def _allocation(self) -> Allocation:
+        """The allocation, by its name or as it is."""
+        given: Any = self.allocation
+        if isinstance(given, Allocation):
+            return given
+        if not isinstance(given, str) or given not in ALLOCATIONS:
+            raise refuse("allocation", f"one of {', '.join(ALLOCATIONS)}, or an Allocation", given)
+        return ALLOCATIONS[given]
+
+    def _take(self, begun: Begun, X: Any, y: Any, *stream: Any) -> Self:
+        """Let a batch in as a whole, or refuse it before anything has changed.
+
+        If a fit is interrupted the batch is in: the next one completes the step.
+        """
+        new = begun is not vars(self).get("_begun")
+        if not new:
+            self._check_columns(X, reset=False)
+        records = begun.intake.records(X, y)
+        if new:
+            self._check_columns(X, reset=True)
+            begun = replace(begun, intake=begun.intake.after(records))
+            self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
+        self.quarantined_ += int((~records.usable).sum())
+        begun.run.take(records, *stream)
+        return self
+
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
+        """Note the number of columns and their names, or refuse others."""
+        if getattr(X, "ndim", 2) == 2:  # the intake has its own words for anything else
+            validate_data(self, X, reset=reset, skip_check_array=True)
+
+    def _newest(self) -> Weights:
+        """The model that is current."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: nothing is released "
+                "before enough records have arrived; `tidegate plan` shows when"
+            )
+        return self.releases_[-1].weights
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(getattr(self, "releases_", None))
