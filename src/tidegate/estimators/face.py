@@ -1,6 +1,7 @@
 """What all estimators share: records in by any batch, releases out."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
@@ -60,7 +61,8 @@ class Face(BaseEstimator):
         """A new stream; the estimator itself does not change."""
         if not isinstance(schedule, get_args(OneStream)):
             raise refuse("schedule", "a schedule of one stream", schedule)
-        plan = Plan(schedule=schedule, budget=self.budget, allocation=self._allocation())
+        # A copy, for a schedule keeps what it has computed, and a parameter must stay as it is.
+        plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())
         run = Run(plan, trainer)
         shown = {
             "releases_": run.models.releases,
@@ -107,7 +109,7 @@ class Face(BaseEstimator):
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Note the number of columns and their names, or refuse others."""
-        if getattr(X, "ndim", 2) == 2:  # the intake has its own words for anything else
+        if getattr(X, "ndim", 2) == 2 and (hasattr(X, "shape") or X):  # the intake refuses others
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _newest(self) -> Weights:

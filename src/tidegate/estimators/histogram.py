@@ -75,11 +75,12 @@ class PrivateHistogram(Summary):
         Args:
             weights: One for each category, shape (K,).
         """
-        query = np.asarray(weights, np.float64)
-        if query.shape != self.histogram_.shape or not np.isfinite(query).all():
-            raise refuse(
-                "weights", f"{self.histogram_.size} finite numbers", f"shape {query.shape}"
-            )
+        query = np.asarray(weights)
+        if query.dtype.kind not in "biuf" or query.shape != self.histogram_.shape:
+            shown = f"an array of {query.dtype}, shape {query.shape}"
+            raise refuse("weights", f"{self.histogram_.size} numbers", shown)
+        if not np.isfinite(query).all():
+            raise refuse("weights", "finite", weights)
         return float(query @ self.histogram_)
 
     def _new(self) -> Begun:

@@ -1,5 +1,6 @@
 """A classifier of a target stream that leans on a source stream."""
 
+from copy import copy
 from typing import Any, Self
 
 from tidegate.checks import refuse
@@ -117,7 +118,7 @@ class TwoStreamClassifier(Classifier):
     def _begin_both(self) -> Begun:
         trainer, intake, classes = self._parts()
         plan = TwoStreamPlan(
-            schedule=TwoStream(source=self.source, step=self.step),
+            schedule=TwoStream(source=copy(self.source), step=self.step),
             budget=self.budget,
             allocation=self._allocation(),
         )

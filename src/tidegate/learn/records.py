@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import clip_rows
-from tidegate.features.rows import Rows, row_exponents
+from tidegate.features.rows import Rows, as_rows, row_exponents
 from tidegate.schedule import Span
 
 
@@ -116,10 +116,13 @@ class Intake:
 
     def rows(self, X: Any) -> Rows:
         """The clipped features of each record; a row that cannot be used is not-a-number."""
-        rows = as_numbers(X) if self.features is None else self.features.transform(X)
+        if self.features is None:
+            rows = as_numbers(X)
+        else:
+            rows = self.features.transform(X.to_pylist() if _is_arrow_array(X) else X)
         form = self.form
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
-            rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(rows)
+            rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
         rows = clip_rows(rows, self.norm)
         if form is not None and rows.shape[1] != form.shape[1]:
             raise InvalidValueError(
@@ -192,6 +195,10 @@ def as_numbers(X: Any) -> Any:
     return batch
 
 
+def _is_arrow_array(values: Any) -> bool:
+    return hasattr(values, "to_pylist") and not hasattr(values, "column_names")
+
+
 def _plain(batch: NDArray[Any]) -> bool:
     """Whether the entries are numbers that float64 holds, but for rounding."""
     return batch.dtype.kind in "biuf" and batch.dtype.itemsize <= 8
@@ -243,7 +250,7 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
     """
     if isinstance(y, list | tuple | range):
         return list(y)
-    if hasattr(y, "to_pylist") and not hasattr(y, "column_names"):  # an Arrow array
+    if _is_arrow_array(y):
         return list(y.to_pylist())
     native = isinstance(getattr(y, "dtype", None), np.dtype | None)
     labels = np.asarray(y, None if native else object)  # a dtype of pandas turns ints to floats
