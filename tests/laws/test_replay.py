@@ -206,14 +206,7 @@ def test_no_format_breaks_a_law(learning: str, form: str) -> None:
         assert not broken(setup, first, second, slot)
 
 
-def known(kinds: dict[str, tuple[Any, Any]], *faults: str) -> list[Any]:
-    """The kinds, those that are known to fail marked."""
-    reason = "numpy's choice of a dtype for a list depends on all of its records"
-    fault = pytest.mark.xfail(strict=True, reason=reason)
-    return [pytest.param(kind, marks=[fault] if kind in faults else []) for kind in kinds]
-
-
-@pytest.mark.parametrize("kind", known(NEIGHBOURS, "text", "text as label"))
+@pytest.mark.parametrize("kind", NEIGHBOURS)
 def test_what_is_stored_in_a_slot_depends_on_its_record_alone(kind: str) -> None:
     """For lists too, where numpy looks for a type that suits all."""
     X = [[0.25, 0.5], [True, 1.5], [R, 0.0], [1e-3, 3]]
@@ -246,7 +239,6 @@ def test_a_record_stays_as_it_came_in(form: Any) -> None:
     assert np.array_equal(releases[0], releases[1])
 
 
-@pytest.mark.xfail(strict=True, reason="the norm is read anew at every call, the noise is not")
 def test_parameters_set_in_mid_stream_do_not_change_what_a_record_may_move() -> None:
     totals = []
     for x in (1e6, -1e6):

@@ -69,7 +69,7 @@ class PrivateMean(Summary):
     def _new(self) -> Begun:
         task = Pull(norm=self.norm, regularization=self.regularization)
         trainer = self._trainer(task, MeanPerturbation())
-        return self._begin(self.schedule, trainer, Intake(norm=task.norm, wide=True))
+        return self._begin(self.schedule, trainer, Intake(norm=task.norm))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

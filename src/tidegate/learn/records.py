@@ -81,7 +81,6 @@ class Intake:
         classes: The public labels, in the order of their indices; None if records have no label.
         features: Applied first, if given.
         form: No rows, but of the width, dtype and kind that all get; None before the first batch.
-        wide: Store float64, whatever comes.
 
     >>> intake = Intake(norm=1.0, classes=["a", "b"])
     >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
@@ -94,7 +93,6 @@ class Intake:
     classes: Sequence[Any] | None = None
     features: FeatureMap | None = None
     form: Rows | None = None
-    wide: bool = False
 
     def records(self, X: Any, y: Any) -> Records:
         """The records of a batch.
@@ -124,18 +122,38 @@ class Intake:
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
             rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
         rows = clip_rows(rows, self.norm)
-        if form is not None and rows.shape[1] != form.shape[1]:
-            raise InvalidValueError(
-                f"X has {rows.shape[1]} features, but {form.shape[1]} were expected as before"
-            )
-        dtype = np.float64 if self.wide else rows.dtype if form is None else form.dtype
-        if rows.dtype != dtype:  # clipped once more: casting rounds, and casting first may overflow
-            rows = clip_rows(rows.astype(dtype), self.norm)
+        _check_width(rows, None if form is None else form.shape[1])
+        if form is not None and rows.dtype != form.dtype:
+            # Clipped before, lest the cast overflow, and after, for it rounds.
+            rows = clip_rows(rows.astype(form.dtype), self.norm)
         return sparse.csr_array(rows) if sparse.issparse(rows) else np.ascontiguousarray(rows)
 
     def after(self, first: Records) -> Self:
         """The intake after the first batch, whose form all later ones take."""
         return replace(self, form=first.X[:0].copy())
+
+
+def clean(
+    X: Any, y: Any, *, classes: Sequence[Any], norm: float, features: FeatureMap | None = None
+) -> Records:
+    """The records of a batch that stands alone; see `Intake`."""
+    return Intake(norm=norm, classes=classes, features=features).records(X, y)
+
+
+def featurize(
+    X: Any, *, norm: float, features: FeatureMap | None = None, width: int | None = None
+) -> Rows:
+    """The clipped features of a batch that stands alone; see `Intake`.
+
+    Args:
+        X: As in `Intake.records`.
+        norm: The public bound on the norm of every record.
+        features: Applied first, if given.
+        width: How many features every record must have, if that is known.
+    """
+    rows = Intake(norm=norm, features=features).rows(X)
+    _check_width(rows, width)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -165,6 +183,13 @@ class CategoryIntake:
         """The intake after the first batch: the same."""
         del first
         return self
+
+
+def _check_width(rows: Rows, width: int | None) -> None:
+    if width is not None and rows.shape[1] != width:
+        raise InvalidValueError(
+            f"X has {rows.shape[1]} features, but {width} were expected as before"
+        )
 
 
 def as_numbers(X: Any) -> Any:
