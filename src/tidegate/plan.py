@@ -114,7 +114,7 @@ class Plan:
         step = self.schedule.step
         for at in range(max(step, ledger.at), until + 1, step):
             for line in self.due(at):
-                if line.fit.number >= ledger.posted:
+                if line.fit.number > ledger.last:
                     ledger.post(line)
                     yield line
             ledger.settle(self.schedule.settled(at))

@@ -34,6 +34,11 @@ class Release:
     settings: Mapping[str, float]
     private: bool
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Weights that were copied or saved and loaded are read-only again."""
+        state["weights"].flags.writeable = False
+        self.__dict__.update(state)
+
     def card(self) -> dict[str, Any]:
         """What the release is and what it cost, for people and for JSON."""
         return {

@@ -28,34 +28,31 @@ class Models:
         self._weights: dict[int, Weights] = {}
 
     def carry_out(self, lines: list[Line], held: Held, ledger: Ledger) -> None:
-        """Make all models of one step, then charge and publish them together.
+        """Make all models of one step, then charge and publish them.
 
-        A fit that is interrupted has been seen by nobody, so it is neither charged nor kept: the
-        step is made again as a whole.
+        It can be interrupted anywhere and called again: a fit is made once, charged once and
+        published once, and none is published before all are made and charged.
         """
-        made: dict[int, Weights] = {}
-        published: list[Release] = []
         for line in lines:
-            prior = self._prior(line.fit.prior, made)
-            weights = self.trainer.train(line, held.read, prior)
-            weights.flags.writeable = False
-            made[line.fit.number] = weights
-            if line.fit.released:
-                number = len(self.releases) + len(published)
-                published.append(self._release(number, line, weights, prior))
+            if line.fit.number not in self._weights:
+                weights = self.trainer.train(line, held.read, self._prior(line))
+                weights.flags.writeable = False
+                self._weights[line.fit.number] = weights
         for line in lines:
-            ledger.post(line)
-        self._weights.update(made)
-        self.releases.extend(published)
+            if line.fit.number > ledger.last:
+                ledger.post(line)
+        for line in lines:
+            newest = self.releases[-1].fit.number if self.releases else -1
+            if line.fit.released and line.fit.number > newest:
+                self.releases.append(self._release(line))
 
-    def _prior(self, number: int | None, made: dict[int, Weights]) -> Weights | None:
-        if number is None:
-            return None
-        return made[number] if number in made else self._weights[number]
+    def _prior(self, line: Line) -> Weights | None:
+        return None if line.fit.prior is None else self._weights[line.fit.prior]
 
-    def _release(self, number: int, line: Line, weights: Weights, prior: Weights | None) -> Release:
+    def _release(self, line: Line) -> Release:
+        weights, prior = self._weights[line.fit.number], self._prior(line)
         return Release(
-            number=number,
+            number=len(self.releases),
             fit=line.fit,
             share=line.share,
             budget=self.trainer.budget,

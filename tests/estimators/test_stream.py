@@ -1,6 +1,8 @@
 """Streams: cut as one likes, held as long as needed, released as the plan says."""
 
+import pickle
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -35,11 +37,13 @@ from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn import records as records_module
 from tidegate.learn.learner import Task
 from tidegate.learn.records import Held, Intake, Records
+from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import Budget, Line, epsilon_for_sample
+from tidegate.privacy import Budget, Ledger, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance
 from tidegate.privacy.sampling import draw
+from tidegate.run import Models
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -422,3 +426,50 @@ def test_batches_complete_steps() -> None:
     counts = [len(face.partial_fit(["mild"]).releases_) for _ in range(10)]
     assert counts == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
     assert [release.fit.at for release in face.releases_] == [3, 6, 9]
+
+
+@pytest.mark.parametrize("interrupted", range(1, 12))
+def test_an_interrupt_anywhere_charges_and_publishes_once(
+    interrupted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is stopped at its n-th call of any of its own parts, then goes on."""
+    X, y = np.random.default_rng(1).normal(size=(24, 2)), np.arange(24) % 2
+    options: dict[str, Any] = {
+        "budget": PureDP(1.0),
+        "window": 12,
+        "step": 4,
+        "classes": [0, 1],
+        "norm": 1.0,
+        "not_private_seed": 3,
+    }
+    smooth = SlidingWindowClassifier(**options).partial_fit(X, y)
+    calls = 0
+
+    def stopping(right: Any) -> Any:
+        def call(*words: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == interrupted:
+                raise KeyboardInterrupt
+            return right(*words)
+
+        return call
+
+    for owner, name in ((Ledger, "post"), (Trainer, "train"), (Models, "_release")):
+        monkeypatch.setattr(owner, name, stopping(getattr(owner, name)))
+    classifier = SlidingWindowClassifier(**options)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.partial_fit(X[:20], y[:20])
+    classifier.partial_fit(X[20:], y[20:])
+    assert [release.fit for release in classifier.releases_] == [r.fit for r in smooth.releases_]
+    assert [release.number for release in classifier.releases_] == [0, 1, 2, 3]
+    assert classifier.ledger_.posted == smooth.ledger_.posted
+    assert classifier.ledger_.worst() == smooth.ledger_.worst()
+
+
+def test_copies_of_releases_are_read_only() -> None:
+    clf = SlidingWindowClassifier(
+        budget=PureDP(1.0), window=8, step=4, classes=[0, 1], norm=1.0, not_private_seed=3
+    ).partial_fit(np.eye(8), np.arange(8) % 2)
+    for release in (deepcopy(clf.releases_[0]), pickle.loads(pickle.dumps(clf)).releases_[0]):
+        assert not release.weights.flags.writeable

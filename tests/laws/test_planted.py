@@ -77,6 +77,7 @@ def slack_scene() -> Scene:
 
 def without_tolerance(self: OutputPerturbation, task: Task, n: int, *rest: object) -> float:
     del self, rest
+    assert task.regularization is not None
     return task.loss.lipschitz(task.norm) / (task.regularization * n)
 
 

@@ -79,6 +79,18 @@ def test_with_next_to_no_noise_it_is_the_minimiser(loss: Loss, prior: str | None
     assert np.linalg.norm(found - best.weights) <= reach + 1e-6
 
 
+@given(losses, st.integers(10, 10**6), st.sampled_from(["epsilon", "mu"]))
+def test_left_to_the_learner_a_margin_gets_noise_of_an_eighth(
+    loss: Loss, n: int, unit: Literal["epsilon", "mu"]
+) -> None:
+    open_task = Task(loss=loss, norm=2.0, regularization=None)
+    settings = OutputPerturbation().settings(
+        open_task, n=n, d=5, allowance=Allowance(unit, 0.3), prior=None
+    )
+    spread = 1.0 if unit == "mu" else math.sqrt(math.prod(loss.shape(5)) + 1)
+    assert 2.0 * settings["noise_scale"] * spread == pytest.approx(1 / 8, rel=2e-3)
+
+
 def test_a_history_too_long_for_the_slack_gets_what_float64_can_prove() -> None:
     learner, problem = OutputPerturbation(), task(Softmax(10), 0.01)
     n = 10**8

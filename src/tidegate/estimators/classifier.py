@@ -46,11 +46,8 @@ class Classifier(ClassifierMixin, Face):
     def _parts(self) -> tuple[Trainer[Task], Intake, NDArray[Any]]:
         """What makes the models, what makes the records, and the classes."""
         classes = as_classes("classes", self.classes)
-        learner = self._learner()
-        pull = self.regularization
-        if pull is None:
-            pull = 0.0 if isinstance(learner, GradientPerturbation) else 0.01
-        task = Task(loss=_loss(self.loss, classes.size), norm=self.norm, regularization=pull)
+        learner, loss = self._learner(), _loss(self.loss, classes.size)
+        task = Task(loss=loss, norm=self.norm, regularization=self.regularization)
         if self.features is not None and not hasattr(self.features, "transform"):
             raise refuse("features", "None or a transformer", self.features)
         intake = Intake(norm=task.norm, classes=classes.tolist(), features=deepcopy(self.features))

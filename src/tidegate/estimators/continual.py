@@ -20,8 +20,8 @@ class ContinualClassifier(StreamClassifier):
         step: Records between two releases.
         classes: All labels there can be; public.
         norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the one it refines; by default 0.01
-            for OutputPerturbation, which needs it, and 0 for GradientPerturbation, which does not.
+        regularization: Lambda, the pull of each model towards the one it refines; by default the
+            learner chooses it from public numbers (GradientPerturbation needs none).
         loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.

@@ -153,7 +153,7 @@ class GradientPerturbation:
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
-            regularization=task.regularization,
+            regularization=task.regularization or 0.0,
             prior=prior is not None,
         )
 
@@ -200,7 +200,7 @@ def descend(
         residuals = clipped(residuals, lengths, descent.clip)
         total = np.asarray(rows.T @ truncate(residuals, e_bits))
         slope = perturb(total, descent.sigma) / n
-        slope = slope + 2 * task.regularization * (ahead - center)
+        slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)

@@ -22,15 +22,16 @@ class Pull:
 
     Attributes:
         norm: The public bound R on the norm of every record.
-        regularization: Lambda, the pull towards the prior (or the origin).
+        regularization: Lambda, the pull towards the prior (or the origin); None leaves it to the
+            learner, which chooses it for each fit from public numbers.
     """
 
     norm: float
-    regularization: float
+    regularization: float | None
 
     def __post_init__(self) -> None:
         between("norm", self.norm, 2**-64, 2**64)
-        if self.regularization != 0:
+        if self.regularization is not None and self.regularization != 0:
             positive("regularization", self.regularization)
 
 

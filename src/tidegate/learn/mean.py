@@ -111,7 +111,7 @@ class HistogramPerturbation:
 
 def _pull(task: Pull, prior: Weights | None) -> float:
     """Lambda, which means nothing without a prior: the mean alone is strongly convex already."""
-    return 0.0 if prior is None else task.regularization
+    return 0.0 if prior is None else task.regularization or 0.0
 
 
 def drawn_to(mean: Weights, prior: Weights | None, pull: float) -> Weights:

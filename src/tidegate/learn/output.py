@@ -5,7 +5,7 @@ Proofs: docs/proofs/minimiser.md (sensitivity) and docs/proofs/noise.md (noise).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tidegate.checks import between, refuse
@@ -41,8 +41,21 @@ class OutputPerturbation:
 
     def check(self, task: Task, unit: str) -> None:  # noqa: ARG002 (both kinds will do)
         """Refuse a task without strong convexity, whose minimiser has no bounded sensitivity."""
-        if task.regularization <= 0:
+        if task.regularization is not None and task.regularization <= 0:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
+
+    def pull(self, task: Task, n: int, d: int, allowance: Allowance) -> float:
+        """Lambda: the task's, or the one with which a margin gets noise of deviation 1/8.
+
+        That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, and
+        Delta is G/(lambda n): all public.
+        """
+        if task.regularization is not None:
+            return task.regularization
+        allowed = allowance.amount
+        if allowance.unit == "epsilon":
+            allowed /= math.sqrt(math.prod(task.loss.shape(d)) + 1)
+        return 8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed)
 
     def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
@@ -52,7 +65,7 @@ class OutputPerturbation:
             n=n,
             d=d,
             norm=task.norm,
-            regularization=task.regularization,
+            regularization=_given(task),
             center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
             tolerance=wanted,
         )
@@ -62,14 +75,16 @@ class OutputPerturbation:
         """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record moves the solution."""
         tolerance = Fraction(self.tolerance(task, n, d, prior))
         exact = Fraction(task.loss.lipschitz(task.norm)) / n + tolerance
-        return up(exact / Fraction(task.regularization))
+        return up(exact / Fraction(_given(task)))
 
     def settings(
         self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
+        task = replace(task, regularization=self.pull(task, n, d, allowance))
         sensitivity = self.sensitivity(task, n, d, prior)
         return {
+            "regularization": _given(task),
             "sensitivity": sensitivity,
             "tolerance": self.tolerance(task, n, d, prior),
             "noise_scale": up(Fraction(sensitivity) / Fraction(allowance.amount)),
@@ -91,7 +106,7 @@ class OutputPerturbation:
             records.X,
             records.y,
             task.loss,
-            regularization=task.regularization,
+            regularization=settings["regularization"],
             center=prior,
             norm=task.norm,
             weights=records.usable,
@@ -99,3 +114,10 @@ class OutputPerturbation:
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def _given(task: Task) -> float:
+    """The lambda of a task that has one."""
+    if task.regularization is None:
+        raise refuse("regularization", "chosen by now", None)
+    return task.regularization

@@ -39,6 +39,11 @@ class Ledger:
             without it nothing may be settled.
         crowd: How many edges are kept before settled ones are put together.
 
+    Attributes:
+        posted: How many fits were posted.
+        last: The number of the last of them, -1 before the first.
+        at: Its time.
+
     >>> ledger = Ledger()
     >>> ledger.charge(Span(0, 4), Fraction(1, 2))
     >>> ledger.charge(Span(3, 6), Fraction(1, 4))
@@ -53,7 +58,7 @@ class Ledger:
     ) -> None:
         self.posted = 0
         self.at = 0
-        self._last = -1
+        self.last = -1
         self._recall = recall
         self._unit = 1  # sums are whole numbers of 1/_unit: far faster to add than Fractions
         self._edges: dict[int, int] = {}
@@ -65,10 +70,10 @@ class Ledger:
     def post(self, line: Line) -> None:
         """Charge a fit's span its share; each fit once, in the order of the plan."""
         fit, share = line
-        if fit.number <= self._last:
+        if fit.number <= self.last:
             raise LedgerError(f"fit {fit.number} is posted already, or comes too late")
         self._charge(fit.span, share)
-        self.posted, self.at, self._last = self.posted + 1, fit.at, fit.number
+        self.posted, self.at, self.last = self.posted + 1, fit.at, fit.number
 
     def charge(self, span: Span, share: Fraction) -> None:
         """Add a share to every record of a span, outside of any plan."""
