@@ -12,7 +12,7 @@ help:
 	@echo "make test       run all tests"
 	@echo "make test-slow  run the tests that take minutes as well"
 	@echo "make check      lint, types and the import contract"
-	@echo "make bench      run the benchmarks"
+	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP)"
 	@echo "make clean      remove the virtual environment and all caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -39,6 +39,7 @@ check: $(READY)
 	@$(BIN)/lint-imports
 
 bench: $(READY)
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m bench
 
 clean:
