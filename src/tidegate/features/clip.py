@@ -8,14 +8,7 @@ from sklearn.base import OneToOneFeatureMixin
 
 from tidegate.checks import between, whole
 from tidegate.features.record_map import RecordMap
-from tidegate.features.rows import (
-    Rows,
-    as_rows,
-    entries_of,
-    owners_of,
-    row_exponents,
-    with_entries,
-)
+from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
 
 
 def clip_rows(X: Any, norm: float) -> Rows:
@@ -33,23 +26,25 @@ def clip_rows(X: Any, norm: float) -> Rows:
     >>> clip_rows(np.full((1, 4), 1e300), norm=1.0).round(12)
     array([[0.5, 0.5, 0.5, 0.5]])
     """
+    return clipped_and_finite(X, norm)[0]
+
+
+@np.errstate(all="ignore")
+def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
+    """The rows as `clip_rows` gives them, never sharing memory with X, and which are finite.
+
+    >>> rows, finite = clipped_and_finite([[3.0, 4.0], [0.0, np.inf]], norm=1.0)
+    >>> rows.round(12), finite
+    (array([[0.6, 0.8],
+           [nan, nan]]), array([ True, False]))
+    """
     norm = between("norm", norm, 2**-64, 2**64)
     rows = as_rows(X)
     margin = _margin(rows.shape[1], rows.dtype)
-    exponents, finite = row_exponents(rows)
-    # Bring the largest entry of a row near 2^32, so that no square overflows and the power of two
-    # is never subnormal. Not-a-number as this power makes an unusable row not-a-number throughout.
-    power = np.where(finite, np.ldexp(1.0, 32 - exponents), np.nan)
-    owners, entries = owners_of(rows), entries_of(rows)
-    scaled = entries * power[owners]
-    if isinstance(rows, np.ndarray):
-        norms = np.sqrt(_row_sums(scaled**2))
-    else:
-        norms = np.sqrt(np.bincount(owners, scaled**2, minlength=rows.shape[0]))
-    outside = ~(norms <= norm * (1 - margin) * power)
-    factors = np.divide(norm * (1 - 2 * margin), norms, out=np.ones_like(norms), where=outside)
-    clipped = np.where(outside[owners], scaled * factors[owners], entries)
-    return with_entries(rows, clipped.astype(rows.dtype))
+    norms, powers = row_norms(rows)
+    outside = ~(norms <= norm * (1 - margin) * powers)
+    factors = norm * (1 - 2 * margin) / norms  # not-a-number, as the row is to be, if not finite
+    return _scaled(rows, outside, powers, factors), np.isfinite(norms)
 
 
 class NormClip(OneToOneFeatureMixin, RecordMap):
@@ -81,15 +76,21 @@ def _margin(columns: int, dtype: np.dtype[Any]) -> float:
     return (2 * columns + 16) * 2.0**-53 + float(np.finfo(dtype).eps)
 
 
-def _row_sums(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of each row, overwriting the terms.
-
-    Adding the right half to the left until one column remains fixes the order of the additions,
-    where `sum` is free to choose it by the shape and memory layout of the whole batch.
-    """
-    width = terms.shape[1]
-    while width > 1:
-        left = (width + 1) // 2
-        terms[:, : width - left] += terms[:, left:width]
-        width = left
-    return terms[:, 0]
+def _scaled(
+    rows: Rows,
+    chosen: NDArray[np.bool_],
+    powers: NDArray[np.float64],
+    factors: NDArray[np.float64],
+) -> Rows:
+    """A copy in which each chosen row is multiplied by its power, then by its factor."""
+    if not isinstance(rows, np.ndarray):
+        owners = owners_of(rows)
+        scaled = rows.data * powers[owners] * factors[owners]
+        return with_entries(rows, np.where(chosen[owners], scaled, rows.data).astype(rows.dtype))
+    copy = np.array(rows, order="C")
+    for part in chunks(rows):
+        moved = part.start + np.flatnonzero(chosen[part])
+        scaled = rows[moved] * powers[moved, None]
+        scaled *= factors[moved, None]
+        copy[moved] = scaled
+    return copy

@@ -1,5 +1,6 @@
 """Records as the rows of a matrix, dense or sparse, whatever numbers they hold."""
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,9 @@ from tidegate.checks import refuse
 
 Rows: TypeAlias = NDArray[Any] | csr_array
 """One record a row: an array of floats or a CSR matrix without duplicate entries."""
+
+CHUNK = 2**16
+"""How many entries are worked on at a time: few enough to stay in a processor's own cache."""
 
 
 def as_rows(X: Any) -> Rows:
@@ -65,6 +69,65 @@ def with_entries(rows: Rows, entries: NDArray[Any]) -> Rows:
     if isinstance(rows, np.ndarray):
         return entries
     return type(rows)((entries, rows.indices, rows.indptr), rows.shape)
+
+
+def chunks(rows: NDArray[Any]) -> Iterator[slice]:
+    """The rows cut into runs of about `CHUNK` entries, one row at least.
+
+    >>> list(chunks(np.zeros((5, 2**15))))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    count, columns = rows.shape
+    step = max(1, CHUNK // columns)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+@np.errstate(all="ignore")
+def row_norms(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The Euclidean norm of each row times a power of two, and that power.
+
+    The power is 1 unless the squares of the row leave the range of float64. Both depend on the
+    row alone. The relative error is bounded in docs/proofs/clipping.md; the norm of a row that
+    is not finite is not-a-number.
+
+    >>> row_norms(as_rows([[3.0, 4.0], [0.0, np.inf]]))[0]
+    array([ 5., nan])
+    >>> norms, powers = row_norms(as_rows([[3e200, 4e200], [3e-200, 4e-200]]))
+    >>> norms / powers
+    array([5.e+200, 5.e-200])
+    """
+    sums = _square_sums(rows)
+    powers = np.ones_like(sums)
+    odd = ~((sums >= 2.0**-900) & (sums <= 2.0**1000))
+    if odd.any():
+        powers[odd] = np.where(sums[odd] < 1, 2.0**600, 2.0**-600)
+        few = rows[odd]
+        scaled = entries_of(few) * powers[odd][owners_of(few)]
+        sums[odd] = _square_sums(with_entries(few, scaled))
+    return np.sqrt(np.where(np.isfinite(sums), sums, np.nan)), powers
+
+
+def _square_sums(rows: Rows) -> NDArray[np.float64]:
+    """The sum of the squares of each row, in an order that is the same in every batch.
+
+    Dense rows stand upright in the buffer, and the lower half is added to the upper one until a
+    single line remains. This fixes the order of the additions, where `sum` is free to choose it
+    by the shape and memory layout of the whole batch.
+    """
+    if not isinstance(rows, np.ndarray):
+        squares = rows.data.astype(np.float64) ** 2
+        return np.bincount(owners_of(rows), squares, minlength=rows.shape[0])
+    sums = np.empty(rows.shape[0])
+    for part in chunks(rows):
+        terms = np.array(rows[part].T, dtype=np.float64, order="C")
+        terms *= terms
+        height = len(terms)
+        while height > 1:
+            upper = (height + 1) // 2
+            terms[: height - upper] += terms[upper:height]
+            height = upper
+        sums[part] = terms[0]
+    return sums
 
 
 def row_exponents(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
