@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 
 
@@ -33,7 +34,7 @@ class RecordMap(TransformerMixin, BaseEstimator):
         """Map rows that may be of any finite or non-finite numbers."""
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
-        rows = as_rows(X)
+        rows = as_rows(as_numbers(X))
         validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
 

@@ -3,9 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from itertools import repeat
-from numbers import Real
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,7 +13,9 @@ from sklearn.exceptions import DataConversionWarning
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import clip_rows
-from tidegate.features.rows import Rows, as_rows, row_exponents
+from tidegate.features.clip import clipped_and_finite
+from tidegate.features.numbers import as_numbers, is_arrow_array
+from tidegate.features.rows import Rows, as_rows
 from tidegate.schedule import Span
 
 
@@ -101,8 +101,7 @@ class Intake:
             X: An array, sparse matrix, or table of numbers, one record a row.
             y: A label for each record; not read without classes.
         """
-        rows = self.rows(X)
-        usable = row_exponents(rows)[1]
+        rows, usable = self._rows(X)
         codes = np.zeros(rows.shape[0], np.intp)
         if self.classes is not None:
             labels = as_labels(y)
@@ -114,19 +113,24 @@ class Intake:
 
     def rows(self, X: Any) -> Rows:
         """The clipped features of each record; a row that cannot be used is not-a-number."""
+        return self._rows(X)[0]
+
+    def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
+        """The rows, in memory of their own, and which of them are finite."""
         if self.features is None:
             rows = as_numbers(X)
         else:
-            rows = self.features.transform(X.to_pylist() if _is_arrow_array(X) else X)
+            rows = self.features.transform(X.to_pylist() if is_arrow_array(X) else X)
         form = self.form
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
             rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
-        rows = clip_rows(rows, self.norm)
+        rows, finite = clipped_and_finite(rows, self.norm)
         _check_width(rows, None if form is None else form.shape[1])
         if form is not None and rows.dtype != form.dtype:
             # Clipped before, lest the cast overflow, and after, for it rounds.
             rows = clip_rows(rows.astype(form.dtype), self.norm)
-        return sparse.csr_array(rows) if sparse.issparse(rows) else np.ascontiguousarray(rows)
+        # A sparse result may share its indices with X, which belongs to the caller.
+        return sparse.csr_array(rows, copy=True) if sparse.issparse(rows) else rows, finite
 
     def after(self, first: Records) -> Self:
         """The intake after the first batch, whose form all later ones take."""
@@ -192,81 +196,6 @@ def _check_width(rows: Rows, width: int | None) -> None:
         )
 
 
-def as_numbers(X: Any) -> Any:
-    """A batch as an array or a sparse matrix of numbers; what is none becomes not-a-number.
-
-    An array or a sparse matrix of numbers is returned as it is, in its own dtype; anything else
-    becomes float64, entry by entry, so that no entry depends on what stands beside it.
-
-    >>> as_numbers([[1, "2.5"], ["x", None]])
-    array([[1. , 2.5],
-           [nan, nan]])
-    """
-    if sparse.issparse(X):
-        return X
-    if isinstance(X, list | tuple):
-        return _from_rows(X)
-    if hasattr(X, "column_names"):
-        return _from_arrow(X)
-    batch = np.asarray(X)
-    if batch.dtype.kind in "OUST" and batch.ndim == 2:
-        batch = _from_rows(batch.tolist())
-    elif batch.dtype.kind not in "OUSTbiuf":
-        raise refuse("X", "of real numbers (Complex data not supported)", str(batch.dtype))
-    elif not isinstance(X, np.ndarray) and _plain(batch):
-        batch = batch.astype(np.float64)
-    if isinstance(X, np.ma.MaskedArray) and _plain(batch):
-        batch = np.where(np.ma.getmaskarray(X), np.nan, batch)
-    return batch
-
-
-def _is_arrow_array(values: Any) -> bool:
-    return hasattr(values, "to_pylist") and not hasattr(values, "column_names")
-
-
-def _plain(batch: NDArray[Any]) -> bool:
-    """Whether the entries are numbers that float64 holds, but for rounding."""
-    return batch.dtype.kind in "biuf" and batch.dtype.itemsize <= 8
-
-
-def _from_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
-    try:
-        batch = np.asarray(rows)
-    except Exception:  # rows of several lengths, or an entry that is no value
-        batch = np.empty(0)
-    if batch.ndim == 2 and _plain(batch):
-        return batch.astype(np.float64)
-    cells = [row if isinstance(row, list | tuple) else _row(row) for row in rows]
-    if len({len(row) for row in cells}) > 1:
-        raise refuse("X", "two-dimensional", "rows of several lengths")
-    return np.array([[_number(value) for value in row] for row in cells], np.float64)
-
-
-def _row(row: object) -> list[Any]:
-    values = np.asarray(row)
-    if values.ndim != 1:
-        raise refuse("X", "two-dimensional (Reshape your data: one record a row)", "no rows")
-    return list(values.tolist())
-
-
-def _from_arrow(table: Any) -> NDArray[np.float64]:
-    columns = [np.asarray(column) for column in table.columns]
-    if all(map(_plain, columns)):
-        return np.column_stack(columns).astype(np.float64)
-    return _from_rows(list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
-
-
-def _number(value: object) -> float:
-    """What one entry is as a float; not-a-number for anything that is no real number."""
-    try:
-        if isinstance(value, float | int | str | bytes | Real | Decimal):
-            return float(value)
-        scalar = np.asarray(value)
-        return float(scalar) if scalar.ndim == 0 and _plain(scalar) else np.nan
-    except Exception:  # whatever an entry does, it does to its own slot
-        return np.nan
-
-
 def as_labels(y: Any, name: str = "y") -> list[Any]:
     """The label of each record, as a value that does not depend on what stands beside it.
 
@@ -275,7 +204,7 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
     """
     if isinstance(y, list | tuple | range):
         return list(y)
-    if _is_arrow_array(y):
+    if is_arrow_array(y):
         return list(y.to_pylist())
     native = isinstance(getattr(y, "dtype", None), np.dtype | None)
     labels = np.asarray(y, None if native else object)  # a dtype of pandas turns ints to floats
@@ -314,7 +243,9 @@ def _code(index: dict[Any, int], label: object) -> int:
 
 
 def zeroed(rows: Rows, slots: NDArray[np.bool_]) -> Rows:
-    """The rows with the given slots set to zero."""
+    """The rows with the given slots set to zero, the rows themselves if there are none."""
+    if not slots.any():
+        return rows
     if isinstance(rows, np.ndarray):
         return np.where(slots[:, None], rows.dtype.type(0), rows)
     kept = rows.copy()
