@@ -1,5 +1,6 @@
 """Clipping keeps the exact norm of what is stored within the bound."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,8 @@ from scipy.sparse import csr_array, issparse
 
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
+from tidegate.features.clip import clipped_and_finite
+from tidegate.features.rows import CHUNK, row_norms
 
 norms = st.floats(2**-64, 2**64, exclude_min=True, exclude_max=True) | st.floats(0.5, 2)
 
@@ -123,3 +126,61 @@ def test_agrees_with_the_naive_way_up_to_rounding(batch: NDArray[Any], norm: flo
 def test_a_wrong_norm_is_refused(norm: float) -> None:
     with pytest.raises(InvalidValueError, match="norm must be"):
         clip_rows([[1.0]], norm)
+
+
+@given(batch=finite_batches())
+def test_the_computed_norm_is_as_near_as_proved(batch: Any) -> None:
+    norms, powers = row_norms(batch)
+    error = Fraction(1001, 1000) * (Fraction(batch.shape[1], 2) + 2) / 2**53
+    for square, norm, power in zip(squared_norms(batch), norms, powers, strict=True):
+        exact = square * Fraction(power) ** 2
+        assert (1 - error) ** 2 * exact <= Fraction(norm) ** 2 <= (1 + error) ** 2 * exact
+
+
+def halved_sum(terms: list[float]) -> float:
+    """The order of additions that `row_norms` fixes, one number at a time."""
+    while len(terms) > 1:
+        left = (len(terms) + 1) // 2
+        right = [*terms[left:], 0.0]
+        terms = [a + b for a, b in zip(terms[:left], right[:left], strict=True)]
+    return terms[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_additions_is_fixed_for_every_width(dtype: Any) -> None:
+    entries = np.random.default_rng().normal(size=3 * 1000).astype(dtype)
+    for columns in range(1, 1001):
+        batch = entries[: 3 * columns].reshape(3, columns)
+        norms, _ = row_norms(batch)
+        assert norms[1] == math.sqrt(halved_sum([x * x for x in map(float, batch[1])]))
+        assert norms[2] == row_norms(batch[2:])[0][0]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 31, 784, 1000, CHUNK + 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_is_clipped_alike_wherever_the_chunks_are_cut(columns: int, dtype: Any) -> None:
+    """Rows of all sizes, so that those of another power of two stand among the rest."""
+    rng = np.random.default_rng()
+    count = 2 * (CHUNK // columns) + 3
+    exponents = np.where(rng.random((count, 1)) < 0.1, rng.integers(-1000, 1000, (count, 1)), 0)
+    with np.errstate(over="ignore", under="ignore"):
+        sized = np.ldexp(rng.normal(size=(count, columns)) / columns**0.5, exponents).astype(dtype)
+    whole = clip_rows(sized, 1.0)
+    for chosen in (rng.permutation(count), slice(1, None), slice(None, None, -2), [count // 2]):
+        for batch in (sized[chosen], np.asfortranarray(sized[chosen])):
+            np.testing.assert_array_equal(clip_rows(batch, 1.0), whole[chosen])
+
+
+@given(
+    batch=arrays(np.float64, (4, 5), elements=st.floats()),
+    kind=st.sampled_from([np.asarray, csr_array]),
+)
+def test_finite_rows_are_named_and_no_record_raises_or_is_shared(batch: Any, kind: Any) -> None:
+    rows = kind(batch)
+    with np.errstate(all="raise"):
+        clipped, finite = clipped_and_finite(rows, 1.0)
+    assert np.array_equal(finite, np.isfinite(batch).all(axis=1))
+    dense = clipped if isinstance(clipped, np.ndarray) else clipped.toarray()
+    assert np.array_equal(finite, np.isfinite(dense).all(axis=1))
+    before, after = (x.data if issparse(x) else x for x in (rows, clipped))
+    assert not np.shares_memory(before, after)

@@ -1,6 +1,7 @@
 """The certificate, the guarantee behind it and the sensitivity it buys."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -8,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import optimize, sparse
 
 from tests.learn.problems import losses, objective, records, seeds
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
+from tidegate.learn.minimum import _matrix, _norm
 from tidegate.learn.objective import InMemory, Weights
 from tidegate.learn.solver import certified_minimum, worst_case_passes
 
@@ -257,3 +260,27 @@ def test_mistakes_are_refused(options: dict[str, Any], message: str) -> None:
     problem: dict[str, Any] = {"loss": "logistic", "X": np.eye(3)[:, :2], "y": [0, 1, 1]}
     with pytest.raises(InvalidValueError, match=message):
         minimize(**{"regularization": 0.1, **problem, **options})
+
+
+@given(
+    X=arrays(np.float64, (3, 4), elements=st.floats(-1e307, 1e307) | st.floats(-1e-307, 1e-307)),
+    kind=st.sampled_from([np.asarray, sparse.csr_array]),
+)
+def test_the_norm_read_off_the_records_bounds_every_exact_norm(X: Any, kind: Any) -> None:
+    bound = Fraction(_norm(_matrix(kind(X)), None))
+    largest = max(sum((Fraction(x) ** 2 for x in row.tolist()), Fraction(0)) for row in X)
+    assert largest <= bound**2
+    if largest > Fraction(2) ** -2044:
+        assert bound**2 <= largest * (1 + Fraction(2) ** -40)
+
+
+def test_sparse_entries_of_one_place_count_as_their_sum() -> None:
+    X = sparse.csr_array((np.array([3.0, 4.0]), np.array([0, 0]), np.array([0, 2])), (1, 1))
+    assert 7 <= _norm(_matrix(X), None) < 7.001
+    assert X.nnz == 2
+
+
+@pytest.mark.parametrize("entry", [math.nan, math.inf, 1.7e308])
+def test_a_norm_that_is_no_number_is_refused(entry: float) -> None:
+    with pytest.raises(InvalidValueError, match="finite"):
+        minimize("squared", np.full((2, 2), entry), regularization=1.0)

@@ -116,8 +116,9 @@ def _square_sums(rows: Rows) -> NDArray[np.float64]:
     """
     if not isinstance(rows, np.ndarray):
         squares = rows.data.astype(np.float64) ** 2
-        return np.bincount(owners_of(rows), squares, minlength=rows.shape[0])
-    sums = np.empty(rows.shape[0])
+        sums = np.bincount(owners_of(rows), squares, minlength=rows.shape[0])
+        return sums.astype(np.float64, copy=False)  # of no entry at all they are integers
+    totals = np.empty(rows.shape[0])
     for part in chunks(rows):
         terms = np.array(rows[part].T, dtype=np.float64, order="C")
         terms *= terms
@@ -126,8 +127,8 @@ def _square_sums(rows: Rows) -> NDArray[np.float64]:
             upper = (height + 1) // 2
             terms[: height - upper] += terms[upper:height]
             height = upper
-        sums[part] = terms[0]
-    return sums
+        totals[part] = terms[0]
+    return totals
 
 
 def row_exponents(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -1,6 +1,7 @@
 """The certified minimiser for arrays: what `tidegate.learn.minimize` is."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tidegate.checks import positive, refuse
-from tidegate.features.rows import entries_of, owners_of, row_exponents
+from tidegate.features.rows import row_norms
 from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
 from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Matrix, Weights
 from tidegate.learn.solver import Solution, certified_minimum
@@ -89,7 +90,13 @@ def minimize(  # noqa: PLR0913 - a problem and its options
 
 
 def _matrix(X: Any) -> Matrix:
-    X = sparse.csr_array(X) if sparse.issparse(X) else np.ascontiguousarray(X)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        if not X.has_canonical_format:  # entries of one place add up: the norm is that of the sum
+            X = X.copy()
+            X.sum_duplicates()
+    else:
+        X = np.ascontiguousarray(X)
     if X.ndim != 2 or 0 in X.shape:
         raise refuse("X", "a matrix with at least one row and one column", X.shape)
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
@@ -113,21 +120,16 @@ def _norm(X: Matrix, norm: float | None) -> float:
     """The public norm as it is, or a bound on all exact row norms."""
     if norm is not None:
         return positive("norm", norm)
-    exponents, finite = row_exponents(X)
-    if not finite.all():
+    norms, powers = row_norms(X)
+    if np.isnan(norms).any():
         raise refuse("X", "finite", "a row with an infinite entry or NaN")
-    owners = owners_of(X)
-    scaled = entries_of(X) * np.ldexp(1.0, -exponents)[owners]  # below 1: no square overflows
-    if isinstance(X, np.ndarray):
-        squares = np.einsum("ij,ij->i", scaled, scaled)
-    else:
-        squares = np.bincount(owners, scaled**2, minlength=X.shape[0])
-    largest = float(np.ldexp(np.sqrt(squares), exponents).max()) * (
-        1 + 2 * (X.shape[1] + 16) * UNIT
-    )
+    if not norms.any():
+        return 1.0
+    with np.errstate(over="ignore", under="ignore"):
+        largest = float((norms / powers).max() * (1 + 2 * (X.shape[1] + 16) * UNIT))
     if not math.isfinite(largest):
         raise refuse("X", "of finite norms", "a row whose norm is too large for a float")
-    return largest or 1.0
+    return max(largest, sys.float_info.min)  # below it a norm is rounded by more than the factor
 
 
 def _coded(
