@@ -120,8 +120,6 @@ def test_duplicate_sparse_entries_count_as_their_sum(feature_map: RecordMap) -> 
 @pytest.mark.parametrize(
     "batch",
     [
-        np.array([["secret", "1.0"]]),
-        np.array([[1.0, "secret"]], dtype=object),
         np.array([[1.0 + 77j, 2.0]]),
         np.array([77.0, 77.0]),
         np.full((2, 2, 2), 77.0),
@@ -139,6 +137,22 @@ def test_a_batch_is_refused_for_its_shape_or_dtype_without_quoting_it(
             method(batch)
         assert "secret" not in str(refusal.value)
         assert "77" not in str(refusal.value)
+
+
+@every_number_map
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [[1.0, 2.0], ["secret", 1.0], [3.0, True]],
+        np.array([[1.0, 2.0], ["secret", 1.0], [3.0, True]], dtype=object),
+    ],
+    ids=["list", "objects"],
+)
+def test_text_in_one_record_does_not_touch_the_others(feature_map: RecordMap, batch: Any) -> None:
+    features = dense(feature_map.transform(batch))
+    alone = dense(feature_map.transform([[1.0, 2.0], [3.0, 1.0]]))
+    assert np.isnan(features[1]).all()
+    assert same(features[[0, 2]], alone)
 
 
 @pytest.mark.parametrize(
