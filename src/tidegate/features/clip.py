@@ -87,10 +87,12 @@ def _scaled(
         owners = owners_of(rows)
         scaled = rows.data * powers[owners] * factors[owners]
         return with_entries(rows, np.where(chosen[owners], scaled, rows.data).astype(rows.dtype))
-    copy = np.array(rows, order="C")
+    copy = np.empty(rows.shape, rows.dtype)
     for part in chunks(rows):
+        copy[part] = rows[part]
         moved = part.start + np.flatnonzero(chosen[part])
-        scaled = rows[moved] * powers[moved, None]
+        scaled = copy[moved].astype(np.float64)
+        scaled *= powers[moved, None]
         scaled *= factors[moved, None]
         copy[moved] = scaled
     return copy
