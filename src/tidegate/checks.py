@@ -79,5 +79,5 @@ def between(name: str, value: object, low: float, high: float) -> float:
     """
     number = _real(value)
     if not low < number < high:
-        raise refuse(name, f"a number above {low} and below {high}", value)
+        raise refuse(name, f"a number above {low:.4g} and below {high:.4g}", value)
     return number

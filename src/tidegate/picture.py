@@ -75,6 +75,8 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
         first = fit.span.start // column
         last = max(first + 1, fit.span.stop // column)
         cells[first:last] = [_cell(fit, released=fit is chain.release)] * (last - first)
+        if fit is chain.release:
+            cells[last - 1] = (RELEASE, "bold white")
     return Text.assemble(*cells)
 
 
@@ -128,12 +130,15 @@ def legend() -> Text:
     """What the characters of the picture mean."""
     return Text.assemble(
         (BASE, "blue"),
-        " base, fitted from scratch   ",
+        " base, fitted from scratch;  ",
+        ("2", level_style(2)),
+        " ",
         ("1", level_style(1)),
+        " ",
         ("0", level_style(0)),
-        " update of that level, drawn to what it refines   ",
+        " updates by level, each refining the one before;  ",
         (RELEASE, "bold white"),
-        " the last of the chain: the release",
+        " ends the chain: the release",
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tests.estimators.faces import (
@@ -32,6 +33,7 @@ from tidegate import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
+from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import OutputPerturbation
 from tidegate.learn.learner import Task, Weights
@@ -662,3 +664,16 @@ def test_a_query_before_the_first_release() -> None:
     with pytest.raises(ValueError, match="not fitted yet"):
         _ = face.histogram_
     assert isinstance(face, PrivateHistogram)
+
+
+@pytest.mark.parametrize(
+    ("classes", "y"),
+    [(["0", "1"], np.arange(4) % 2), ([0, 1], np.array(["0", "1", "0", "1"]))],
+)
+def test_labels_of_another_kind_than_the_classes_are_refused(
+    classes: list[Any], y: NDArray[Any]
+) -> None:
+    """By their dtype, a fact of the whole batch; a list is read label by label."""
+    faced = PrivateClassifier(budget=PureDP(1.0), classes=classes, norm=1.0)
+    with pytest.raises(InvalidValueError, match="y must be .*, as the classes are, got dtype"):
+        faced.fit(np.eye(4), y)

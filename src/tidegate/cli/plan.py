@@ -132,13 +132,13 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
         planned = _one_stream(kind, sizes, budget, _allocation(allocation, rate), until)
     if plot is not None and not picture.chains((line.fit for line in planned.lines()), 1):
         raise InvalidValueError(f"nothing to plot: no model is released before record {until}")
+    if plot is not None:  # first: whoever reads the rest may stop early
+        picture.plot(planned.lines(), plot, most=rows, title=planned.title)
+        click.echo(f"The plot is in {plot}", err=True)
     if form == "json":
         _print_json(planned)
     else:
         _print_table(planned, rows)
-    if plot is not None:
-        picture.plot(planned.lines(), plot, most=rows, title=planned.title)
-        click.echo(f"The plot is in {plot}", err=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +324,7 @@ def _print_table(planned: Planned, rows: int) -> None:
         console.print(picture.legend(), "")
         console.print(_fits_table(planned.budget, first))
     if fits > len(first):
-        console.print(f"[dim]... and {fits - len(first):,} more fits[/]")
+        console.print(f"[dim]... and {fits - len(first):,} more[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()

@@ -33,7 +33,7 @@ class ContinualClassifier(StreamClassifier):
     Attributes:
         releases_: All releases so far, the newest last.
         ledger_: What each record has paid.
-        certificate_: What any record can ever pay.
+        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
         quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np

@@ -32,7 +32,7 @@ class PrivateMean(Summary):
         releases_: All releases so far, the newest last.
         mean_: The newest of them.
         ledger_: What each record has paid.
-        certificate_: What any record can ever pay.
+        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
         quarantined_: How many records could not be used: for the operator only.
 
     >>> from tidegate import ApproxDP

@@ -28,7 +28,7 @@ class PrivateClassifier(Classifier):
     Attributes:
         releases_: The one release.
         ledger_: What each record has paid.
-        certificate_: What any record can ever pay.
+        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
         quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np

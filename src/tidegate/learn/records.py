@@ -104,6 +104,7 @@ class Intake:
         rows, usable = self._rows(X)
         codes = np.zeros(rows.shape[0], np.intp)
         if self.classes is not None:
+            _check_kind(y, self.classes)
             labels = as_labels(y)
             if len(labels) != rows.shape[0]:
                 raise refuse("y", f"as long as X ({rows.shape[0]})", len(labels))
@@ -220,6 +221,18 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
             f"{name} should be a 1d array, one value a record, got shape {labels.shape}"
         )
     return list(labels.tolist())
+
+
+def _check_kind(y: Any, classes: Sequence[Any]) -> None:
+    """Refuse labels of text for classes that are numbers, or the other way round, by their dtype.
+
+    A dtype is a fact of the whole batch; without this every record would be unusable, in silence.
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    texts = [isinstance(label, str) for label in classes]
+    if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
+        wanted = "text" if all(texts) else "numbers"
+        raise refuse("y", f"{wanted}, as the classes are", f"dtype {y.dtype}")
 
 
 def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:

@@ -40,7 +40,7 @@ CERTIFIED: tuple[type, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What any record can ever pay, known before there is one.
+    """What any record could ever pay before shares are scaled, known before there is one.
 
     Attributes:
         supremum: The most any record pays over all time before scaling: what shares are divided by.

@@ -159,6 +159,10 @@ class Ledger:
                 yield Span(start, record), Fraction(total, self._unit)
             total, start = total + self._edges[record], record
 
+    def __repr__(self) -> str:
+        record, share = self.worst()
+        return f"<Ledger of {self.posted} fits: record {record} has paid most, {float(share):.6g}>"
+
     def __len__(self) -> int:
         """How many edges are kept: the ledger's size in memory."""
         return len(self._edges)
