@@ -677,3 +677,19 @@ def test_labels_of_another_kind_than_the_classes_are_refused(
     faced = PrivateClassifier(budget=PureDP(1.0), classes=classes, norm=1.0)
     with pytest.raises(InvalidValueError, match=r"y must be .*, as the classes are, got dtype"):
         faced.fit(np.eye(4), y)
+
+
+@pytest.mark.parametrize("first", ["hello", ["a", "b"], np.zeros(3), None])
+def test_the_first_record_of_a_list_decides_nothing(first: Any) -> None:
+    faced = SlidingWindowClassifier(
+        budget=PureDP(1.0),
+        window=4,
+        step=2,
+        classes=[0, 1],
+        norm=1.0,
+        features=HashedText(n_features=16),
+    )
+    faced.partial_fit([first, "x", "y", "z"], [0, 1, 0, 1])
+    faced.partial_fit(["u", "v"], [0, 1])
+    assert not hasattr(faced, "n_features_in_")
+    assert len(faced.releases_) == 2

@@ -108,3 +108,10 @@ def test_bad_slack(slack: float) -> None:
 def test_no_pull_no_bound() -> None:
     with pytest.raises(InvalidValueError, match="regularization must be above 0 for Output"):
         OutputPerturbation().check(task(Logistic(), 0.0), "mu")
+
+
+def test_numbers_of_narrow_types_are_stored_as_floats() -> None:
+    """NumPy would round the Lipschitz constant of a float16 norm below the true one."""
+    narrow = Task(loss=Softmax(10), norm=np.float16(1), regularization=np.float32(0.5))  # type: ignore[arg-type]
+    assert type(narrow.norm) is type(narrow.regularization) is float
+    assert Fraction(narrow.loss.lipschitz(narrow.norm)) ** 2 >= 2

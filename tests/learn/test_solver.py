@@ -14,10 +14,11 @@ from scipy import optimize, sparse
 
 from tests.learn.problems import losses, objective, records, seeds
 from tidegate.checks import InvalidValueError
+from tidegate.features import clip_rows
 from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
 from tidegate.learn.minimum import _matrix, _norm
-from tidegate.learn.objective import InMemory, Weights
+from tidegate.learn.objective import InMemory, Weights, rounding_bound
 from tidegate.learn.solver import certified_minimum, worst_case_passes
 
 regularizations = st.sampled_from([1e-6, 1e-3, 0.1, 10.0, 1e6])
@@ -284,3 +285,38 @@ def test_sparse_entries_of_one_place_count_as_their_sum() -> None:
 def test_a_norm_that_is_no_number_is_refused(entry: float) -> None:
     with pytest.raises(InvalidValueError, match="finite"):
         minimize("squared", np.full((2, 2), entry), regularization=1.0)
+
+
+@given(
+    seeds,
+    st.sampled_from([Logistic(), Softmax(3), Huber(0.5), Huber(0.05)]),
+    st.integers(0, 12),
+    st.booleans(),
+)
+@settings(max_examples=60)
+def test_the_fast_method_never_raises_however_ill_conditioned(
+    seed: int, loss: Loss, exponent: int, with_prior: bool
+) -> None:
+    """Whether a fit fails would tell about the records: rounding must end in a hand-over."""
+    rng = np.random.default_rng(seed)
+    X = clip_rows(rng.normal(size=(60, 3)), 1.0)
+    y = rng.integers(max(2, loss.outputs), size=60)
+    center = rng.normal(size=loss.shape(3)) if with_prior else None
+    F = InMemory(X, y, loss, regularization=10.0**-exponent, center=center, norm=1.0)
+    tolerance = 1e-6
+    public = {"norm": 1.0, "regularization": F.regularization, "tolerance": tolerance}
+    size = 0.0 if center is None else float(np.linalg.norm(center)) * 1.001
+    bound = rounding_bound(loss, n=60, d=3, center_norm=size, **public)
+    certificate = module._certificate(F, max(tolerance, 4 * bound))
+    w, gradient = module._fast(F, certificate)
+    assert np.isfinite(w).all()
+    assert np.isfinite(gradient).all()
+
+
+def test_an_arithmetic_error_hands_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "_fast", broken)
+    F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    assert module.certified_minimum(F, 1e-9).gradient_norm <= 1e-9

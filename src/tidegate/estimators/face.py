@@ -101,6 +101,8 @@ class Face(BaseEstimator):
         records = begun.intake.records(X, y)
         if new:
             self._check_columns(X, reset=True)
+            if getattr(self, "features", None) is None and records.X.shape[1]:
+                self.n_features_in_ = int(records.X.shape[1])
             begun = replace(begun, intake=begun.intake.after(records))
             self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
         self.quarantined_ += int((~records.usable).sum())
@@ -108,8 +110,11 @@ class Face(BaseEstimator):
         return self
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
-        """Note the number of columns and their names, or refuse others."""
-        if getattr(X, "ndim", 2) == 2 and (hasattr(X, "shape") or X):  # the intake refuses others
+        """Note the number of columns and their names, or refuse others.
+
+        Of a list nothing is noted: its first element is a record, and may be anything.
+        """
+        if getattr(X, "ndim", None) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _newest(self) -> Weights:

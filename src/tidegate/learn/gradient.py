@@ -80,7 +80,7 @@ class GradientPerturbation:
             whole("steps", self.steps, most=2**20)
         for name in ("rate", "clip"):
             if (value := getattr(self, name)) is not None:
-                positive(name, value)
+                object.__setattr__(self, name, positive(name, value))
 
     def descent(  # noqa: PLR0913 - each is one public number of the fit
         self,

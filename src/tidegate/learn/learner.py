@@ -30,9 +30,11 @@ class Pull:
     regularization: float | None
 
     def __post_init__(self) -> None:
-        between("norm", self.norm, 2**-64, 2**64)
-        if self.regularization is not None and self.regularization != 0:
-            positive("regularization", self.regularization)
+        # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
+        object.__setattr__(self, "norm", between("norm", self.norm, 2**-64, 2**64))
+        if self.regularization is not None:
+            pull = positive("regularization", self.regularization) if self.regularization else 0.0
+            object.__setattr__(self, "regularization", pull)
 
 
 @dataclass(frozen=True, kw_only=True)

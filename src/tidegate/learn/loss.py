@@ -131,7 +131,7 @@ class Huber(_Binary):
     h: float = 0.5
 
     def __post_init__(self) -> None:
-        positive("h", self.h)
+        object.__setattr__(self, "h", positive("h", self.h))
 
     @property
     def scale(self) -> float:

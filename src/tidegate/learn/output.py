@@ -37,7 +37,7 @@ class OutputPerturbation:
     slack: float = 2.0**-10
 
     def __post_init__(self) -> None:
-        between("slack", self.slack, 0, 1)
+        object.__setattr__(self, "slack", between("slack", self.slack, 0, 1))
 
     def check(self, task: Task, unit: str) -> None:  # noqa: ARG002 (both kinds will do)
         """Refuse a task without strong convexity, whose minimiser has no bounded sensitivity."""
@@ -59,17 +59,21 @@ class OutputPerturbation:
 
     def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
-        wanted = self.slack * task.loss.lipschitz(task.norm) / n
-        bound = rounding_bound(
-            task.loss,
-            n=n,
-            d=d,
-            norm=task.norm,
-            regularization=_given(task),
-            center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
-            tolerance=wanted,
-        )
-        return max(wanted, 3 * bound)
+        tolerance = self.slack * task.loss.lipschitz(task.norm) / n
+        for _ in range(8):  # the bound grows with the tolerance, but hardly
+            bound = rounding_bound(
+                task.loss,
+                n=n,
+                d=d,
+                norm=task.norm,
+                regularization=_given(task),
+                center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
+                tolerance=tolerance,
+            )
+            if tolerance >= 2.5 * bound:
+                break
+            tolerance = 3 * bound
+        return tolerance
 
     def sensitivity(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record moves the solution."""

@@ -75,7 +75,11 @@ def certified_minimum(objective: Objective, tolerance: float) -> Solution:
     array([-0.222323,  0.222323])
     """
     certificate = _certificate(objective, tolerance)
-    w, gradient = _fast(objective, certificate)
+    try:
+        w, gradient = _fast(objective, certificate)
+    except (ArithmeticError, np.linalg.LinAlgError):  # whether a fit fails would be an output too
+        w = objective.center
+        gradient = objective.gradient(w)
     return (
         certificate.of(w, gradient)
         or _accelerated(objective, w, gradient, certificate)
@@ -118,7 +122,15 @@ def _fast(objective: Objective, certificate: _Certificate) -> tuple[Weights, Wei
     smallest, rate, unimproved = float(np.linalg.norm(gradient)), 1.0, 0
     for _ in range(FAST_PASSES):
         draft = draft and smallest > floor and smallest * rate > certificate.tolerance
+        if not np.vdot(gradient, direction) < 0:  # rounding has spoilt what was remembered
+            if not pairs:
+                break
+            pairs.clear()
+            direction, step = -_inverse(objective, pairs, gradient), 1.0
+            continue
         trial = w + step * direction
+        if np.array_equal(trial, w):
+            break
         trial_gradient = objective.gradient(trial, draft=draft)
         if not draft and certificate.of(trial, trial_gradient):
             return trial, trial_gradient
