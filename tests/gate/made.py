@@ -27,7 +27,9 @@ def records(start: int, n: int, width: int = 3, kind: str = "float32") -> Record
 
 def same(left: Records, right: Records) -> bool:
     """Whether two runs of records are the same, to the bit and the type."""
-    dense = [part.X if isinstance(part.X, np.ndarray) else part.X.toarray() for part in (left, right)]
+    dense = [
+        part.X if isinstance(part.X, np.ndarray) else part.X.toarray() for part in (left, right)
+    ]
     return (
         type(left.X) is type(right.X)
         and left.X.dtype == right.X.dtype
