@@ -7,7 +7,6 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tests.gate.made import chain, made, records, same
 from tidegate.gate import segments
 from tidegate.gate.failpoints import NAMES
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, StoreError
+from tidegate.gate.store import Batch, Quarantined, StoreError
 from tidegate.schedule import Span
 
 BATCHES = 14
@@ -128,7 +127,7 @@ def test_killed_hundreds_of_times(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
+def state(tmp_path: Path) -> Path:
     """Two segments, a few records that wait, and two releases."""
     folder = tmp_path / "state"
     with closing(SqliteStore(folder, "config", segment_records=32)) as store:
@@ -136,7 +135,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
             store.append(Batch(stream="records", records=records(begin, n)))
         store.publish("records", 16, [made(0, 16)])
         store.publish("records", 32, [made(1, 32, released=False), made(2, 32)])
-    yield folder
+    return folder
 
 
 def first_file(folder: Path) -> Path:
@@ -315,10 +314,9 @@ def test_a_database_that_cannot_grow(state: Path) -> None:
     store = SqliteStore(state)
     before = content(store)
     store._db.execute("PRAGMA max_page_count = 1")  # what SQLite says is what a full disk says
+    bad = tuple(Quarantined(slot=slot, reason="text", payload="x" * 5000) for slot in range(4))
     with pytest.raises(StoreError, match=r"disk is full.*open the state again"):
-        for slot in range(67, 200):
-            store.append(Batch(stream="records", records=records(slot, 1, width=3)))
-            before = content(store)
+        store.append(Batch(stream="records", records=records(67, 4), quarantine=bad))
     with pytest.raises(StoreError, match="open it again"):
         store.append(Batch(stream="records", records=records(67, 1)))
     with closing(SqliteStore(state)) as store:

@@ -134,9 +134,11 @@ def test_anyone_may_look_while_a_gate_works(tmp_path: Path) -> None:
 
 
 def test_a_stream_has_a_name_that_a_file_can_have(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
-        with pytest.raises(InvalidValueError, match="stream must be"):
-            store.append(replace(batch(0, 1), stream="../records"))
+    with (
+        closing(SqliteStore(tmp_path, "")) as store,
+        pytest.raises(InvalidValueError, match="stream must be"),
+    ):
+        store.append(replace(batch(0, 1), stream="../records"))
 
 
 def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:

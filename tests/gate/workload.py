@@ -1,4 +1,4 @@
-"""A scripted life of a store, to be interrupted anywhere: what it ends with follows from it alone."""
+"""A scripted life of a store that can be interrupted anywhere and always ends the same."""
 
 import os
 from pathlib import Path

@@ -85,13 +85,14 @@ def _view(column: Any) -> NDArray[Any]:
 
 def part(records: Records, start: int, stop: int) -> Records:
     """Some consecutive slots, as views (SciPy would copy the entries of sparse rows)."""
+    if isinstance(records.X, np.ndarray):
+        return records.take(slice(start, stop))
     X = records.X
-    if not isinstance(X, np.ndarray):
-        first, last = X.indptr[start], X.indptr[stop]
-        entries = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-        rows = csr_array(entries, shape=(stop - start, X.shape[1]), copy=False)
-        return Records(rows, records.y[start:stop], records.usable[start:stop])
-    return records.take(slice(start, stop))
+    first, last = X.indptr[start], X.indptr[stop]
+    rows = csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    rows.data, rows.indices = X.data[first:last], X.indices[first:last]
+    rows.indptr = X.indptr[start : stop + 1] - first
+    return Records(rows, records.y[start:stop], records.usable[start:stop])
 
 
 def checksum(buffer: Any) -> int:
