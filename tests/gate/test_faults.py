@@ -317,7 +317,7 @@ def test_a_database_that_cannot_grow(state: Path) -> None:
     bad = tuple(Quarantined(slot=slot, reason="text", payload="x" * 5000) for slot in range(4))
     with pytest.raises(StoreError, match=r"disk is full.*open the state again"):
         store.append(Batch(stream="records", records=records(67, 4), quarantine=bad))
-    with pytest.raises(StoreError, match="open it again"):
+    with pytest.raises(StoreError, match="open the state again"):
         store.append(Batch(stream="records", records=records(67, 1)))
     with closing(SqliteStore(state)) as store:
         assert content(store) == before

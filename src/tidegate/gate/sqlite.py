@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ CREATE TABLE segments (
     size INTEGER NOT NULL, checksum INTEGER NOT NULL, file TEXT, data BLOB
 );
 CREATE UNIQUE INDEX segments_by_start ON segments (stream, start);
+CREATE INDEX segments_waiting ON segments (stream, start, stop) WHERE file IS NULL;
 CREATE TABLE quarantine (
     stream TEXT NOT NULL, slot INTEGER NOT NULL, reason TEXT NOT NULL, payload TEXT,
     PRIMARY KEY (stream, slot)
@@ -128,7 +129,7 @@ class SqliteStore:
 
     def _connect(self, read_only: bool) -> sqlite3.Connection:
         database = sqlite3.connect(self.folder / "state.db", isolation_level=None)
-        settings = ["journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"]
+        settings = ["journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"]
         for setting in ["query_only=ON"] if read_only else settings:
             database.execute(f"PRAGMA {setting}")
         return database
@@ -148,16 +149,11 @@ class SqliteStore:
         elif version != LAYOUT:
             raise StoreError(f"{self.folder} has layout {version}, this program reads {LAYOUT}")
         if self._lock is not None:
-            self._check_nothing_lost(self._lock.committed)
+            lost = self._lock.committed - self._one("SELECT committed FROM state")[0]
+            if lost > 0:  # before the sweep: it would take the files of what was lost
+                where = self.folder / "state.db"
+                raise StoreError(f"{where} has lost the last {lost} transaction(s): {RESTORE}")
             self._sweep()
-
-    def _check_nothing_lost(self, witnessed: int) -> None:
-        committed = self._one("SELECT committed FROM state")[0]
-        if committed < witnessed:
-            raise StoreError(
-                f"{self.folder / 'state.db'} has lost the last {witnessed - committed} "
-                f"transaction(s), its end is damaged: {RESTORE}"
-            )
 
     def _sweep(self) -> None:
         """Delete files that no row knows: a crash came between the file and its row."""
@@ -213,7 +209,7 @@ class SqliteStore:
                 self.close()
                 raise
             except BaseException:
-                self._db.execute("ROLLBACK")
+                self._db.rollback()
                 raise
             with suppress(OSError):  # only a witness: what it would say is true without it
                 self._lock.witness(committed)
@@ -252,16 +248,13 @@ class SqliteStore:
         stream, n = batch.stream, batch.records.n
         if not stream.isidentifier():
             raise refuse("stream", "a name made of letters", stream)
-        if self._lock is None:
-            raise StoreError(f"{self.folder} is closed, or open for reading only: open it again")
-        start = self.count(stream)
         known = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
         if batch.key is not None and self._one(known, stream, batch.key):
-            return start
-        with self._explained():
-            self._check_kind(stream, batch.records)
-            placed = self._place(stream, start, batch.records) if n else []
+            return self.count(stream)
+        self._check_kind(stream, batch.records)
         with self._transaction("append"):
+            start = self.count(stream)
+            placed = self._place(stream, start, batch.records) if n else []
             self._db.execute(
                 "INSERT INTO streams VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",
                 (stream, segments.kind(batch.records)),
@@ -291,25 +284,24 @@ class SqliteStore:
 
     def _place(self, stream: str, start: int, records: Records) -> list[tuple[Any, ...]]:
         """The rows of new records: one that holds them while they are few, else of their files."""
-        first, waiting = self._one(
-            "SELECT min(start), ifnull(sum(stop - start), 0) FROM segments"
-            " WHERE stream = ? AND file IS NULL",
-            stream,
-        )
-        if waiting + records.n < self._least:
+        stop = start + records.n
+        waiting = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL"
+        (first,) = self._one(waiting, stream)
+        first = start if first is None else first
+        if stop - first < self._least:
             data = segments.pack(records)
-            row = (data.size, segments.checksum(data), None, memoryview(data))
-            return [(stream, start, start + records.n, *row)]
-        if waiting:
-            records = join([self.read(stream, Span(first, start)), records])
-            start = first
+            return [
+                (stream, start, stop, data.size, segments.checksum(data), None, memoryview(data))
+            ]
         rows: list[tuple[Any, ...]] = []
         try:
-            for begin in range(0, records.n, self._most):
-                end = min(begin + self._most, records.n)
-                some = segments.part(records, begin, end)
-                file, *facts = segments.write(self._files, f"{stream}-{start + begin}", some)
-                rows.append((stream, start + begin, start + end, *facts, file, None))
+            for begin in range(first, stop, self._most):
+                end = min(begin + self._most, stop)
+                some = segments.part(records, max(begin, start) - start, end - start)
+                if begin < start:  # only the first: fewer wait than a file holds
+                    some = join([self.read(stream, Span(begin, start)), some])
+                file, *facts = segments.write(self._files, f"{stream}-{begin}", some)
+                rows.append((stream, begin, end, *facts, file, None))
             failpoint("segment.folder")
             segments.sync_folder(self._files)
         except OSError:  # on a full disk, what cannot be used must not stay
@@ -348,22 +340,15 @@ class SqliteStore:
 
     def _records(self, size: int, checksum: int, file: str | None, data: bytes | None) -> Records:
         """The records of a segment; its checksum is verified the first time they are mapped."""
-        buffer = data
-        if file is not None:
-            try:
-                buffer = segments.mapped(self._files / file)
-            except FileNotFoundError:
-                raise StoreError(f"{self._files / file} is missing: {RESTORE}") from None
-            except OSError as error:  # an empty file cannot be mapped
-                raise StoreError(f"{self._files / file}: {error}: {RESTORE}") from None
-        if file is None or file not in self._sound:
-            where = self.folder / "state.db" if file is None else self._files / file
-            if memoryview(buffer or b"").nbytes != size:
-                raise StoreError(f"{where} is not {size} bytes long as written: {RESTORE}")
-            if segments.checksum(buffer) != checksum:
+        where = self._files / file if file else self.folder / "state.db"
+        try:
+            buffer = segments.mapped(where) if file else data or b""
+        except OSError as error:  # it is missing, or may not be read, or is empty
+            raise StoreError(f"{where}: {error.strerror or error}: {RESTORE}") from None
+        if file not in self._sound:
+            if memoryview(buffer).nbytes != size or segments.checksum(buffer) != checksum:
                 raise StoreError(f"{where} is not what was written, by its checksum: {RESTORE}")
-            if file is not None:
-                self._sound.add(file)
+            self._sound |= {file} if file else set()
         return segments.unpack(buffer)
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
@@ -429,7 +414,7 @@ class SqliteStore:
         if any(before >= after for before, after in pairwise(numbers)):
             raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
         with self._transaction("publish"):
-            first, previous = self._last_release()
+            first, previous = self._chain_end()
             number = first
             for one in made:
                 previous, number = self._insert(stream, one, previous, number)
@@ -438,11 +423,10 @@ class SqliteStore:
                 self._db.execute("UPDATE state SET arrived = ?", (state,))
         return list(self.releases(first))
 
-    def _last_release(self) -> tuple[int, str | None]:
-        """The number of the next release and the hash that it is chained to."""
-        query = "SELECT release, hash FROM fits WHERE release = (SELECT max(release) FROM fits)"
-        last = self._one(query)
-        return (0, None) if last is None else (last[0] + 1, last[1])
+    def _chain_end(self) -> tuple[int, str | None]:
+        """The number of the next release, and the hash that it is chained to."""
+        query = "SELECT release + 1, hash FROM fits WHERE release = (SELECT max(release) FROM fits)"
+        return self._one(query) or (0, None)
 
     def _insert(
         self, stream: str, made: Made, previous: str | None, number: int
@@ -461,38 +445,27 @@ class SqliteStore:
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
-        for number in count(start):
-            row = self._release_row(number)
-            if row is None:
-                return
-            yield self._release(row)
+        number = start
+        while number < self._chain_end()[0]:
+            yield self.release(number)
+            number += 1
 
     def release(self, number: int) -> StoredRelease:
         """One release."""
-        row = self._release_row(number)
+        columns = "fit, share, shape, weights, card, previous, hash"
+        row = self._one(f"SELECT {columns} FROM fits WHERE release = ?", number)  # noqa: S608
         if row is None:
             raise StoreError(f"there is no release {number}")
-        return self._release(row)
-
-    def _release_row(self, number: int) -> Any:
-        query = (
-            "SELECT release, fit, share, card, shape, weights, previous, hash"
-            " FROM fits WHERE release = ?"
-        )
-        return self._one(query, number)
-
-    def _release(self, row: Any) -> StoredRelease:
-        number, fit, share, card, shape, data, previous, stored_hash = row
-        weights = _weights(shape, data)
+        fit, share, shape, data, card, previous, stored_hash = row
         release = StoredRelease(
             number=number,
             line=_line(fit, share),
-            weights=weights,
+            weights=_weights(shape, data),
             card=json.loads(card),
             previous=previous,
             hash=stored_hash,
         )
-        if release_hash(release.card, weights, previous) != stored_hash:
+        if release_hash(release.card, release.weights, previous) != stored_hash:
             raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
         return release
 
