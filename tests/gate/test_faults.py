@@ -222,8 +222,11 @@ def test_a_damaged_page_of_the_database_is_reported(state: Path, page: int) -> N
     data = bytearray(database.read_bytes())
     data[4096 * page : 4096 * page + 100] = bytes(100)
     database.write_bytes(data)
-    with pytest.raises(StoreError, match=r"state\.db.*restore"):
-        SqliteStore(state).read("records", Span(0, 5))
+    with (
+        pytest.raises(StoreError, match=r"state\.db.*restore"),
+        closing(SqliteStore(state)) as store,
+    ):
+        store.read("records", Span(0, 5))
 
 
 def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, StoreError
+from tidegate.gate.store import Batch, Quarantined, StoreError
 from tidegate.schedule import Span
 
 
@@ -139,6 +139,15 @@ def test_a_stream_has_a_name_that_a_file_can_have(tmp_path: Path) -> None:
         pytest.raises(InvalidValueError, match="stream must be"),
     ):
         store.append(replace(batch(0, 1), stream="../records"))
+
+
+def test_a_batch_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="offset"):
+        replace(batch(0, 2), source="file")
+    for slots in [(2,), (-1,), (0, 0)]:
+        bad = tuple(Quarantined(slot=slot, reason="text", payload="[]") for slot in slots)
+        with pytest.raises(InvalidValueError, match="from 0 to 1"):
+            replace(batch(0, 2), quarantine=bad)
 
 
 def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64
 
 
 @every_store
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(kind=kinds, sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), data=st.data())
 def test_what_is_read_is_what_was_appended(
     states: States, kind: str, sizes: list[int], data: st.DataObject
@@ -170,7 +170,7 @@ class Life(RuleBasedStateMachine):
 @every_store
 def test_any_life(states: States) -> None:
     machine = type("LifeOf", (Life,), {"states": staticmethod(states)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=15))
+    run_state_machine_as_test(machine, settings=settings(max_examples=20, stateful_step_count=12))
 
 
 @pytest.fixture(params=STORES)

@@ -109,8 +109,8 @@ class SqliteStore:
             elif not (self.folder / "state.db").exists():
                 raise StoreError(f"{self.folder} holds no state: make one first")
             self._lock = None if read_only else Lock(self.folder)
+            self._db = sqlite3.connect(self.folder / "state.db", isolation_level=None)
             try:
-                self._db = self._connect(read_only)
                 self._open(config)
             except BaseException:
                 self.close()
@@ -127,14 +127,10 @@ class SqliteStore:
         for folder in (self.folder, self.folder.parent):
             segments.sync_folder(folder)
 
-    def _connect(self, read_only: bool) -> sqlite3.Connection:
-        database = sqlite3.connect(self.folder / "state.db", isolation_level=None)
-        settings = ["journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"]
-        for setting in ["query_only=ON"] if read_only else settings:
-            database.execute(f"PRAGMA {setting}")
-        return database
-
     def _open(self, config: str | None) -> None:
+        durable = ["journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"]
+        for setting in durable if self._lock else ["query_only=ON"]:
+            self._db.execute(f"PRAGMA {setting}")
         version = self._one("PRAGMA user_version")[0]
         if config is not None and version:
             raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
@@ -164,8 +160,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the state."""
-        if hasattr(self, "_db"):
-            self._db.close()
+        self._db.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None

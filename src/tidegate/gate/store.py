@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.checks import refuse
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
 from tidegate.schedule import Span
@@ -52,6 +53,13 @@ class Batch:
     source: str | None = None
     offset: str | None = None
     key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.offset is None):
+            raise refuse("offset", "given if and only if there is a source", self.offset)
+        slots = [bad.slot for bad in self.quarantine]
+        if len(set(slots)) < len(slots) or not set(slots) <= set(range(self.records.n)):
+            raise refuse("quarantine", f"slots of the batch, from 0 to {self.records.n - 1}", slots)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -208,7 +216,7 @@ def release_hash(
     anyone who has the card, the weights and the previous hash can compute it.
 
     >>> release_hash({"release": 0}, np.zeros(2), None)[:16]
-    '...'
+    '9a9f00a6065ecad4'
     """
     signed = {
         "card": dict(card),
