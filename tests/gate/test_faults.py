@@ -28,8 +28,8 @@ children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.workload"])
 
 
-def start(folder: Path, batches: int, failpoint: str = "") -> Any:
-    child = children.Process(target=workload.live, args=(folder, batches, failpoint))
+def start(folder: Path, batches: int, failpoint: str = "", started: Any = None) -> Any:
+    child = children.Process(target=workload.live, args=(folder, batches, failpoint, started))
     child.start()
     return child
 
@@ -100,28 +100,31 @@ def test_killed_at_every_failpoint(name: str, tmp_path: Path, expected: tuple[An
         assert content(store) == expected
 
 
-def kill_at_random(folder: Path, batches: int, *, kills: int, seed: int) -> None:
-    """Kill a child again and again, at times spread over the work it has left."""
-    rng = random.Random(seed)
+def kill_at_random(folder: Path, batches: int, *, kills: int, longest: float) -> None:
+    """Kill a child that often at any time of its work, or until the work is done; then finish."""
+    rng = random.Random(os.getpid())
     for _ in range(kills):
-        child = start(folder, batches)
-        time.sleep(rng.uniform(0, 0.15))
+        started = children.Event()
+        child = start(folder, batches, started=started)
+        assert started.wait(60)
+        time.sleep(rng.uniform(0, longest))
         child.kill()
-        finish(child)
+        if not finish(child):
+            break
         check(folder)
     assert not finish(start(folder, batches))
 
 
 def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    kill_at_random(tmp_path / "state", BATCHES, kills=12, seed=os.getpid())
+    kill_at_random(tmp_path / "state", BATCHES, kills=15, longest=0.06)
     with closing(SqliteStore(tmp_path / "state")) as store:
         assert content(store) == expected
 
 
 @pytest.mark.slow
 def test_killed_hundreds_of_times(tmp_path: Path) -> None:
-    batches = 600
-    kill_at_random(tmp_path / "state", batches, kills=400, seed=os.getpid())
+    batches = 800
+    kill_at_random(tmp_path / "state", batches, kills=400, longest=0.1)
     with closing(SqliteStore(tmp_path / "state")) as store:
         assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError
+from tidegate.gate import segments, sqlite
 from tidegate.gate.sqlite import SqliteStore
 from tidegate.gate.store import Batch, Quarantined, StoreError
 from tidegate.schedule import Span
@@ -32,6 +33,24 @@ def test_a_large_batch_goes_straight_to_files_and_a_small_one_waits(tmp_path: Pa
             (64, 70, False),
             (70, 73, True),
         ]
+
+
+def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order, fsync = [], os.fsync
+
+    def synchronised(descriptor: int) -> None:
+        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        monkeypatch.setattr(os, "fsync", synchronised)
+        for module in (segments, sqlite):
+            monkeypatch.setattr(module, "failpoint", order.append)
+        store.append(batch(0, 8))
+    names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]
+    assert order == [*names, "append.commit", "append.done"]
 
 
 def test_small_batches_become_one_file(tmp_path: Path) -> None:

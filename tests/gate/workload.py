@@ -1,6 +1,7 @@
 """A scripted life of a store that can be interrupted anywhere and always ends the same."""
 
 import os
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.gate.made import made, records
@@ -33,9 +34,11 @@ def batch(index: int) -> Batch:
     )
 
 
-def live(folder: Path, batches: int, failpoint: str = "") -> None:
+def live(folder: Path, batches: int, failpoint: str = "", started: Event | None = None) -> None:
     """Go on with the script to its end, noting beside the folder what has been acknowledged."""
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    if started is not None:
+        started.set()
     store = opened(folder)
     notes = os.open(folder.with_suffix(".notes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for index in range(int(store.offset("script") or 0), batches):
