@@ -44,12 +44,13 @@ def made(number: int, at: int, *, released: bool = True, shape: Sequence[int] = 
     fit = Fit(number, at, Span(0, at), None, "base", 0, released=released)
     weights = np.random.default_rng(number).standard_normal(shape)
     line = Line(fit, Fraction(1, 3 + number))
-    return Made(line=line, weights=weights, card={"fit": number, "share": str(line.share)})
+    card = {"fit": number, "share": str(line.share), "shape": list(shape)}
+    return Made(line=line, weights=weights, card=card)
 
 
 def chain(store: Store) -> list[tuple[Any, ...]]:
     """All that is published, in a form that can be compared."""
     return [
-        (one.number, one.line, one.weights.tobytes(), one.card, one.previous, one.hash)
+        (one.number, one.weights.tobytes(), one.card, one.previous, one.hash)
         for one in store.releases()
     ]

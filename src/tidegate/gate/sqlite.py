@@ -1,5 +1,6 @@
 """The Store in a folder: SQLite for all that must change together, Arrow files for records."""
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -23,14 +24,11 @@ from tidegate.gate.store import (
     Problem,
     Quarantined,
     Segment,
-    StoredRelease,
     StoreError,
-    canonical,
-    release_hash,
-    weights_digest,
 )
 from tidegate.learn.records import Records, join
 from tidegate.privacy import Line
+from tidegate.release import FIRST, StoredRelease, canonical, seal
 from tidegate.schedule import Fit, Span
 
 LAYOUT = 1
@@ -418,25 +416,25 @@ class SqliteStore:
                 self._db.execute("UPDATE state SET arrived = ?", (state,))
         return list(self.releases(first))
 
-    def _chain_end(self) -> tuple[int, str | None]:
+    def _chain_end(self) -> tuple[int, str]:
         """The number of the next release, and the hash that it is chained to."""
         query = "SELECT release + 1, hash FROM fits WHERE release = (SELECT max(release) FROM fits)"
-        return self._one(query) or (0, None)
+        return self._one(query) or (0, FIRST)
 
-    def _insert(
-        self, stream: str, made: Made, previous: str | None, number: int
-    ) -> tuple[str | None, int]:
+    def _insert(self, stream: str, made: Made, previous: str, number: int) -> tuple[str, int]:
         """Add a fit; what the next release is chained to, and its number."""
         (fit, share), weights = made.line, np.ascontiguousarray(made.weights, "<f8")
-        card, release, chained = dict(made.card), None, None
+        card = dict(made.card)
+        place: tuple[int | None, str | None, str | None] = (None, None, None)
         if fit.released:
-            card["release"] = release = number
-            chained = release_hash(card, weights, previous)
+            card["release"] = number
+            chained = seal(card, weights, previous).hash
+            previous, place = chained, (number, previous, chained)
         line = (fit.number, stream, canonical(fit._asdict()), str(share))
-        model = (json.dumps(weights.shape), weights.tobytes(), weights_digest(weights))
-        row = (*line, canonical(card), *model, release, previous if fit.released else None, chained)
+        model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
+        row = (*line, canonical(card), *model, *place)
         self._db.execute(f"INSERT INTO fits VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-        return (chained, number + 1) if fit.released else (previous, number)
+        return previous, number + fit.released
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
@@ -447,22 +445,25 @@ class SqliteStore:
 
     def release(self, number: int) -> StoredRelease:
         """One release."""
-        columns = "fit, share, shape, weights, card, previous, hash"
+        columns = "card, shape, weights, previous, hash"
         row = self._one(f"SELECT {columns} FROM fits WHERE release = ?", number)  # noqa: S608
         if row is None:
             raise StoreError(f"there is no release {number}")
-        fit, share, shape, data, card, previous, stored_hash = row
+        card, shape, data, previous, stored_hash = row
         release = StoredRelease(
-            number=number,
-            line=_line(fit, share),
-            weights=_weights(shape, data),
             card=json.loads(card),
+            weights=_weights(shape, data),
             previous=previous,
             hash=stored_hash,
         )
-        if release_hash(release.card, release.weights, previous) != stored_hash:
+        if not release.intact or release.number != number:
             raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
         return release
+
+    def newest(self) -> StoredRelease | None:
+        """The newest release, None if there is none yet."""
+        after, _ = self._chain_end()
+        return self.release(after - 1) if after else None
 
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
@@ -470,7 +471,7 @@ class SqliteStore:
         if row is None:
             raise StoreError(f"there is no fit {number}")
         weights = _weights(*row[:2])
-        if weights_digest(weights) != row[2]:
+        if _digest(weights) != row[2]:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
         return weights
 
@@ -506,7 +507,7 @@ class SqliteStore:
                 yield Problem(where=stream, what=what)
 
     def _verify_fits(self) -> Iterator[Problem]:
-        expected, previous = 0, None
+        expected, previous = 0, FIRST
         for row in self._db.execute("SELECT number, fit, release, previous, hash FROM fits"):
             number, fit, release, chained_to, stored_hash = row
             yield from _problem(f"fit {number}", self.fit, number)
@@ -539,3 +540,8 @@ def _line(fit: str, share: str) -> Line:
 def _weights(shape: str, data: bytes) -> NDArray[np.float64]:
     """The weights of a row, read-only because they are views of bytes."""
     return np.frombuffer(data, "<f8").reshape(json.loads(shape))
+
+
+def _digest(weights: NDArray[np.float64]) -> str:
+    """What a model is known by that is not released and so has no hash."""
+    return hashlib.sha256(weights.tobytes()).hexdigest()

@@ -1,7 +1,5 @@
 """The Store: all that the Gate keeps, and the promises it relies on."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
+from tidegate.release import StoredRelease
 from tidegate.schedule import Span
 
 
@@ -75,27 +74,6 @@ class Made:
     line: Line
     weights: NDArray[np.float64]
     card: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StoredRelease:
-    """A release as it is kept: immutable, numbered, and chained to the one before.
-
-    Attributes:
-        number: Its place among the releases, counted from 0.
-        line: The fit that made it and what it cost.
-        weights: The model, read-only.
-        card: What it is and what it cost; `release` is its number.
-        previous: The hash of the release before; None for the first.
-        hash: See `release_hash`.
-    """
-
-    number: int
-    line: Line
-    weights: NDArray[np.float64]
-    card: dict[str, Any]
-    previous: str | None
-    hash: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +152,9 @@ class Store(Protocol):
     def release(self, number: int) -> StoredRelease:
         """One release."""
 
+    def newest(self) -> StoredRelease | None:
+        """The newest release, None if there is none yet."""
+
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
 
@@ -191,37 +172,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the state."""
-
-
-def canonical(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII.
-
-    >>> canonical({"b": [1, 0.5], "a": None})
-    '{"a":null,"b":[1,0.5]}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def weights_digest(weights: NDArray[np.float64]) -> str:
-    """SHA-256 of the weights as little-endian float64, row by row."""
-    return hashlib.sha256(np.ascontiguousarray(weights, "<f8").tobytes()).hexdigest()
-
-
-def release_hash(
-    card: Mapping[str, Any], weights: NDArray[np.float64], previous: str | None
-) -> str:
-    """What names a release and all releases before it.
-
-    SHA-256 of the canonical JSON of the card, the previous hash, and the weights' shape and digest:
-    anyone who has the card, the weights and the previous hash can compute it.
-
-    >>> release_hash({"release": 0}, np.zeros(2), None)[:16]
-    '9a9f00a6065ecad4'
-    """
-    signed = {
-        "card": dict(card),
-        "previous": previous,
-        "shape": list(weights.shape),
-        "weights": weights_digest(weights),
-    }
-    return hashlib.sha256(canonical(signed).encode()).hexdigest()
