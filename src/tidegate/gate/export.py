@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
+from tidegate.gate.failpoints import failpoint
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
@@ -234,6 +235,16 @@ def publish(folder: Path | str, release: StoredRelease) -> None:
     _replace(folder / "latest", f"{newest:06}\n".encode())
 
 
+def newest_published(folder: Path | str) -> int | None:
+    """The number that `latest` names, None if nothing is published there."""
+    try:
+        return int((Path(folder) / "latest").read_text("ascii"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
+
+
 def verify(folder: Path | str) -> Iterator[str]:
     """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
 
@@ -285,10 +296,13 @@ def _replace(path: Path, data: bytes) -> None:
     if path.is_file() and path.read_bytes() == data:
         return
     unfinished = path.with_name(f".{path.name}.unfinished")
+    failpoint("export.write")
     with unfinished.open("wb") as file:
         file.write(data)
         file.flush()
+        failpoint("export.fsync")
         os.fsync(file.fileno())
+    failpoint("export.rename")
     unfinished.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -20,7 +20,10 @@ NAMES = (
     "forget.unlink",
     "sweep.unlink",
 )
-"""Every failpoint, in the order in which a batch, a step and a retention meet them."""
+"""Every failpoint of the store, in the order in which a batch, a step and a retention meet them."""
+
+EXPORTS = ("export.write", "export.fsync", "export.rename")
+"""Those of the files that releases are published to."""
 
 _passed: Counter[str] = Counter()
 

@@ -21,6 +21,7 @@ from tidegate.gate.lock import Lock
 from tidegate.gate.store import (
     Batch,
     Made,
+    NoStateError,
     Problem,
     Quarantined,
     Segment,
@@ -105,7 +106,7 @@ class SqliteStore:
             if config is not None:
                 self._make_folder()
             elif not (self.folder / "state.db").exists():
-                raise StoreError(f"{self.folder} holds no state: make one first")
+                raise NoStateError(f"{self.folder} holds no state: make one first")
             self._lock = None if read_only else Lock(self.folder)
             self._db = sqlite3.connect(self.folder / "state.db", isolation_level=None)
             try:
@@ -139,7 +140,7 @@ class SqliteStore:
                 self._db.execute("INSERT INTO state VALUES (?, 0, NULL)", (config,))
                 self._db.execute(f"PRAGMA user_version={LAYOUT}")
         elif version == 0:
-            raise StoreError(f"{self.folder} holds no state: the making of it was cut short")
+            raise NoStateError(f"{self.folder} holds no state: the making of it was cut short")
         elif version != LAYOUT:
             raise StoreError(f"{self.folder} has layout {version}, this program reads {LAYOUT}")
         if self._lock is not None:

@@ -18,6 +18,10 @@ class StoreError(RuntimeError):
     """The store cannot do this, or has found damage; one line that says where and what to do."""
 
 
+class NoStateError(StoreError):
+    """There is no state where one was to be opened."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
     """A record that cannot be used: private, for the operator who may see the records.

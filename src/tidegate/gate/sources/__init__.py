@@ -5,7 +5,7 @@ record holds, decides where the next one starts. So a record that cannot be read
 and no other.
 """
 
-from tidegate.gate.sources.batches import Batches
+from tidegate.gate.sources.batches import Batches, raw_batch
 from tidegate.gate.sources.columns import Columns, Dtype
 from tidegate.gate.sources.csv_file import csv_source
 from tidegate.gate.sources.files import Files, every
@@ -26,4 +26,5 @@ __all__ = [
     "every",
     "json_source",
     "parquet_source",
+    "raw_batch",
 ]

@@ -39,9 +39,14 @@ class Batches:
             raise SourceError("the offset is not a number of batches")
         taken = int(offset or 0)
         for number, (X, y) in enumerate(islice(self.pairs, taken, None), start=taken + 1):
-            rows = X if hasattr(X, "shape") else np.asarray(X)
-            labels = y if isinstance(y, np.ndarray) else objects(list(y))
-            yield RawBatch(X=rows, y=labels, offset=str(number), arrived=partial(_arrived, rows, y))
+            yield raw_batch(X, y, offset=str(number))
+
+
+def raw_batch(X: Any, y: Any, *, offset: str = "") -> RawBatch:
+    """A batch made in Python, with one record a row."""
+    rows = X if hasattr(X, "shape") else np.asarray(X)
+    labels = y if isinstance(y, np.ndarray) else objects(list(y))
+    return RawBatch(X=rows, y=labels, offset=offset, arrived=partial(_arrived, rows, labels))
 
 
 def _arrived(rows: Any, labels: Any, index: int) -> str:
