@@ -15,10 +15,11 @@ import pytest
 
 from tests.gate import workload
 from tests.gate.made import chain, made, records, same
+from tidegate.checks import StoreError
 from tidegate.gate import segments
 from tidegate.gate.failpoints import NAMES
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined, StoreError
+from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
 BATCHES = 14

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from tests.gate import gatelife
 from tests.gate.gatelife import SLIDING, TWO, config, opened, stream
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.export import load, newest_published
 from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.failpoints import EXPORTS, NAMES
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Batches, SourceError
-from tidegate.gate.store import NoStateError, StoreError
+from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import clean

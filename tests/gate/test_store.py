@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tests.gate.made import made, records, same
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import segments, sqlite
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined, StoreError
+from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
 

@@ -5,8 +5,9 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.gate.made import made, records
+from tidegate.checks import StoreError
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined, StoreError
+from tidegate.gate.store import Batch, Quarantined
 
 SIZES = (1, 3, 40, 7, 20, 2, 75)
 STEP, WINDOW = 16, 80

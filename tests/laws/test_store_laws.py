@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 )
 
 from tests.gate.made import chain, made, records, same
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined, Store, StoreError
+from tidegate.gate.store import Batch, Quarantined, Store
 from tidegate.release import FIRST
 from tidegate.schedule import Span
 

@@ -15,7 +15,7 @@ from tidegate.privacy import ApproxDP, Budget, PureDP
 from tidegate.privacy.ledger import Paid
 from tidegate.privacy.rounding import down
 from tidegate.release import Model
-from tidegate.schedule import Fit, SlidingWindow, Span
+from tidegate.schedule import Fit, SlidingWindow
 
 Predict = Callable[[Floats], NDArray[Any]]
 
@@ -33,13 +33,13 @@ class Moment:
         at: How many records have arrived.
         accuracy: Of the newest model of each way, on fresh records of the present concept; a way
             that has no model yet is not there.
-        chain: The spans behind the sliding window's newest release, the base first.
+        chain: The fits behind the sliding window's newest release, the base first.
         worst: What the record that has paid most has paid for all its releases: at most 1.
     """
 
     at: int
     accuracy: Mapping[str, float]
-    chain: tuple[Span, ...]
+    chain: tuple[Fit, ...]
     worst: Paid
 
 
@@ -152,18 +152,16 @@ class _Chain:
     def __init__(self, schedule: SlidingWindow) -> None:
         self.schedule = schedule
         self._fits: dict[int, Fit] = {}
-        self._spans: tuple[Span, ...] = ()
+        self._newest: tuple[Fit, ...] = ()
 
-    def at(self, at: int) -> tuple[Span, ...]:
-        """The spans of the chain, the base first; () before the first release."""
+    def at(self, at: int) -> tuple[Fit, ...]:
+        """The chain, the base first; () before the first release."""
         for fit in self.schedule.due(at):
             if fit.prior is None:
                 self._fits.clear()
             self._fits[fit.number] = fit
-            prior = fit.prior
-            spans = [fit.span]
-            while prior is not None:
-                spans.append(self._fits[prior].span)
-                prior = self._fits[prior].prior
-            self._spans = tuple(reversed(spans))
-        return self._spans
+            chain = [fit]
+            while chain[-1].prior is not None:
+                chain.append(self._fits[chain[-1].prior])
+            self._newest = tuple(reversed(chain))
+        return self._newest

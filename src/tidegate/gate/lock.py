@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from tidegate.gate.store import StoreError
+from tidegate.checks import StoreError
 
 
 class Lock:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import refuse
+from tidegate.checks import StoreError, refuse
 from tidegate.gate import segments
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
@@ -25,7 +25,6 @@ from tidegate.gate.store import (
     Problem,
     Quarantined,
     Segment,
-    StoreError,
 )
 from tidegate.learn.records import Records, join
 from tidegate.privacy import Line

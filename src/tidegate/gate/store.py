@@ -7,15 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import refuse
+from tidegate.checks import StoreError, refuse
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
 from tidegate.release import StoredRelease
 from tidegate.schedule import Span
-
-
-class StoreError(RuntimeError):
-    """The store cannot do this, or has found damage; one line that says where and what to do."""
 
 
 class NoStateError(StoreError):

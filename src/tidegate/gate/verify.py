@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from tidegate.gate.export import verify as verify_published
 from tidegate.gate.gate import ONLY, Gate
 from tidegate.gate.sqlite import RESTORE
 from tidegate.gate.store import Problem
@@ -14,7 +15,8 @@ def verify(gate: Gate) -> Iterator[Problem]:
     """All that is wrong with a state, nothing if it is sound.
 
     The store checks what it holds: checksums of the segments, the hash chain of the releases. Here
-    the plan is recomputed and held against the lines that were charged, and the lines are added up.
+    the plan is recomputed and held against the lines that were charged, the lines are added up, and
+    the folder that releases are published to is read.
 
     Args:
         gate: What to verify; it may be one that only looks.
@@ -30,6 +32,9 @@ def verify(gate: Gate) -> Iterator[Problem]:
         if worst.share + gate.reserve > 1:
             what = f"record {worst.record} has paid {worst.share}, more than its whole budget"
             yield Problem(where=stream, what=what)
+    if gate.config.publish is not None:
+        folder = gate.config.publish.folder
+        yield from (Problem(where=folder, what=what) for what in verify_published(folder))
 
 
 def _lines(gate: Gate) -> Iterator[tuple[Line | None, Line | None]]:

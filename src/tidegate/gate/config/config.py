@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from tidegate.features import HashedText
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
 from tidegate.gate.config.tables import (
+    FILES,
     STANDARD_INPUT,
     AllocationTable,
     BudgetTable,
@@ -198,20 +199,41 @@ class Config:
         """What every record goes through before it is clipped."""
         return Chain(maps=tuple(each.build() for each in self.features), dtype=self.records.dtype)
 
-    def sources(self, *, pause: float = 1.0) -> dict[str, Source]:
+    def sources(self, *, pause: float = 1.0, follow: bool = False) -> dict[str, Source]:
         """The source of each stream, by the name of the stream; none if there is no [source].
 
         Args:
             pause: How often one that is followed is looked at, in seconds.
+            follow: Follow all of them.
         """
+        streams = self._files()
+        if not streams:
+            return {}
+        columns = self.records.build()
+        if follow:
+            streams = {name: replace(each, follow=True) for name, each in streams.items()}
+        return {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+
+    def _files(self) -> dict[str, FileTable]:
         if self.source is None:
             return {}
         if isinstance(self.source, TwoSources):
-            streams = {"source": self.source.source, "target": self.source.target}
-        else:
-            streams = {"records": self.source}
-        columns = self.records.build()
-        return {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+            return {"source": self.source.source, "target": self.source.target}
+        return {"records": self.source}
+
+    def source_of(self, path: str | Path) -> Source:
+        """A file as a source whose offset is kept for itself.
+
+        One that [source] names is refused: under another name it would be taken twice.
+        """
+        place = Path(path).resolve()
+        for each in self._files().values():
+            if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
+                raise refuse("the file", "none of [source], which run takes in", str(path))
+        kind = Path(path).suffix.removeprefix(".").lower()
+        if kind not in FILES:
+            raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
+        return FILES[kind](f"file {place}", path, self.records.build())
 
     def holdout(self) -> Source | None:
         """The public records that releases are tried on, if there are any."""
