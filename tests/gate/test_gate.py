@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import random
 import signal
 import stat
 from contextlib import closing
@@ -363,3 +364,45 @@ def test_without_a_seed_releases_are_private(tmp_path: Path) -> None:
         (release,) = gate.releases()
         assert release.card["private"]
         assert gate.status()["private"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_nothing_is_published_from_damaged_records(damage: str, tmp_path: Path) -> None:
+    with opened(tmp_path, config()) as gate:
+        gate.ingest(*stream(650))
+        before = hashes(gate)
+    (file,) = (tmp_path / "segments").iterdir()
+    data = bytearray(file.read_bytes())
+    if damage == "truncated":
+        file.write_bytes(data[:-100])
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    else:
+        file.unlink()
+    with opened(tmp_path, config()) as gate:
+        with pytest.raises(StoreError, match=file.name):
+            gate.ingest(*stream(100, 650))
+        assert hashes(gate) == before
+        assert file.name in {problem.where for problem in verify(gate)}
+        assert gate.store.count("records") == 750  # what arrived is kept all the same
+        assert gate.store.done("records") == 600
+
+
+@pytest.mark.slow
+def test_hundreds_of_random_kills(tmp_path: Path, undisturbed: dict[bool, list[str]]) -> None:
+    rng, kills = random.Random(0), 0
+    for life in range(60):
+        folder = tmp_path / f"{life}" / "state"
+        for _ in range(8):
+            process = children.Process(target=gatelife.live, args=(folder,))
+            process.start()
+            process.join(rng.uniform(0.01, 0.5))
+            process.kill()
+            process.join()
+            kills += process.exitcode == -signal.SIGKILL
+        assert not child(folder)
+        with Gate.look(folder) as gate:
+            assert hashes(gate) == undisturbed[False]
+            assert list(verify(gate)) == []
+    assert kills > 100
