@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tests.gate.gatelife import stream
+from tests.gate.gatelife import config, opened, stream
 from tidegate.cli.main import COMMANDS
+from tidegate.cli.run import releases_of
 from tidegate.gate.export import load
 
 CONFIG = """
@@ -189,3 +191,30 @@ def test_records_come_through_a_pipe(tmp_path: Path) -> None:
     assert [json.loads(line)["at"] for line in done.stdout.splitlines()] == [300]
     (status,) = json_lines("status", str(tmp_path / "gate.state"))
     assert status["streams"][0]["records"] == 350
+
+
+def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
+    schedule = {"kind": "twostream", "step": 50, "source": {"kind": "cumulative", "block": 100}}
+    paths = {name: tmp_path / f"{name}.csv" for name in ("source", "target")}
+    table = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b", "c"], "label": "y"}
+    known = config(
+        schedule,
+        records=table,
+        source={k: {"type": "csv", "path": str(v), "follow": True} for k, v in paths.items()},
+    )
+    for path in paths.values():
+        write_csv(path, 100)
+    looks = []
+
+    def again() -> bool:
+        looks.append(gate.store.count("target"))
+        for path in paths.values():
+            with path.open("a") as file:
+                file.write("1.0,0.5,0.5,1\n" * 50 + "1.0,0.5")  # the last line is not complete
+        return len(looks) < 2
+
+    with opened(tmp_path / "state", known) as gate:
+        sources = known.sources(pause=None)
+        found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
+    assert looks == [100, 150]
+    assert found == ["source", "target", "target", "target"]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,8 +14,14 @@ from tidegate.cli import options
 from tidegate.cli.state import release_row
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Source
+from tidegate.gate.sources import Source, StandardInput, every, once
+from tidegate.gate.sources.files import Follow
 from tidegate.release import StoredRelease
+
+Sources = Mapping[str, Source] | Mapping[str | None, Source]
+
+PAUSE = 1.0
+"""Seconds after which a source that is followed is looked at again."""
 
 RUN_EPILOG = """\b
 Examples:
@@ -48,12 +55,13 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     taken twice or paid for twice.
     """
     known = Config.load(config)
-    sources = known.sources(follow=follow)
+    sources = known.sources(follow=follow, pause=None)
+    again = every(PAUSE) if follow or known.follows else once
     if not sources:
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
     with Gate.open(folder, known) as gate:
-        _follow(gate, sources, form, quiet)
+        _follow(gate, sources, again, form=form, quiet=quiet)
     if form == "table" and not quiet:
         click.echo(f"The state is in {folder}; see tidegate status {folder}")
 
@@ -70,13 +78,11 @@ def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) 
     How far a file was read is remembered: adding it again adds only what is new at its end.
     """
     with Gate.open(state) as gate:
-        _follow(gate, {stream: gate.config.source_of(file)}, form, quiet)
+        _follow(gate, {stream: gate.config.source_of(file)}, once, form=form, quiet=quiet)
 
 
-def _follow(
-    gate: Gate, sources: Mapping[str, Source] | Mapping[str | None, Source], form: str, quiet: bool
-) -> None:
-    """Take in what the sources have, in turns, and carry out what becomes due."""
+def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bool) -> None:
+    """Take in what the sources have, and tell what is released."""
     console = Console(stderr=True)
     hidden = quiet or form == "json" or not console.is_terminal
     columns = (
@@ -86,7 +92,7 @@ def _follow(
     )
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
-        for release in _releases(gate, sources, lambda n: progress.update(task, records=n)):
+        for release in releases_of(gate, sources, again, partial(progress.update, task)):
             progress.update(task, releases=release.number + 1)
             if form == "json":
                 click.echo(json.dumps(release_row(release)))
@@ -94,25 +100,36 @@ def _follow(
                 click.echo(_line(release))
 
 
-def _releases(
-    gate: Gate,
-    sources: Mapping[str, Source] | Mapping[str | None, Source],
-    counted: Callable[[int], None],
+def releases_of(
+    gate: Gate, sources: Sources, again: Follow, counted: Callable[..., None]
 ) -> Iterator[StoredRelease]:
+    """Take in what the sources have, in turns, and carry out what becomes due.
+
+    Args:
+        gate: Where to.
+        sources: The source of each stream.
+        again: Called when all are at their ends: whether to look again.
+        counted: Told how many `records` there are.
+    """
     yield from gate.advance()  # what a stop left undone
-    waiting = [
-        (stream, source.name, source.batches(gate.store.offset(source.name)))
-        for stream, source in sources.items()
-    ]
-    while waiting:
-        for turn in list(waiting):
-            stream, name, batches = turn
-            raw = next(batches, None)
-            if raw is None:
-                waiting.remove(turn)
-                continue
-            counted(gate.take(raw, source=name, stream=stream))
-            yield from gate.advance()
+    while True:
+        waiting = [
+            (stream, source.name, source.batches(gate.store.offset(source.name)))
+            for stream, source in sources.items()
+        ]
+        while waiting:
+            for turn in list(waiting):
+                stream, name, batches = turn
+                raw = next(batches, None)
+                if raw is None:
+                    waiting.remove(turn)
+                    continue
+                counted(records=gate.take(raw, source=name, stream=stream))
+                yield from gate.advance()
+        # A pipe that has ended has ended for good.
+        sources = {k: v for k, v in sources.items() if not isinstance(v, StandardInput)}
+        if not sources or not again():
+            return
 
 
 def _line(release: StoredRelease) -> str:

@@ -199,11 +199,11 @@ class Config:
         """What every record goes through before it is clipped."""
         return Chain(maps=tuple(each.build() for each in self.features), dtype=self.records.dtype)
 
-    def sources(self, *, pause: float = 1.0, follow: bool = False) -> dict[str, Source]:
+    def sources(self, *, pause: float | None = 1.0, follow: bool = False) -> dict[str, Source]:
         """The source of each stream, by the name of the stream; none if there is no [source].
 
         Args:
-            pause: How often one that is followed is looked at, in seconds.
+            pause: How often one that is followed is looked at, in seconds; None to be asked again.
             follow: Follow all of them.
         """
         streams = self._files()
@@ -213,6 +213,11 @@ class Config:
         if follow:
             streams = {name: replace(each, follow=True) for name, each in streams.items()}
         return {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+
+    @property
+    def follows(self) -> bool:
+        """Whether a source is to be followed."""
+        return any(each.follow for each in self._files().values())
 
     def _files(self) -> dict[str, FileTable]:
         if self.source is None:

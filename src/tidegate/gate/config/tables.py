@@ -36,6 +36,7 @@ from tidegate.gate.sources import (
     csv_source,
     every,
     json_source,
+    once,
     parquet_source,
 )
 from tidegate.gate.sources.csv_file import as_delimiter
@@ -320,13 +321,17 @@ class FileTable:
         if self.delimiter is not None and self.type != "csv":
             raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
 
-    def build(self, name: str, columns: Columns, *, pause: float = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, in seconds."""
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, in seconds.
+
+        Without a pause it ends, at a complete record, and can be taken up again.
+        """
         if self.path == STANDARD_INPUT:
             pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
             return StandardInput(name=name, columns=columns, stream=pipe)
         more = {} if self.delimiter is None else {"delimiter": self.delimiter}
-        follow = every(pause) if self.follow else None
+        waiting = once if pause is None else every(pause)
+        follow = waiting if self.follow else None
         return FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
 
 

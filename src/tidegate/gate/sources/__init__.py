@@ -8,7 +8,7 @@ and no other.
 from tidegate.gate.sources.batches import Batches, raw_batch
 from tidegate.gate.sources.columns import Columns, Dtype
 from tidegate.gate.sources.csv_file import csv_source
-from tidegate.gate.sources.files import Files, every
+from tidegate.gate.sources.files import Files, every, once
 from tidegate.gate.sources.json_lines import StandardInput, json_source
 from tidegate.gate.sources.parquet import parquet_source
 from tidegate.gate.sources.source import RawBatch, Source, SourceError
@@ -25,6 +25,7 @@ __all__ = [
     "csv_source",
     "every",
     "json_source",
+    "once",
     "parquet_source",
     "raw_batch",
 ]

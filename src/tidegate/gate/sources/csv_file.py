@@ -72,7 +72,7 @@ class Csv:
     def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:
         """See `Format`."""
         header = _header(path, follow)
-        if not header:
+        if not header or (follow is not None and not header.endswith(b"\n")):
             return
         names = self._names(header, path)
         wanted = self.columns.find(names, str(path))

@@ -28,6 +28,11 @@ def every(seconds: float) -> Follow:
     return wait
 
 
+def once() -> bool:
+    """Do not look again now, but take only what is complete: somebody will come back."""
+    return False
+
+
 class Part(NamedTuple):
     """Some slots of one file.
 
