@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/tidegate plan sliding --window 7168 --step 1024 --epsilon 1 --until 20480
+	@$(BIN)/tidegate demo
 
 test: $(READY)
 	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term

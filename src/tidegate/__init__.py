@@ -15,10 +15,13 @@ if TYPE_CHECKING:
         SlidingWindowClassifier,
         TwoStreamClassifier,
     )
+    from tidegate.gate import Config, Gate
 
 __all__ = [
     "ApproxDP",
+    "Config",
     "ContinualClassifier",
+    "Gate",
     "Paper",
     "Plan",
     "PrivateClassifier",
@@ -33,7 +36,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimators when one is asked for: planning needs no scikit-learn."""
+    """Load the estimators and the gate when asked for: planning needs no scikit-learn."""
     if name in __all__:
-        return getattr(import_module("tidegate.estimators"), name)
+        home = "gate" if name in {"Config", "Gate"} else "estimators"
+        return getattr(import_module(f"tidegate.{home}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

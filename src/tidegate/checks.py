@@ -11,6 +11,10 @@ class InvalidValueError(ValueError):
     """A value the caller gave is not allowed; the message is one line and is safe to show."""
 
 
+class StoreError(RuntimeError):
+    """A state cannot do this, or is damaged; one line that says where and what to do."""
+
+
 def refuse(name: str, allowed: str, value: object) -> InvalidValueError:
     """The error for a value that is not allowed, in the one form all of them have.
 

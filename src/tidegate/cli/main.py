@@ -4,23 +4,51 @@ import io
 import os
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
 import click
 
-from tidegate.checks import InvalidValueError
-from tidegate.cli.plan import plan
+from tidegate.checks import InvalidValueError, StoreError
+
+COMMANDS = {
+    "demo": "demo",
+    "plan": "plan",
+    "init": "init",
+    "run": "run",
+    "ingest": "run",
+    "status": "state",
+    "ledger": "state",
+    "releases": "state",
+    "verify": "state",
+    "export": "export",
+    "predict": "export",
+}
+"""In which module of this package each command is, in the order in which one meets them."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Loads a command when it is asked for: planning needs nothing of what running needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"tidegate.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("tidegate"), message="tidegate %(version)s")
 @click.option("--traceback", is_flag=True, help="Show where in the program an error came up.")
 def tidegate(traceback: bool) -> None:
     """Release a fresh private model at every step of a stream, under one fixed bound."""
-
-
-tidegate.add_command(plan)
 
 
 def main() -> None:  # noqa: C901 (a list of endings)
@@ -40,7 +68,7 @@ def main() -> None:  # noqa: C901 (a list of endings)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _fail(error.format_message(), 2)
-    except InvalidValueError as error:
+    except (InvalidValueError, StoreError) as error:
         _fail(str(error), 2)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)

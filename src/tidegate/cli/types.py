@@ -18,12 +18,12 @@ def _name(param: click.Parameter | None) -> str:
 
 
 class Count(click.ParamType[int]):
-    """A positive whole number; 1_000_000 is read as well."""
+    """A whole number, positive unless 0 is allowed; 1_000_000 is read as well."""
 
     name = "N"
 
-    def __init__(self, most: int = MAX_COUNT) -> None:
-        self.most = most
+    def __init__(self, most: int = MAX_COUNT, *, least: int = 1) -> None:
+        self.most, self.least = most, least
 
     def convert(
         self,
@@ -36,7 +36,7 @@ class Count(click.ParamType[int]):
             number: object = int(value)
         except ValueError:
             number = value
-        return whole(_name(param).replace("_", "-"), number, most=self.most)
+        return whole(_name(param).replace("_", "-"), number, least=self.least, most=self.most)
 
 
 class Number(click.ParamType[float]):

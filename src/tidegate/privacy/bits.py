@@ -41,16 +41,20 @@ class NotPrivateBits:
 
     Args:
         seed: a whole number; the same seed gives the same bits on every machine.
+        place: whole numbers that tell one use of the seed from another, each with bits of its own.
 
     >>> bits = NotPrivateBits(7)
     >>> bits.private, [hex(word) for word in bits.words(2)]
     (False, ['0x78046c3e44c57fae', '0x6d17e4bdf94f8ac5'])
+    >>> bool(NotPrivateBits(7, 0).words(1) == NotPrivateBits(7, 1).words(1))
+    False
     """
 
     private = False
 
-    def __init__(self, seed: int) -> None:
-        self._stream = np.random.Philox(whole("seed", seed, least=0))
+    def __init__(self, seed: int, *place: int) -> None:
+        sequence = np.random.SeedSequence(whole("seed", seed, least=0), spawn_key=place)
+        self._stream = np.random.Philox(sequence)
 
     def words(self, count: int) -> Words:
         """The next `count` words."""

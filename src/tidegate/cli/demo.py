@@ -1,0 +1,171 @@
+"""`tidegate demo`: the idea at work on a stream that drifts."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+from threadpoolctl import threadpool_limits
+
+from tidegate.cli import options
+from tidegate.cli.types import Count, PlotFile
+from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.plot import plot as draw
+from tidegate.demo.stream import DriftingStream
+from tidegate.picture import Chain, strip
+from tidegate.privacy.rounding import down
+from tidegate.schedule import Span
+
+ROWS = 10
+"""Steps in the table at a time."""
+
+EPILOG = """\b
+Examples:
+  tidegate demo                          about half a minute
+  tidegate demo --records 20480          a shorter one
+  tidegate demo --format json            a line for each step
+"""
+
+IDEA = """\
+[bold]A stream of {records:,} sensitive records. After every {step:,}, a fresh model.[/]
+
+The records are of {classes} classes on a ring that starts to turn after a quarter of the stream.
+Models of old records go stale, so they are made anew, for ever. Each tells a little about its
+records, and what it tells adds up. Here every private way keeps one promise: all its models
+together tell about any one record at most [bold]epsilon = {epsilon:g}[/],
+but for delta = {delta:g}.
+"""
+
+WAYS = {
+    SLIDING: "A model of exactly the newest {window:,} records, made as a chain: a base (█) is "
+    "refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a record "
+    "is read a few times only: the shares of its budget that it pays never add up to more than 1.",
+    CUMULATIVE: "A model of all records so far, made as chains too: good until the world changes.",
+    NAIVE: "The newest {window:,} learnt anew each time for epsilon/{releases} and "
+    "delta/{releases}, by simple composition over the {releases} releases of this stream. Then it "
+    "must end; the first two never do.",
+    NOT_PRIVATE: "The same without noise and without any promise: to compare with.",
+}
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--records",
+    type=Count(least=10_240, most=10**7),
+    default=DriftingStream.records,
+    show_default=True,
+    help="How many arrive.",
+)
+@click.option(
+    "--plot",
+    type=PlotFile(),
+    default="tidegate-demo.png",
+    show_default=True,
+    help="Where the plot goes: a .png or .svg file.",
+)
+@options.form
+def demo(records: int, plot: Path, form: str) -> None:
+    """See private models follow a stream that drifts, beside three other ways to make them."""
+    turns = DriftingStream.turns * records / DriftingStream.records  # at the same speed
+    comparison = Comparison(stream=DriftingStream(records=records, turns=turns))
+    began = time.monotonic()
+    with threadpool_limits(1):  # the matrices are small: more threads would only wait
+        moments = list(_told(comparison.run())) if form == "json" else _shown(comparison)
+    draw(plot, comparison, moments)
+    if form == "table":
+        _summary(comparison, moments, plot, time.monotonic() - began)
+
+
+def _told(moments: Iterable[Moment]) -> Iterator[Moment]:
+    for moment in moments:
+        row = {
+            "at": moment.at,
+            "chain": [list(fit.span) for fit in moment.chain],
+            "worst_share": down(moment.worst.share),
+            "accuracy": dict(moment.accuracy),
+        }
+        click.echo(json.dumps(row))
+        yield moment
+
+
+def _shown(comparison: Comparison) -> list[Moment]:
+    console = Console(highlight=False)
+    _explain(console, comparison)
+    moments: list[Moment] = []
+    with Live(console=console, refresh_per_second=8) as live:
+        for moment in comparison.run():
+            moments.append(moment)
+            if console.is_terminal or moment.at == comparison.moments * comparison.step:
+                live.update(_table(moments[-ROWS:], comparison))
+    return moments
+
+
+def _explain(console: Console, comparison: Comparison) -> None:
+    budget, stream = comparison.budget, comparison.stream
+    numbers = {
+        "records": stream.records,
+        "classes": stream.classes,
+        "step": comparison.step,
+        "window": comparison.window,
+        "releases": comparison.releases,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+    }
+    ways = Table.grid(padding=(0, 2))
+    for name, text in WAYS.items():
+        ways.add_row(f"[bold]{name}[/]", text.format(**numbers))
+    title, _, idea = IDEA.format(**numbers).partition("\n\n")
+    console.print(title, "", " ".join(idea.split()), "", ways, "", sep="\n")
+
+
+def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("records", justify="right")
+    table.add_column(
+        "the chain as it slides", width=comparison.window // comparison.step + ROWS - 1
+    )
+    table.add_column("worst\nshare", justify="right")
+    for way in WAYS:
+        name = way.replace(" ", "\n")
+        table.add_column(name, justify="right", style="bold" if way == SLIDING else "")
+    first = moments[0].at - comparison.window
+    for moment in moments:
+        accuracies = [moment.accuracy.get(way) for way in WAYS]
+        table.add_row(
+            f"{moment.at:,}",
+            _strip(moment, max(0, first), comparison.step),
+            f"{float(moment.worst.share):.3f}",
+            *("-" if known is None else f"{known:.0%}" for known in accuracies),
+        )
+    return table
+
+
+def _strip(moment: Moment, first: int, step: int) -> Text:
+    """The chain, seen from a record on."""
+    moved = tuple(
+        fit._replace(span=Span(fit.span.start - first, fit.span.stop - first))
+        for fit in moment.chain
+    )
+    return strip(Chain(moved), step) if moved else Text("")
+
+
+def _summary(comparison: Comparison, moments: Sequence[Moment], plot: Path, seconds: float) -> None:
+    turning = comparison.stream.still * comparison.stream.records
+    late = [moment for moment in moments if moment.at > turning and len(moment.accuracy) == 4]
+    means = {way: mean(moment.accuracy[way] for moment in late) for way in WAYS}
+    told = ", ".join(f"{way} {known:.0%}" for way, known in means.items())
+    worst = moments[-1].worst
+    console = Console(highlight=False)
+    console.print()
+    console.print(f"Mean accuracy on fresh records since the ring turns: {told}.")
+    console.print(
+        f"No record has paid more than {float(worst.share):.3f} of its budget for the sliding "
+        f"window's {comparison.releases:,} releases, and none ever will pay more than 1."
+    )
+    console.print(f"{seconds:.0f} s. The plot is in {plot}. Next: tidegate init", soft_wrap=True)

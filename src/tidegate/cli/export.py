@@ -1,0 +1,113 @@
+"""`tidegate export` and `tidegate predict`: a release outside of its state."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+from pyarrow import json as json_lines
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli import options
+from tidegate.cli.types import Count
+from tidegate.features.numbers import as_numbers
+from tidegate.gate.export import export as write
+from tidegate.gate.export import load_release
+from tidegate.gate.gate import Gate
+from tidegate.release import StoredRelease
+
+EXPORT_EPILOG = """\b
+Examples:
+  tidegate export tidegate.state model.safetensors      the newest release
+  tidegate export tidegate.state model.onnx --release 12
+  tidegate export tidegate.state card.md
+"""
+
+PREDICT_EPILOG = """\b
+Examples:
+  tidegate predict tidegate.state new.csv
+  tidegate predict model.safetensors new.parquet --column height --column weight
+  tidegate predict model.npz new.jsonl --format json
+"""
+
+TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
+
+
+@click.command(epilog=EXPORT_EPILOG)
+@options.state
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--release", type=Count(least=0), help="Which one; the newest if left out.")
+@options.form
+def export(state: Path, file: Path, release: int | None, form: str) -> None:
+    """Write a release to FILE, in the form that its ending says.
+
+    .npz (NumPy), .safetensors, .onnx and .joblib (a scikit-learn pipeline) hold the model, .json
+    and .md its card. All but .joblib hold card and hash as well.
+    """
+    with Gate.look(state) as gate:
+        chosen = _chosen(gate, release)
+    write(chosen, file)
+    if form == "json":
+        told = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(f"Release {chosen.number:,} is in {file}")
+
+
+def _chosen(gate: Gate, number: int | None) -> StoredRelease:
+    chosen = gate.store.newest() if number is None else gate.store.release(number)
+    if chosen is None:
+        raise InvalidValueError("nothing is released yet: see tidegate plan for when it will be")
+    return chosen
+
+
+@click.command(epilog=PREDICT_EPILOG)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--column", "columns", multiple=True, help="A column to read; once for each.")
+@options.form
+def predict(model: Path, file: Path, columns: tuple[str, ...], form: str) -> None:
+    """Predict the class of each record in FILE (.csv, .parquet or .jsonl).
+
+    MODEL is a state, whose newest release and columns are taken, or a release in a .safetensors or
+    .npz file, which needs no state; there, all columns of FILE are read unless some are named.
+    """
+    if model.is_dir():
+        with Gate.look(model) as gate:
+            release, known = _chosen(gate, None), gate.config.records
+        text = (known.text,) if known.text is not None else ()
+        columns = columns or known.columns or text
+    else:
+        release = load_release(model)
+    options.show(_predictions(release, _records(file, columns, release)), form)
+
+
+def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> Any:
+    """The records of a file, as the release's feature map takes them."""
+    if file.suffix not in TABLES:
+        raise refuse("FILE", f"one that ends in {', '.join(TABLES)}", str(file))
+    try:
+        table = TABLES[file.suffix](str(file))
+    except pa.ArrowException:  # its message may quote a record
+        raise InvalidValueError(f"{file} is not a readable {file.suffix} file") from None
+    if missing := [name for name in columns if name not in table.column_names]:
+        raise InvalidValueError(f"{file} has no column {', '.join(missing)}")
+    table = table.select(list(columns) or table.column_names)
+    steps = release.card["features"]
+    if steps and steps[0]["kind"] == "HashedText":
+        if table.num_columns != 1:
+            raise refuse("--column", "the one that holds the text", list(columns))
+        return [str(value) for value in table.column(0).to_pylist()]
+    return as_numbers(table)
+
+
+def _predictions(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
+    model = release.model()
+    probabilities = model.predict_proba(X)
+    labels = model.predict(X)
+    for index, (label, row) in enumerate(zip(labels.tolist(), probabilities, strict=True)):
+        yield {"record": index, "label": label, "probability": float(np.max(row))}

@@ -1,0 +1,36 @@
+"""`tidegate init`: a configuration to start from."""
+
+from pathlib import Path
+
+import click
+
+from tidegate.checks import refuse
+from tidegate.gate.config import ABOUT, example
+
+EPILOG = """\b
+Examples:
+  tidegate init                            writes tidegate.toml for a sliding window
+  tidegate init continual --output a.toml
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("kind", type=click.Choice(list(ABOUT)), default="sliding", metavar="[KIND]")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("tidegate.toml"),
+    show_default=True,
+    help="Where to write it; a file that exists is left alone.",
+)
+def init(kind: str, output: Path) -> None:
+    """Write a configuration with comments, to be changed to what you have.
+
+    KIND is sliding, continual, multiresolution, basic, independent or twostream.
+    """
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(example(kind))
+    except FileExistsError:
+        raise refuse("output", "a file that does not exist yet", str(output)) from None
+    click.echo(f"{output} is written; change it to what you have, then: tidegate run {output}")

@@ -1,0 +1,47 @@
+"""Options that many commands have, and the one way results are shown."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+form = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="For people, or for programs: a line of JSON each.",
+)
+quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+state = click.argument("state", type=click.Path(path_type=Path))
+
+
+def show(rows: Iterable[Mapping[str, Any]], form: str, *, title: str | None = None) -> None:
+    """Print rows as a table for people, or as a line of JSON each."""
+    if form == "json":
+        for row in rows:
+            click.echo(json.dumps(row))
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for index, row in enumerate(rows):
+        if index == 0:
+            for name in row:
+                table.add_column(name.replace("_", " "), justify="right")
+        table.add_row(*(_text(value) for value in row.values()))
+    Console(highlight=False).print(table if table.columns else "[dim]nothing yet[/]")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

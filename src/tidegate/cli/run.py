@@ -1,0 +1,143 @@
+"""`tidegate run` and `tidegate ingest`: records in, releases out."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tidegate.checks import InvalidValueError
+from tidegate.cli import options
+from tidegate.cli.state import release_row
+from tidegate.gate.config import Config
+from tidegate.gate.gate import Gate
+from tidegate.gate.sources import Source, StandardInput, every, once
+from tidegate.gate.sources.files import Follow
+from tidegate.release import StoredRelease
+
+Sources = Mapping[str, Source] | Mapping[str | None, Source]
+
+PAUSE = 1.0
+"""Seconds after which a source that is followed is looked at again."""
+
+RUN_EPILOG = """\b
+Examples:
+  tidegate run tidegate.toml                     until the source ends
+  tidegate run tidegate.toml --follow            and go on as it grows
+  tidegate run tidegate.toml --state /srv/state  with the state elsewhere
+  tidegate run tidegate.toml --format json       a line for each release
+"""
+
+INGEST_EPILOG = """\b
+Examples:
+  tidegate ingest tidegate.state new.csv
+  tidegate ingest tidegate.state new.parquet --stream target
+"""
+
+
+@click.command(epilog=RUN_EPILOG)
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    help="Where the state is kept; by default beside CONFIG, under its name.",
+)
+@click.option("--follow", is_flag=True, help="Wait for new files in a folder, new lines in a file.")
+@options.form
+@options.quiet
+def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) -> None:
+    """Run a gate on the sources that CONFIG names, from where it stopped the last time.
+
+    It can be stopped at any time and in any way: started again it goes on, and nothing is lost,
+    taken twice or paid for twice.
+    """
+    known = Config.load(config)
+    sources = known.sources(follow=follow, pause=None)
+    again = every(PAUSE) if follow or known.follows else once
+    if not sources:
+        raise InvalidValueError(f"{config} names no source: add a [source] section")
+    folder = state or config.with_suffix(".state")
+    with Gate.open(folder, known) as gate:
+        _follow(gate, sources, again, form=form, quiet=quiet)
+    if form == "table" and not quiet:
+        click.echo(f"The state is in {folder}; see tidegate status {folder}")
+
+
+@click.command(epilog=INGEST_EPILOG)
+@options.state
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--stream", type=click.Choice(["source", "target"]), help="Which, if there are two.")
+@options.form
+@options.quiet
+def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) -> None:
+    """Add the records of FILE (.csv, .parquet or .jsonl) to a state.
+
+    How far a file was read is remembered: adding it again adds only what is new at its end.
+    """
+    with Gate.open(state) as gate:
+        _follow(gate, {stream: gate.config.source_of(file)}, once, form=form, quiet=quiet)
+
+
+def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bool) -> None:
+    """Take in what the sources have, and tell what is released."""
+    console = Console(stderr=True)
+    hidden = quiet or form == "json" or not console.is_terminal
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[records]:,} records, {task.fields[releases]:,} releases"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None, records=0, releases=0)
+        for release in releases_of(gate, sources, again, partial(progress.update, task)):
+            progress.update(task, releases=release.number + 1)
+            if form == "json":
+                click.echo(json.dumps(release_row(release)))
+            elif not quiet:
+                click.echo(_line(release))
+
+
+def releases_of(
+    gate: Gate, sources: Sources, again: Follow, counted: Callable[..., None]
+) -> Iterator[StoredRelease]:
+    """Take in what the sources have, in turns, and carry out what becomes due.
+
+    Args:
+        gate: Where to.
+        sources: The source of each stream.
+        again: Called when all are at their ends: whether to look again.
+        counted: Told how many `records` there are.
+    """
+    yield from gate.advance()  # what a stop left undone
+    while True:
+        waiting = [
+            (stream, source.name, source.batches(gate.store.offset(source.name)))
+            for stream, source in sources.items()
+        ]
+        while waiting:
+            for turn in list(waiting):
+                stream, name, batches = turn
+                raw = next(batches, None)
+                if raw is None:
+                    waiting.remove(turn)
+                    continue
+                counted(records=gate.take(raw, source=name, stream=stream))
+                yield from gate.advance()
+        # A pipe that has ended has ended for good.
+        sources = {k: v for k, v in sources.items() if not isinstance(v, StandardInput)}
+        if not sources or not again():
+            return
+
+
+def _line(release: StoredRelease) -> str:
+    row = release_row(release)
+    unit = "mu" if "mu" in row else "epsilon"
+    known = row["accuracy_before"]
+    quality = "" if known is None else f", the one before was right on {known:.1%} of the step"
+    return (
+        f"release {release.number:,} at {row['at']:,}: records {row['start']:,} to "
+        f"{row['stop'] - 1:,}, {unit} {row[unit]:.4g}{quality}"
+    )

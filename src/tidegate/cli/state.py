@@ -1,0 +1,147 @@
+"""`tidegate status`, `ledger`, `releases` and `verify`: what a state holds, and if it is sound."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tidegate.cli import options
+from tidegate.cli.types import Count
+from tidegate.gate.gate import Gate
+from tidegate.gate.verify import verify as problems_of
+from tidegate.privacy.rounding import down
+from tidegate.release import StoredRelease
+
+ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
+"""What stands in sentences below the table of `status`."""
+
+
+@click.command(epilog="\b\nExample:\n  tidegate status tidegate.state --format json\n")
+@options.state
+@options.form
+def status(state: Path, form: str) -> None:
+    """Say what a state holds: records, releases, raw data and why it is still there.
+
+    It counts records that cannot be used, which no release tells: for the operator only.
+    """
+    with Gate.look(state) as gate:
+        told = gate.status()
+    if form == "json":
+        click.echo(json.dumps(told))
+        return
+    streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
+    console = Console(highlight=False, soft_wrap=True)
+    delta = f", delta = {budget['delta']:g}" if budget["delta"] else ""
+    console.print(f"{schedule['kind']}: epsilon = {budget['epsilon']:g}{delta} for ever")
+    if not told["private"]:
+        console.print("NOT PRIVATE: made with a seed")
+    options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
+    for row in streams:
+        console.print(
+            f"Raw data of {row['stream']}: {row['held_records']:,} records, "
+            f"{row['held_bytes']:,} bytes: {row['held_because']}."
+        )
+    newest = f", the newest of {told['newest']}" if told["newest"] else ""
+    console.print(f"{told['releases']:,} releases{newest}. For ever, no record pays more than 1.")
+
+
+@click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
+@options.state
+@click.option("--record", type=Count(least=0), help="What this record has paid, fit by fit.")
+@options.form
+def ledger(state: Path, record: int | None, form: str) -> None:
+    """Say what the records have paid: the one that paid most, or one record fit by fit."""
+    with Gate.look(state) as gate:
+        options.show(_totals(gate) if record is None else _paid(gate, record), form)
+
+
+def _totals(gate: Gate) -> Iterator[dict[str, Any]]:
+    for stream, paid in gate.ledgers().items():
+        worst = paid.worst()
+        yield {
+            "stream": stream,
+            "records": gate.store.count(stream),
+            "fits": paid.posted,
+            "worst_record": worst.record,
+            "paid_for_fits": down(worst.share),
+            "reserved_for_quality": down(gate.reserve),
+            "most_for_ever": 1.0,
+        }
+
+
+def _paid(gate: Gate, record: int) -> Iterator[dict[str, Any]]:
+    for stream in gate.streams:
+        for fit, share in gate.store.lines(stream):
+            if record in fit.span:
+                yield {
+                    "stream": stream,
+                    "fit": fit.number,
+                    "at": fit.at,
+                    "start": fit.span.start,
+                    "stop": fit.span.stop,
+                    "share": down(share),
+                }
+
+
+@click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
+@options.state
+@click.option("--start", type=Count(least=0), default=0, help="Leave out those before this one.")
+@options.form
+def releases(state: Path, start: int, form: str) -> None:
+    """List the releases: what each read and cost, and how good the one before turned out."""
+    with Gate.look(state) as gate:
+        rows = map(release_row, gate.releases(start))
+        options.show(rows if form == "json" else _narrow(list(rows)), form)
+
+
+def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows for a terminal: no column without values, hashes and times cut short."""
+    empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
+    for row in rows:
+        short = {**row, "hash": row["hash"][:8], "time": row["time"][:16].replace("T", " ")}
+        yield {name: value for name, value in short.items() if name not in empty}
+
+
+def release_row(release: StoredRelease) -> dict[str, Any]:
+    """A release in one line."""
+    card = release.card
+    unit = "mu" if "mu" in card else "epsilon"
+    evaluation = card["evaluation"] or {}
+    return {
+        "release": release.number,
+        "stream": card["stream"],
+        "at": card["at"],
+        "start": card["start"],
+        "stop": card["stop"],
+        "share": card["share_rounded_down"],
+        unit: card[unit],
+        "accuracy_before": evaluation.get("step_before", {}).get("accuracy"),
+        "accuracy_on_holdout": evaluation.get("holdout", {}).get("accuracy"),
+        "time": card["time"],
+        "hash": release.hash,
+    }
+
+
+@click.command(epilog="\b\nExample:\n  tidegate verify tidegate.state\n")
+@options.state
+@options.form
+def verify(state: Path, form: str) -> None:
+    """Recompute plan, ledger, hash chain and checksums; say what is wrong, and end with 1 if so."""
+    with Gate.look(state) as gate:
+        found = list(problems_of(gate))
+        newest = None if found else gate.store.newest()
+        fits = sum(1 for stream in gate.streams for _ in gate.store.lines(stream))
+    if form == "json":
+        click.echo(json.dumps({"sound": not found, "problems": [asdict(each) for each in found]}))
+    for problem in found if form == "table" else []:
+        click.echo(f"{problem.where}: {problem.what}")
+    if found:
+        sys.exit(1)
+    if form == "table":
+        count = 0 if newest is None else newest.number + 1
+        click.echo(f"Sound: {fits:,} fits are as planned, {count:,} releases are chained.")

@@ -1,0 +1,167 @@
+"""Four ways to keep a model fresh, side by side on the same stream, step by step."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.demo.stream import DriftingStream, Floats, Labels
+from tidegate.estimators import ContinualClassifier, PrivateClassifier, SlidingWindowClassifier
+from tidegate.learn import Softmax, minimize
+from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.privacy.ledger import Paid
+from tidegate.privacy.rounding import down
+from tidegate.release import Model
+from tidegate.schedule import Fit, SlidingWindow
+
+Predict = Callable[[Floats], NDArray[Any]]
+
+SLIDING = "sliding window"
+CUMULATIVE = "cumulative"
+NAIVE = "naive splitting"
+NOT_PRIVATE = "not private"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """How things stand after a step.
+
+    Attributes:
+        at: How many records have arrived.
+        accuracy: Of the newest model of each way, on fresh records of the present concept; a way
+            that has no model yet is not there.
+        chain: The fits behind the sliding window's newest release, the base first.
+        worst: What the record that has paid most has paid for all its releases: at most 1.
+    """
+
+    at: int
+    accuracy: Mapping[str, float]
+    chain: tuple[Fit, ...]
+    worst: Paid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The four ways, with one budget for each of the first three.
+
+    - sliding window: a release at every step, of exactly the newest records, for ever.
+    - cumulative: a release at every step, of all records so far, for ever.
+    - naive splitting: at every step the newest records are learnt anew, for the T-th part of
+      epsilon and delta, where T is the number of releases there will be. It must be known
+      beforehand, and when it is reached there is nothing left. (Not naive would be to see that a
+      record is in window/step windows only, and to give each a share of step/window. That lasts
+      for ever too and here is a little more accurate than the chain, but reads the whole window
+      at every step, where the chain fits fewer than two blocks.)
+    - not private: the newest records are learnt anew without any noise.
+
+    Args:
+        stream: Where the records come from.
+        budget: What any record may lose.
+        window: Records in the window.
+        step: Records between two releases.
+        block: Records before the first cumulative release.
+        tests: How many fresh records an accuracy is measured on.
+        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+    """
+
+    stream: DriftingStream = DriftingStream()
+    budget: Budget = ApproxDP(1.0, 1e-6)
+    window: int = 7168
+    step: int = 512
+    block: int = 8192
+    tests: int = 2000
+    not_private_seed: int | None = None
+
+    @property
+    def moments(self) -> int:
+        """How many steps there are."""
+        return self.stream.records // self.step
+
+    @property
+    def releases(self) -> int:
+        """How many releases naive splitting has to pay for: one for each full window."""
+        return self.moments - self.window // self.step + 1
+
+    def run(self) -> Iterator[Moment]:
+        """Take in the stream, step by step."""
+        fits = _Chain(SlidingWindow(window=self.window, step=self.step))
+        sliding = SlidingWindowClassifier(window=self.window, **self._common(self.budget))
+        cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
+        part = split(self.budget, self.releases)
+        newest: list[tuple[Floats, Labels]] = []
+        for at in range(self.step, self.moments * self.step + 1, self.step):
+            X, y = self.stream.batch(at - self.step, self.step)
+            newest = [*newest, (X, y)][-(self.window // self.step) :]
+            models: dict[str, Predict] = {}
+            for name, clf in ((SLIDING, sliding), (CUMULATIVE, cumulative)):
+                if clf.partial_fit(X, y).releases_:
+                    models[name] = clf.predict
+            if at >= self.window:
+                held = [np.concatenate(column) for column in zip(*newest, strict=True)]
+                models[NAIVE] = self._naive(part, *held)
+                models[NOT_PRIVATE] = self._not_private(*held)
+            yield Moment(
+                at=at,
+                accuracy=self._accuracies(at, models),
+                chain=fits.at(at),
+                worst=sliding.ledger_.worst(),
+            )
+
+    def _common(self, budget: Budget) -> dict[str, Any]:
+        return {
+            "budget": budget,
+            "step": self.step,
+            "classes": range(self.stream.classes),
+            "norm": self.stream.norm,
+            "not_private_seed": self.not_private_seed,
+        }
+
+    def _naive(self, part: Budget, X: Floats, y: Labels) -> Predict:
+        common = self._common(part)
+        del common["step"]
+        return PrivateClassifier(**common).fit(X, y).predict
+
+    def _not_private(self, X: Floats, y: Labels) -> Predict:
+        solution = minimize(Softmax(self.stream.classes), X, y, regularization=1e-3, tolerance=1e-3)
+        classes = np.arange(self.stream.classes)
+        return Model(weights=solution.weights, classes=classes, norm=self.stream.norm).predict
+
+    def _accuracies(self, at: int, models: Mapping[str, Predict]) -> dict[str, float]:
+        X, y = self.stream.fresh(at, self.tests)
+        return {name: float(np.mean(predict(X) == y)) for name, predict in models.items()}
+
+
+def split(budget: Budget, releases: int) -> Budget:
+    """The part of a budget that each of so many releases may have, by simple composition.
+
+    >>> split(PureDP(1.0), 4), split(ApproxDP(1.0, 1e-6), 2)
+    (PureDP(epsilon=0.25), ApproxDP(epsilon=0.5, delta=5e-07))
+    """
+    epsilon = down(Fraction(budget.epsilon) / releases)
+    if isinstance(budget, PureDP):
+        return PureDP(epsilon)
+    return ApproxDP(epsilon, down(Fraction(budget.delta) / releases))
+
+
+class _Chain:
+    """The fits behind the newest release, followed from the schedule alone."""
+
+    def __init__(self, schedule: SlidingWindow) -> None:
+        self.schedule = schedule
+        self._fits: dict[int, Fit] = {}
+        self._newest: tuple[Fit, ...] = ()
+
+    def at(self, at: int) -> tuple[Fit, ...]:
+        """The chain, the base first; () before the first release."""
+        for fit in self.schedule.due(at):
+            if fit.prior is None:
+                self._fits.clear()
+            self._fits[fit.number] = fit
+            chain = [fit]
+            while chain[-1].prior is not None:
+                chain.append(self._fits[chain[-1].prior])
+            self._newest = tuple(reversed(chain))
+        return self._newest

@@ -1,0 +1,80 @@
+"""The demo's plot: accuracy over time, and the worst record's spend under its bound."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.checks import InvalidValueError
+from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STYLES = {
+    NOT_PRIVATE: ("#000000", ":", 1.4),
+    SLIDING: ("#0072B2", "-", 2.2),
+    CUMULATIVE: ("#D55E00", "--", 1.6),
+    NAIVE: ("#CC79A7", "-.", 1.4),
+}
+"""Colours of Okabe and Ito, which people with any colour vision can tell apart; and line styles."""
+
+
+def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) -> None:
+    """Write the plot of a comparison to a file.
+
+    Args:
+        path: Where to; its ending says which kind, .png or .svg.
+        comparison: What was compared.
+        moments: What came of it, as far as it has gone.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+    except ImportError:
+        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    figure = Figure(figsize=(9.5, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+    budget, stream = comparison.budget, comparison.stream
+    figure.suptitle(
+        f"{stream.records:,} records, a release every {comparison.step:,}: each private way at "
+        f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
+    )
+    _accuracies(above, moments)
+    turning = stream.still * stream.records
+    for axes in (above, below):
+        axes.axvline(turning, color="0.6", linewidth=1)
+        axes.spines[["top", "right"]].set_visible(False)
+    sides = (("the concept stands still ", "right"), (" the concept turns", "left"))
+    for text, side in sides:
+        above.text(turning, 1.03, text, ha=side, va="bottom", fontsize="small", color="0.35")
+    _worst(below, moments)
+    below.set_xlim(0, stream.records)
+    below.xaxis.set_major_formatter("{x:,.0f}")
+    below.set_xlabel("records arrived")
+    figure.savefig(path, dpi=150)
+
+
+def _accuracies(axes: "Axes", moments: Sequence[Moment]) -> None:
+    for name, (color, dashes, width) in STYLES.items():
+        points = [(m.at, m.accuracy[name]) for m in moments if name in m.accuracy]
+        if points:
+            mean = sum(accuracy for _, accuracy in points) / len(points)
+            label = f"{name} (mean {mean:.0%})"
+            axes.plot(*zip(*points, strict=True), dashes, color=color, linewidth=width, label=label)
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_ylabel("accuracy on fresh records")
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=4, frameon=False, fontsize="small"
+    )
+
+
+def _worst(axes: "Axes", moments: Sequence[Moment]) -> None:
+    paid = [float(m.worst.share) for m in moments]
+    color = STYLES[SLIDING][0]
+    axes.step([m.at for m in moments], paid, color=color, where="post")
+    axes.axhline(1, color="black", linewidth=1, linestyle=":")
+    axes.text(
+        0.005, 1.05, "the bound, for ever", transform=axes.get_yaxis_transform(), fontsize="small"
+    )
+    axes.set_ylim(0, 1.35)
+    axes.set_ylabel("worst record's\nshare, sliding")

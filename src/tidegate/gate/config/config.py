@@ -1,0 +1,289 @@
+"""All that a Gate is told."""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate.checks import InvalidValueError, refuse, whole
+from tidegate.features import HashedText
+from tidegate.features.numbers import as_numbers
+from tidegate.features.rows import Rows, as_rows
+from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
+from tidegate.gate.config.tables import (
+    FILES,
+    STANDARD_INPUT,
+    AllocationTable,
+    BudgetTable,
+    FeatureTable,
+    FileTable,
+    LearnerTable,
+    PublishTable,
+    QualityTable,
+    RecordsTable,
+    ScheduleTable,
+    TwoSources,
+    one_or_two,
+)
+from tidegate.gate.sources import Dtype, Source
+from tidegate.learn.learner import Task
+from tidegate.learn.records import FeatureMap
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.schedule import TwoStream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """Feature maps one after the other, then the dtype that records are kept in."""
+
+    maps: tuple[FeatureMap, ...]
+    dtype: Dtype
+
+    def transform(self, X: Any) -> Rows:
+        """The features of each record, one row each."""
+        rows = X if isinstance(next(iter(self.maps), None), HashedText) else as_numbers(X)
+        for each in self.maps:
+            rows = each.transform(rows)
+        with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+            kept: Rows = as_rows(rows).astype(self.dtype, copy=False)
+        return kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All that a Gate is told: a field for each section of the TOML file.
+
+    Building anything from a config that could be read does not fail.
+
+    >>> config = Config.parse('''
+    ... [schedule]
+    ... kind = "sliding"
+    ... window = 7168
+    ... step = 1024
+    ... [budget]
+    ... epsilon = 1.0
+    ... [records]
+    ... classes = [0, 1]
+    ... norm = 1.0
+    ... ''')
+    >>> config.plan().schedule
+    SlidingWindow(window=7168, step=1024, sample=None)
+    >>> Config.parse('''
+    ... [schedule]
+    ... kind = "sliding"
+    ... windw = 7168
+    ... step = 0
+    ... [budget]
+    ... epsilon = 1.0
+    ... ''')
+    Traceback (most recent call last):
+    tidegate.gate.config.keys.ConfigError: schedule.windw is not a known key: did you mean ...?
+    schedule.step must be a whole number from 1 to 9007199254740992, got 0
+    records is missing
+    """
+
+    schedule: ScheduleTable = key(table(ScheduleTable))
+    budget: BudgetTable = key(table(BudgetTable))
+    records: RecordsTable = key(table(RecordsTable))
+    allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
+    features: tuple[FeatureTable, ...] = key(tables(FeatureTable), default=())
+    learner: LearnerTable = key(table(LearnerTable), default=LearnerTable())
+    quality: QualityTable = key(table(QualityTable), default=QualityTable())
+    source: FileTable | TwoSources | None = key(one_or_two, default=None)
+    publish: PublishTable | None = key(table(PublishTable), default=None)
+    not_private_seed: int | None = key(partial(whole, least=0), default=None)
+
+    def __post_init__(self) -> None:
+        """Say what was left open, and refuse sections that do not go together."""
+        budget, classes = self.budget.build(), len(self.records.classes)
+        object.__setattr__(self, "allocation", self.allocation.resolved(budget))
+        object.__setattr__(self, "learner", self.learner.resolved(budget, classes))
+        if mistakes := [*self._build_mistakes(), *self._text_mistakes(), *self._source_mistakes()]:
+            raise ConfigError(mistakes)
+
+    def _build_mistakes(self) -> Iterator[str]:
+        def trainable() -> None:
+            if self.learner.kind == "gradient" and self.budget.delta is None:
+                raise refuse("kind", "output for a budget without a delta", self.learner.kind)
+            self.learner.build().check(self.task(), self.budget.build().unit)
+
+        checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
+        if self.source is not None or self.quality.holdout is not None:
+            checks["records"] = self.records.build
+        for place, check in checks.items():
+            try:
+                check()
+            except InvalidValueError as error:
+                yield f"{place}.{error}"
+
+    def _text_mistakes(self) -> Iterator[str]:
+        maps = [each.map for each in self.features]
+        if "text" in maps[1:]:
+            yield f"features[{maps.index('text', 1)}].map must not be text: only the first may be"
+        if self.records.text is not None and maps[:1] != ["text"]:
+            yield "features[0].map must be text where records.text is given"
+        if self.records.columns is not None and maps[:1] == ["text"]:
+            yield "features[0].map must not be text where records.columns is given"
+
+    def _source_mistakes(self) -> Iterator[str]:
+        two = self.schedule.kind == "twostream"
+        if isinstance(self.source, FileTable) and two:
+            yield "source must be [source.source] and [source.target] for a twostream schedule"
+        if isinstance(self.source, TwoSources) and (
+            self.source.source.path == self.source.target.path == STANDARD_INPUT
+        ):
+            yield "source.target.path must not be standard input too"
+        if isinstance(self.source, TwoSources) and not two:
+            yield f"source must be one table for a {self.schedule.kind} schedule, got two"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Config":
+        """From the tables of a TOML or JSON text."""
+        return read_table(cls, "", given)
+
+    @classmethod
+    def parse(cls, toml: str) -> "Config":
+        """From TOML text."""
+        try:
+            given = tomllib.loads(toml)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
+        return cls.of(given)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Config":
+        """From a TOML file."""
+        try:
+            return cls.parse(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise ConfigError([f"{path} cannot be read: {reason}"]) from error
+
+    @classmethod
+    def from_json(cls, json_text: str) -> "Config":
+        """From what `to_json` has made."""
+        return cls.of(json.loads(json_text))
+
+    def to_json(self) -> str:
+        """The one JSON text of this configuration, defaults filled in."""
+        return _canonical(_plain(self))
+
+    def privacy_json(self) -> str:
+        """The one JSON text of all that privacy depends on: not where records come from or go to.
+
+        This is what a state is created with, for ever.
+        """
+        kept = {k: v for k, v in _plain(self).items() if k not in {"source", "publish"}}
+        return _canonical(kept)
+
+    def plan(self) -> Plan | TwoStreamPlan:
+        """What will be released when, and what it costs."""
+        schedule, reserve = self.schedule.build(), self.quality.share or Fraction(0)
+        budget, allocation = self.budget.build(), self.allocation.build()
+        if isinstance(schedule, TwoStream):
+            return TwoStreamPlan(
+                schedule=schedule, budget=budget, allocation=allocation, reserve=reserve
+            )
+        return Plan(schedule=schedule, budget=budget, allocation=allocation, reserve=reserve)
+
+    def task(self) -> Task:
+        """What is learnt; `learner.build()` says how."""
+        return self.learner.task(classes=len(self.records.classes), norm=self.records.norm)
+
+    def feature_map(self) -> FeatureMap:
+        """What every record goes through before it is clipped."""
+        return Chain(maps=tuple(each.build() for each in self.features), dtype=self.records.dtype)
+
+    def sources(self, *, pause: float | None = 1.0, follow: bool = False) -> dict[str, Source]:
+        """The source of each stream, by the name of the stream; none if there is no [source].
+
+        Args:
+            pause: How often one that is followed is looked at, in seconds; None to be asked again.
+            follow: Follow all of them.
+        """
+        streams = self._files()
+        if not streams:
+            return {}
+        columns = self.records.build()
+        if follow:
+            streams = {name: replace(each, follow=True) for name, each in streams.items()}
+        return {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+
+    @property
+    def follows(self) -> bool:
+        """Whether a source is to be followed."""
+        return any(each.follow for each in self._files().values())
+
+    def _files(self) -> dict[str, FileTable]:
+        if self.source is None:
+            return {}
+        if isinstance(self.source, TwoSources):
+            return {"source": self.source.source, "target": self.source.target}
+        return {"records": self.source}
+
+    def source_of(self, path: str | Path) -> Source:
+        """A file as a source whose offset is kept for itself.
+
+        One that [source] names is refused: under another name it would be taken twice.
+        """
+        place = Path(path).resolve()
+        for each in self._files().values():
+            if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
+                raise refuse("the file", "none of [source], which run takes in", str(path))
+        kind = Path(path).suffix.removeprefix(".").lower()
+        if kind not in FILES:
+            raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
+        return FILES[kind](f"file {place}", path, self.records.build())
+
+    def holdout(self) -> Source | None:
+        """The public records that releases are tried on, if there are any."""
+        return None if self.quality.holdout is None else self.quality.build(self.records.build())
+
+
+def _plain(value: Any) -> Any:
+    """Tables as dictionaries without the keys that have no value, for JSON."""
+    if is_dataclass(value):
+        return {name: _plain(v) for name, v in given_keys(value).items()}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def differences(old: str, new: str) -> list[str]:
+    """The keys in which two configurations differ, from their JSON texts.
+
+    >>> differences('{"budget":{"epsilon":1.0}}', '{"budget":{"epsilon":2.0,"delta":1e-6}}')
+    ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
+    """
+    before, after = dict(_leaves(json.loads(old))), dict(_leaves(json.loads(new)))
+    return [
+        f"{path}: {_told(before, path)} before, now {_told(after, path)}"
+        for path in sorted(before.keys() | after.keys())
+        if _told(before, path) != _told(after, path)
+    ]
+
+
+def _told(leaves: Mapping[str, str], path: str) -> str:
+    return leaves.get(path, "absent")
+
+
+def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
+    """The paths of all values; a list is one value, but for lists of tables."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, each in enumerate(value):
+            yield from _leaves(each, f"{path}[{index}]")
+    else:
+        yield path, json.dumps(value)

@@ -1,0 +1,115 @@
+"""A configuration to start from, with words for those who see one for the first time."""
+
+from tidegate.gate.config.keys import one_of
+from tidegate.gate.config.tables import SCHEDULES
+
+ABOUT = {
+    "sliding": "a model of exactly the newest `window` records, at every step",
+    "continual": "a model of all records so far, refreshed at every step",
+    "multiresolution": "models of the newest 1, 2, 4, ... blocks of records",
+    "basic": "a model of all records at every doubling, refined by every step in between",
+    "independent": "a model of each step alone, a baseline to compare with",
+    "twostream": "models of a source stream, refined on the newest records of a target stream",
+}
+
+SIZES = {
+    "sliding": """\
+window = 7168     # how many of the newest records a model is about, two steps or more
+step = 1024       # records between two models""",
+    "continual": """\
+block = 8192      # records before the first model: the step, or 2, 4, 8, ... times it
+step = 1024       # records between two models""",
+    "multiresolution": """\
+block = 1024      # records in the smallest block""",
+    "independent": """\
+step = 1024       # records between two models""",
+    "twostream": """\
+step = 256        # records of the target between two models
+
+[schedule.source]
+kind = "sliding"  # or "cumulative" with a `block`, for all of the source
+window = 7168     # how many of the newest source records a model is about
+step = 1024       # source records between two models""",
+}
+SIZES["basic"] = SIZES["continual"]
+
+ONE = """\
+[source]          # leave this section out to hand records over from Python
+type = "csv"      # or "parquet", or "jsonl": JSON lines
+path = "records.csv"  # a file or a folder; "-" with jsonl is standard input
+follow = false    # true waits for new files in a folder, or new lines in a file"""
+
+TWO = """\
+# Where records come from; both sections together may be left out to hand them over from Python.
+[source.source]
+type = "csv"      # or "parquet", or "jsonl": JSON lines
+path = "source.csv"  # a file or a folder; "-" with jsonl is standard input
+follow = false    # true waits for new files in a folder, or new lines in a file
+
+[source.target]
+type = "csv"
+path = "target.csv"
+follow = false"""
+
+TEXT = """\
+# What a Gate does with a stream of records. All but [source] and [publish] is fixed when its state
+# is created: privacy is promised for these settings. Choose them by what you know beforehand, or
+# by public data, and never by looking at the records.
+
+# When models are made: {about}.
+[schedule]
+kind = "{kind}"
+{sizes}
+
+# What anyone can ever learn about any one record, from all models together, for ever. Smaller is
+# more private and noisier: 1 is a strong promise, 10 is a weak one.
+[budget]
+epsilon = 1.0
+delta = 1e-6      # how likely the promise may fail; without it, it never does, for more noise
+
+# How the budget is split: "paper" evenly, "tapered" so that models of more records are better.
+[allocation]
+name = "paper"
+
+# What a record is. One that does not fit is set aside in its slot and counted; nothing stops.
+[records]
+classes = [0, 1]  # all labels there can be: whole numbers or texts
+norm = 1.0        # records longer than this are scaled down to it
+columns = ["a", "b"]  # the columns of numbers a record is made of; or text = "body" for one of text
+label = "y"       # the column of labels
+dtype = "float32"
+
+# What every record goes through before it is scaled, in this order: "intercept", "text" (hashed
+# words and letters), "projection" (to fewer numbers) or "fourier" (curved boundaries).
+[[features]]
+map = "intercept" # lets a boundary lie away from the origin
+
+# How models are learnt: "auto" chooses by the budget.
+[learner]
+kind = "auto"
+loss = "auto"
+
+# How good the models are. A `share` of the budget buys a private accuracy at each step; a
+# `holdout` file of public records costs nothing.
+[quality]
+# share = 0.05
+# holdout = "public.csv"
+
+{source}
+
+# Models are written here as well, where no record ever is.
+# [publish]
+# folder = "releases"
+"""
+
+
+def example(kind: str) -> str:
+    """A configuration of a kind of schedule as TOML text, with comments.
+
+    >>> from tidegate.gate.config.config import Config
+    >>> Config.parse(example("continual")).plan().schedule
+    Continual(block=8192, step=1024, sample=None)
+    """
+    one_of(*SCHEDULES)("kind", kind)
+    source = TWO if kind == "twostream" else ONE
+    return TEXT.format(about=ABOUT[kind], kind=kind, sizes=SIZES[kind], source=source)

@@ -1,0 +1,177 @@
+"""How the tables of a configuration are read: every mistake is found, and named by its key."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, field, fields
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from tidegate.checks import MAX_COUNT, InvalidValueError, positive, refuse, whole
+
+Table = TypeVar("Table")
+Made = TypeVar("Made")
+
+
+class ConfigError(InvalidValueError):
+    """A configuration is not valid; the message has a line for each mistake."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(self.mistakes))
+
+
+Check = Callable[[str, Any], Any]
+"""How the value of one key is checked: (its path, the value) -> the value to keep."""
+
+
+def key(check: Check, **default: Any) -> Any:
+    """A key of a table; without a default it must be given."""
+    return field(metadata={"check": check}, **default)
+
+
+def one_of(*allowed: str) -> Check:
+    """One of some words."""
+
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise refuse(name, f"one of {', '.join(allowed)}", value)
+        return value
+
+    return check
+
+
+def word(name: str, value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise refuse(name, "a text", value)
+    return value
+
+
+def zero_or_more(name: str, value: object) -> float:
+    """A finite number that is not below 0."""
+    return 0.0 if value == 0 and not isinstance(value, bool) else positive(name, value)
+
+
+def flag(name: str, value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise refuse(name, "true or false", value)
+    return value
+
+
+def words(name: str, value: object) -> tuple[str, ...]:
+    """A list of different texts, at least one."""
+    named = isinstance(value, list | tuple) and all(isinstance(v, str) and v for v in value)
+    if not isinstance(value, list | tuple) or not named or not value:
+        raise refuse(name, "a list of one or more texts", value)
+    if len(set(value)) != len(value):
+        raise refuse(name, "a list without repeats", value)
+    return tuple(value)
+
+
+def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
+    """Two or more different labels, all texts or all whole numbers."""
+    allowed = "a list of two or more different labels, all texts or all whole numbers"
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        raise refuse(name, allowed, value)
+    alike = any(all(type(label) is kind for label in value) for kind in (int, str))
+    if not alike or len(set(value)) != len(value):
+        raise refuse(name, allowed, value)
+    for label in value:
+        if isinstance(label, int):
+            whole(name, label, least=-MAX_COUNT)
+    return tuple(value)
+
+
+def ratio(name: str, value: object) -> Fraction:
+    """An exact ratio above 0 and below 1: "7/10" or 0.7."""
+    try:
+        exact = Fraction(str(value)) if isinstance(value, str | float | Fraction) else None
+    except (ValueError, ZeroDivisionError):
+        exact = None
+    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
+        raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
+    return exact
+
+
+def lengths(name: str, value: object) -> tuple[int, ...]:
+    """The least and greatest length of n-grams, or an empty list for none."""
+    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
+        raise refuse(name, "[least, greatest], or [] for none", value)
+    if not value:
+        return ()
+    least = whole(name, value[0], most=100)
+    return least, whole(name, value[1], least=least, most=100)
+
+
+def table(kind: type[Table]) -> Check:
+    """A table of its own."""
+    return lambda name, value: read_table(kind, name, value)
+
+
+def tables(kind: type[Table]) -> Check:
+    """A list of tables."""
+
+    def check(name: str, value: object) -> tuple[Table, ...]:
+        if not isinstance(value, list | tuple):
+            raise refuse(name, f"a list of tables, each headed [[{name}]]", value)
+        return tuple(read_table(kind, f"{name}[{i}]", each) for i, each in enumerate(value))
+
+    return check
+
+
+def read_table(kind: type[Table], path: str, given: object) -> Table:
+    """A table of a known kind; all its mistakes are found, each with the path of its key."""
+    if not isinstance(given, Mapping):
+        raise refuse(path, f"a table, headed [{path}]", given)
+    known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
+    prefix = f"{path}." if path else ""
+    mistakes = [_unknown(prefix, name, list(known)) for name in given if name not in known]
+    values: dict[str, Any] = {}
+    for name, each in known.items():
+        try:
+            if name in given:
+                values[name] = each.metadata["check"](prefix + name, given[name])
+            elif each.default is MISSING:
+                mistakes.append(f"{prefix}{name} is missing")
+        except ConfigError as error:
+            mistakes.extend(error.mistakes)
+        except InvalidValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError(mistakes)
+    try:
+        return kind(**values)
+    except ConfigError:  # one of the whole: its keys have their paths already
+        raise
+    except InvalidValueError as error:
+        raise ConfigError([f"{prefix}{error}"]) from error
+
+
+def _unknown(prefix: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"{prefix}{name} is not a known key: {hint}"
+
+
+def make(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[str, Any]) -> Made:
+    """An object of a kind from the keys that were given: all it needs, none it does not know."""
+    parameters = inspect.signature(kinds[kind]).parameters
+    for name in given:
+        if name not in parameters:
+            raise InvalidValueError(f"{name} is not a key of {kind}: it has {_list(parameters)}")
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise InvalidValueError(f"{name} is missing: {kind} needs it")
+    return kinds[kind](**given)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def given_keys(keys: Any, *without: str) -> dict[str, Any]:
+    """The keys of a table that have a value."""
+    values = {each.name: getattr(keys, each.name) for each in fields(keys)}
+    return {name: v for name, v in values.items() if v is not None and name not in without}

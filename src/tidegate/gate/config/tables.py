@@ -1,0 +1,357 @@
+"""The sections of a configuration, each a table of typed keys that can build what it describes."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate.checks import InvalidValueError, between, optional, positive, refuse, whole
+from tidegate.features import AppendIntercept, HashedText, RandomFourier, RandomProjection
+from tidegate.gate.config.keys import (
+    flag,
+    given_keys,
+    key,
+    labels,
+    lengths,
+    make,
+    one_of,
+    ratio,
+    read_table,
+    table,
+    word,
+    words,
+    zero_or_more,
+)
+from tidegate.gate.sources import (
+    Columns,
+    Dtype,
+    Files,
+    Source,
+    StandardInput,
+    csv_source,
+    every,
+    json_source,
+    once,
+    parquet_source,
+)
+from tidegate.gate.sources.csv_file import as_delimiter
+from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
+from tidegate.learn.learner import Learner, Task
+from tidegate.learn.records import FeatureMap
+from tidegate.privacy import Allocation, ApproxDP, Budget, Paper, PureDP, Tapered
+from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+    TwoStream,
+)
+
+SCHEDULES: dict[str, Callable[..., OneStream | TwoStream]] = {
+    "sliding": SlidingWindow,
+    "continual": Continual,
+    "multiresolution": MultiResolution,
+    "basic": Basic,
+    "independent": Independent,
+    "twostream": TwoStream,
+}
+SOURCES: dict[str, Callable[..., Cumulative | SlidingWindow]] = {
+    "cumulative": Cumulative,
+    "sliding": SlidingWindow,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSchedule:
+    """[schedule.source]: when models of the source stream are made; sizes are in records."""
+
+    kind: str = key(one_of(*SOURCES))
+    window: int | None = key(optional, default=None)
+    block: int | None = key(optional, default=None)
+    step: int | None = key(optional, default=None)
+    sample: int | None = key(optional, default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> Cumulative | SlidingWindow:
+        """The schedule."""
+        return make(SOURCES, self.kind, given_keys(self, "kind"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleTable:
+    """[schedule]: when models are made, and of which records; sizes are in records."""
+
+    kind: str = key(one_of(*SCHEDULES))
+    window: int | None = key(optional, default=None)
+    block: int | None = key(optional, default=None)
+    step: int | None = key(optional, default=None)
+    sample: int | None = key(optional, default=None)
+    source: SourceSchedule | None = key(table(SourceSchedule), default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> OneStream | TwoStream:
+        """The schedule."""
+        given = given_keys(self, "kind", "source")
+        if self.source is not None:
+            given["source"] = self.source.build()
+        return make(SCHEDULES, self.kind, given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetTable:
+    """[budget]: what any single record may lose, over all time."""
+
+    epsilon: float = key(positive)
+    delta: float | None = key(partial(between, low=0, high=1), default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> Budget:
+        """The budget."""
+        return PureDP(self.epsilon) if self.delta is None else ApproxDP(self.epsilon, self.delta)
+
+
+ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.name: Tapered}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationTable:
+    """[allocation]: how shares of the budget go to levels."""
+
+    name: str = key(one_of(*ALLOCATIONS), default=Paper.name)
+    rate: Fraction | None = key(ratio, default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def resolved(self, budget: Budget) -> "AllocationTable":
+        """The table with everything said that was left open."""
+        if self.name == Tapered.name and self.rate is None:
+            return replace(self, rate=budget.tapered_rate)
+        return self
+
+    def build(self) -> Allocation:
+        """The allocation."""
+        return make(ALLOCATIONS, self.name, given_keys(self, "name"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsTable:
+    """[records]: what a record is. All of it is public, and none of it is read off the data."""
+
+    classes: tuple[int, ...] | tuple[str, ...] = key(labels)
+    norm: float = key(partial(between, low=2**-64, high=2**64))
+    columns: tuple[str, ...] | None = key(words, default=None)
+    text: str | None = key(word, default=None)
+    label: str | None = key(word, default=None)
+    dtype: Dtype = key(one_of("float32", "float64"), default="float32")
+
+    def __post_init__(self) -> None:
+        if self.columns is not None and self.text is not None:
+            raise InvalidValueError("text must not be given together with records.columns")
+        if self.label in {*(self.columns or ()), self.text} - {None}:
+            raise refuse("label", "a column of its own", self.label)
+
+    def build(self) -> Columns:
+        """Which columns of a source are read."""
+        if self.columns is None and self.text is None:
+            raise InvalidValueError("columns is missing: a source needs it, or records.text")
+        if self.label is None:
+            raise InvalidValueError("label is missing: a source needs it")
+        return Columns(
+            label=self.label,
+            features=self.columns or (),
+            text=self.text,
+            whole_labels=isinstance(self.classes[0], int),
+            dtype=self.dtype,
+        )
+
+
+MAPS: dict[str, Callable[..., Any]] = {
+    "text": HashedText,
+    "intercept": AppendIntercept,
+    "projection": RandomProjection,
+    "fourier": RandomFourier,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTable:
+    """[[features]]: a map that every record goes through, in the order of the tables."""
+
+    map: str = key(one_of(*MAPS))
+    n_features: int | None = key(optional, default=None)
+    words: tuple[int, ...] | None = key(lengths, default=None)
+    characters: tuple[int, ...] | None = key(lengths, default=None)
+    value: float | None = key(positive, default=None)
+    n_components: int | None = key(partial(whole, most=2**20), default=None)
+    gamma: float | None = key(positive, default=None)
+    seed: int | None = key(partial(whole, least=0), default=None)
+
+    def __post_init__(self) -> None:
+        built = self.build()  # refuses keys of other maps
+        # What is not given is frozen as well: another version may have other defaults.
+        for name in inspect.signature(MAPS[self.map]).parameters:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(built, name))
+        built.transform([""] if self.map == "text" else np.zeros((1, 1)))  # checks parameters
+
+    def build(self) -> FeatureMap:
+        """The feature map."""
+        given = {name: None if v == () else v for name, v in given_keys(self, "map").items()}
+        made: FeatureMap = make(MAPS, self.map, given)
+        return made
+
+
+LOSSES = ("auto", "logistic", "softmax", "huber")
+LEARNERS: dict[str, Callable[..., Learner[Task]]] = {
+    "output": OutputPerturbation,
+    "gradient": GradientPerturbation,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerTable:
+    """[learner]: how a fit is made private, and what it minimises."""
+
+    kind: str = key(one_of("auto", *LEARNERS), default="auto")
+    loss: str = key(one_of(*LOSSES), default="auto")
+    regularization: float | None = key(zero_or_more, default=None)
+    slack: float | None = key(partial(between, low=0, high=1), default=None)
+    steps: int | None = key(optional, default=None)
+    rate: float | None = key(positive, default=None)
+    clip: float | None = key(positive, default=None)
+
+    def __post_init__(self) -> None:
+        given = self._parameters()
+        if self.kind != "auto":
+            self.build()
+        elif given:
+            raise InvalidValueError(f'{next(iter(given))} needs kind = "output" or "gradient"')
+
+    def _parameters(self) -> dict[str, Any]:
+        return given_keys(self, "kind", "loss", "regularization")
+
+    def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
+        """The table with everything said that was left open."""
+        kind, loss, pull, slack = self.kind, self.loss, self.regularization, self.slack
+        if kind == "auto":
+            kind = "output" if budget.unit == "epsilon" else "gradient"
+        if loss == "auto":
+            loss = "softmax" if classes > 2 else "logistic"
+        if pull is None:
+            pull = None if kind == "output" else 0.0  # output perturbation chooses for each fit
+        if slack is None and kind == "output":
+            slack = OutputPerturbation().slack
+        return replace(self, kind=kind, loss=loss, regularization=pull, slack=slack)
+
+    def build(self) -> Learner[Task]:
+        """The learner of a table that is resolved."""
+        return make(LEARNERS, self.kind, self._parameters())
+
+    def task(self, *, classes: int, norm: float) -> Task:
+        """What it minimises, of a table that is resolved."""
+        if self.loss != "softmax" and classes > 2:
+            raise refuse("loss", f"softmax for {classes} classes", self.loss)
+        losses: dict[str, Callable[[], Loss]] = {
+            "softmax": lambda: Softmax(classes),
+            "huber": Huber,
+            "logistic": Logistic,
+        }
+        pull = self.regularization
+        return Task(loss=losses[self.loss](), norm=norm, regularization=pull)
+
+
+FILES: dict[str, Callable[..., Files]] = {
+    "csv": csv_source,
+    "parquet": parquet_source,
+    "jsonl": json_source,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityTable:
+    """[quality]: how the accuracy of the releases is measured."""
+
+    share: Fraction | None = key(ratio, default=None)
+    holdout: str | None = key(word, default=None)
+
+    def __post_init__(self) -> None:
+        if self.holdout is not None and self._type() not in FILES:
+            raise refuse("holdout", "a .csv, .parquet or .jsonl file", self.holdout)
+
+    def _type(self) -> str:
+        return Path(self.holdout or "").suffix.removeprefix(".").lower()
+
+    def build(self, columns: Columns) -> Source | None:
+        """The public records that releases are tried on, if there are any."""
+        if self.holdout is None:
+            return None
+        return FILES[self._type()]("holdout", self.holdout, columns)
+
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTable:
+    """[source]: where records come from; `path` is a file, a folder, or "-" for standard input."""
+
+    type: str = key(one_of(*FILES))
+    path: str = key(word)
+    follow: bool = key(flag, default=False)
+    delimiter: str | None = key(as_delimiter, default=None)
+
+    def __post_init__(self) -> None:
+        if self.path == STANDARD_INPUT and self.type != "jsonl":
+            raise refuse("type", 'jsonl if the path is "-" (standard input)', self.type)
+        if self.delimiter is not None and self.type != "csv":
+            raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
+
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, in seconds.
+
+        Without a pause it ends, at a complete record, and can be taken up again.
+        """
+        if self.path == STANDARD_INPUT:
+            pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
+            return StandardInput(name=name, columns=columns, stream=pipe)
+        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
+        waiting = once if pause is None else every(pause)
+        follow = waiting if self.follow else None
+        return FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSources:
+    """[source.source] and [source.target]: where the records of two streams come from."""
+
+    source: FileTable = key(table(FileTable))
+    target: FileTable = key(table(FileTable))
+
+
+def one_or_two(name: str, value: object) -> FileTable | TwoSources:
+    """The source of one stream, or of two."""
+    if isinstance(value, Mapping) and not {"source", "target"}.isdisjoint(value):
+        return read_table(TwoSources, name, value)
+    return read_table(FileTable, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishTable:
+    """[publish]: where releases are written as well, in a folder that holds no records."""
+
+    folder: str = key(word)

@@ -1,0 +1,343 @@
+"""Releases as files that live without the state directory, and the folder they are published to.
+
+No file holds a record. Each but the scikit-learn pipeline holds the card and the hash beside the
+weights, so that what it is and what it cost goes where it goes.
+"""
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import safetensors.numpy as safetensors
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features import NormClip
+from tidegate.gate.failpoints import failpoint
+from tidegate.learn.records import FeatureMap
+from tidegate.release import Model, StoredRelease, canonical, to_markdown
+
+OPSET = 17
+"""Of ONNX; any runtime since 2022 has it."""
+
+
+def export(release: StoredRelease, path: Path | str, kind: str | None = None) -> None:
+    """Write a release to a file, which appears whole or not at all.
+
+    Args:
+        release: What to write.
+        path: Where to.
+        kind: "npz", "safetensors", "onnx", "sklearn", "json" or "md"; by default what the path's
+            ending says, which is ".joblib" for a scikit-learn pipeline.
+    """
+    path = Path(path)
+    ending = path.suffix.removeprefix(".")
+    kind = kind or ("sklearn" if ending == "joblib" else ending)
+    if kind not in KINDS:
+        raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
+    _replace(path, KINDS[kind](release))
+
+
+def load(path: Path | str, features: FeatureMap | None = None) -> Model:
+    """The model in an .npz or .safetensors file; a file whose hash is wrong is refused.
+
+    Args:
+        path: What `export` or `publish` wrote.
+        features: The feature map, where the card only names it because it is not one of ours.
+    """
+    return load_release(path).model(features)
+
+
+def load_release(path: Path | str) -> StoredRelease:
+    """The release in an .npz or .safetensors file, card and all."""
+    path = Path(path)
+    if path.suffix not in READERS:
+        raise refuse("the release's file", f"a {' or '.join(READERS)} file", str(path))
+    data = path.read_bytes()
+    try:
+        weights, text = READERS[path.suffix](data)
+        release = StoredRelease(weights=weights, **json.loads(text))
+        intact = release.intact
+    except Exception:  # what a damaged file raises is up to the damage
+        intact = False
+    if not intact:
+        raise InvalidValueError(f"{path} is damaged, or no release: do not use it")
+    weights.flags.writeable = False
+    return release
+
+
+def to_npz(release: StoredRelease) -> bytes:
+    """NumPy arrays: `weights`, and `release` with all the rest as JSON."""
+    buffer = io.BytesIO()
+    np.savez(buffer, weights=release.weights, release=np.array(_text(release)))
+    return buffer.getvalue()
+
+
+def to_safetensors(release: StoredRelease) -> bytes:
+    """The tensor `weights`, and `release` with all the rest as JSON in the metadata."""
+    weights = np.ascontiguousarray(release.weights)
+    return safetensors.save({"weights": weights}, metadata={"release": _text(release)})
+
+
+def to_json(release: StoredRelease) -> bytes:
+    """The card, the hash and the hash before, as canonical JSON."""
+    return (_text(release) + "\n").encode()
+
+
+def to_md(release: StoredRelease) -> bytes:
+    """The card for people, with the hashes."""
+    chain = f"\nHash `{release.hash}`  \nafter `{release.previous}`\n"
+    return (to_markdown(release.card) + chain).encode()
+
+
+def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
+    """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
+
+    It predicts as the release does. The first two steps are transformers of `tidegate.features`,
+    so Tidegate has to be installed where it is used. A loss other than the logistic one makes the
+    same margins, and so the same predictions.
+
+    Args:
+        release: What to make it of.
+        features: The feature map, where the card only names it.
+    """
+    model = release.model(features)
+    linear = LogisticRegression(solver="lbfgs" if model.weights.ndim == 2 else "liblinear")
+    linear.coef_ = np.atleast_2d(model.weights.T)
+    linear.intercept_ = np.zeros(linear.coef_.shape[0])  # one that was learnt is a feature
+    linear.classes_ = model.classes
+    linear.n_features_in_ = linear.coef_.shape[1]
+    linear.n_iter_ = np.zeros(1, np.int32)
+    parts = [] if model.features is None else [model.features]
+    return make_pipeline(*parts, NormClip(norm=model.norm), linear)
+
+
+def to_joblib(release: StoredRelease) -> bytes:
+    """`to_sklearn` as joblib writes it. Loading such a file runs code: load only your own."""
+    buffer = io.BytesIO()
+    joblib.dump(to_sklearn(release), buffer)
+    return buffer.getvalue()
+
+
+def to_onnx(release: StoredRelease) -> bytes:
+    """An ONNX graph from `records`, float64 of shape (n, columns), to `label`, `probabilities`.
+
+    Intercepts and clipping are part of it. Other feature maps are refused: hashing is no matter of
+    numbers, and the exact sums of the random maps are not to be had in ONNX. A record that is not
+    finite gets no error, as it would from `Model`, but probabilities that are not numbers.
+    """
+    onnx = _extra("onnx", "onnx")
+    card, weights = release.card, release.weights
+    if weights.ndim == 1:  # of two classes, the first has margin 0
+        weights = np.column_stack([np.zeros_like(weights), weights])
+    classes = np.asarray(card["classes"])
+    label, kind = ("string", object) if classes.dtype.kind == "U" else ("int64", np.int64)
+    if classes.dtype.kind not in "Uib":
+        raise refuse("classes", "whole numbers or text for ONNX", card["classes"])
+    graph = _Graph()
+    rows = "records"
+    for step in card["features"]:
+        if step["kind"] == "AppendIntercept":
+            rows = graph.intercept(rows, step["value"])
+        elif step["kind"] == "NormClip":
+            rows = graph.clip(rows, step["norm"])
+        else:
+            raise refuse("features", "AppendIntercept and NormClip only for ONNX", step["kind"])
+    rows = graph.clip(rows, card["norm"])
+    margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
+    graph.lines += [
+        f"probabilities = Softmax <axis = 1> ({margins})",
+        f"codes = ArgMax <axis = 1, keepdims = 0> ({margins})",
+        f"label = Gather ({graph.constant(classes.astype(kind))}, codes)",
+    ]
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": {OPSET}], producer_name: "tidegate">'
+        "release (double[n, columns] records)"
+        f" => ({label}[n] label, double[n, {weights.shape[1]}] probabilities)"
+        "{" + "\n".join(graph.lines) + "}"
+    )
+    for name, value in graph.constants.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    onnx.helper.set_model_props(model, {"release": _text(release)})
+    onnx.checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+class _Graph:
+    """The lines of an ONNX graph in its own text form, and the constants they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.constants: dict[str, NDArray[Any]] = {}
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant."""
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def add(self, call: str) -> str:
+        """The name of what a call returns."""
+        name = f"value_{len(self.lines)}"
+        self.lines.append(f"{name} = {call}")
+        return name
+
+    def intercept(self, rows: str, value: float) -> str:
+        """Rows with a constant at their end."""
+        return self.add(f"Pad({rows}, {self.constant([0, 0, 0, 1])}, {self.constant(value)})")
+
+    def clip(self, rows: str, norm: float) -> str:
+        """Rows scaled onto the ball; each is divided by its peak first, lest a square overflow."""
+        one = self.constant(1.0)
+        highest = self.add(f"ReduceMax <axes = [1]> ({self.add(f'Abs({rows})')})")
+        peak = self.add(f"Max({highest}, {one})")
+        small = self.add(f"Div({rows}, {peak})")
+        length = self.add(f"ReduceL2 <axes = [1]> ({small})")
+        within = self.add(f"Div({self.constant(norm)}, {peak})")
+        factor = self.add(f"Min({self.add(f'Div({within}, {length})')}, {one})")
+        return self.add(f"Mul({rows}, {factor})")
+
+
+def publish(folder: Path | str, release: StoredRelease) -> None:
+    """Put a release into a folder for others to read: model, card and the pointer to the newest.
+
+    The folder holds NNNNNN.safetensors, NNNNNN.json and NNNNNN.md for each release, and `latest`,
+    a file with the number of the newest. A reader never sees a file half written, nor `latest`
+    naming one that is not there. Publishing a release again changes nothing; another release of
+    the same number, or one that does not follow the one before it, is refused.
+
+    Args:
+        folder: Where to; made if it is not there.
+        release: What to publish.
+    """
+    folder = Path(folder)
+    name = f"{release.number:06}"
+    if not release.intact:
+        raise InvalidValueError(f"release {release.number} is damaged: it is not published")
+    before = folder / f"{release.number - 1:06}.json"
+    if _hash(folder / f"{name}.json") not in (None, release.hash):
+        raise InvalidValueError(f"{folder} has another release {release.number}")
+    if _hash(before) not in (None, release.previous):
+        raise InvalidValueError(f"release {release.number} does not follow {before}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in ("safetensors", "md", "json"):
+        _replace(folder / f"{name}.{kind}", KINDS[kind](release))
+    newest = max(int(path.stem) for path in _published(folder))
+    _replace(folder / "latest", f"{newest:06}\n".encode())
+
+
+def newest_published(folder: Path | str) -> int | None:
+    """The number that `latest` names, None if nothing is published there."""
+    try:
+        return int((Path(folder) / "latest").read_text("ascii"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
+
+
+def verify(folder: Path | str) -> Iterator[str]:
+    """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
+
+    Args:
+        folder: What `publish` wrote to; releases missing at the start or the end are no fault.
+    """
+    before: StoredRelease | None = None
+    for path in _published(Path(folder)):
+        try:
+            release = load_release(path)
+        except InvalidValueError as error:
+            yield str(error)
+            before = None
+            continue
+        if release.number != int(path.stem):
+            yield f"{path} holds release {release.number}"
+        if before is not None and release.previous != before.hash:
+            yield f"release {release.number} does not follow release {before.number}"
+        for kind in ("json", "md"):
+            card = path.with_suffix(f".{kind}")
+            if not card.is_file() or release.hash not in card.read_text("utf-8", "replace"):
+                yield f"{card} is missing, or not of release {release.number}"
+        before = release
+
+
+def _published(folder: Path) -> list[Path]:
+    """The models in a folder, in the order of their numbers."""
+    found = (path for path in folder.glob("*.safetensors") if path.stem.isdecimal())
+    return sorted(found, key=lambda path: int(path.stem))
+
+
+def _hash(path: Path) -> str | None:
+    """The hash that a published card gives, None if there is no card."""
+    try:
+        return str(json.loads(path.read_bytes())["hash"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidValueError(f"{path} is damaged, or no release") from None
+
+
+def _text(release: StoredRelease) -> str:
+    """All of a release but its weights."""
+    return canonical({"card": release.card, "previous": release.previous, "hash": release.hash})
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put data in a file so that a crash leaves the old file or the new one, never a part."""
+    if path.is_file() and path.read_bytes() == data:
+        return
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    failpoint("export.write")
+    with unfinished.open("wb") as file:
+        file.write(data)
+        file.flush()
+        failpoint("export.fsync")
+        os.fsync(file.fileno())
+    failpoint("export.rename")
+    unfinished.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _extra(module: str, extra: str) -> Any:
+    """A module that is there only if an extra is installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = f"{error.name} is not installed: pip install 'tidegate[{extra}]'"
+        raise InvalidValueError(missing) from None
+
+
+def _from_npz(data: bytes) -> tuple[NDArray[np.float64], str]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return arrays["weights"], str(arrays["release"])
+
+
+def _from_safetensors(data: bytes) -> tuple[NDArray[np.float64], str]:
+    weights = safetensors.load(data)["weights"]
+    # The package reads metadata from paths only; the bytes start with the length of their header.
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return weights, header["__metadata__"]["release"]
+
+
+KINDS: dict[str, Callable[[StoredRelease], bytes]] = {
+    "npz": to_npz,
+    "safetensors": to_safetensors,
+    "onnx": to_onnx,
+    "sklearn": to_joblib,
+    "json": to_json,
+    "md": to_md,
+}
+READERS = {".npz": _from_npz, ".safetensors": _from_safetensors}

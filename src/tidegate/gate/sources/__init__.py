@@ -1,0 +1,31 @@
+"""Sources: where records come from, each in its slot and each exactly once.
+
+A slot is a row of a Parquet file or a line of a CSV or JSON lines file: that, and never what a
+record holds, decides where the next one starts. So a record that cannot be read costs its own slot
+and no other.
+"""
+
+from tidegate.gate.sources.batches import Batches, raw_batch
+from tidegate.gate.sources.columns import Columns, Dtype
+from tidegate.gate.sources.csv_file import csv_source
+from tidegate.gate.sources.files import Files, every, once
+from tidegate.gate.sources.json_lines import StandardInput, json_source
+from tidegate.gate.sources.parquet import parquet_source
+from tidegate.gate.sources.source import RawBatch, Source, SourceError
+
+__all__ = [
+    "Batches",
+    "Columns",
+    "Dtype",
+    "Files",
+    "RawBatch",
+    "Source",
+    "SourceError",
+    "StandardInput",
+    "csv_source",
+    "every",
+    "json_source",
+    "once",
+    "parquet_source",
+    "raw_batch",
+]

@@ -1,0 +1,55 @@
+"""Batches made in Python as a source."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tidegate.gate.sources.columns import as_json
+from tidegate.gate.sources.source import RawBatch, SourceError, objects
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batches:
+    """The (X, y) pairs of a Python iterable.
+
+    An offset is the number of batches taken: after a restart the iterable must yield the same
+    batches again from the first, and those that were taken are skipped.
+
+    Args:
+        name: What the offset is kept under.
+        pairs: Yields (X, y) with one record a row: arrays, CSR matrices, or lists of these.
+
+    >>> source = Batches(name="mine", pairs=[([[1.0], [2.0]], [0, 1]), ([[3.0]], [0])])
+    >>> [(batch.n, batch.offset) for batch in source.batches(None)]
+    [(2, '1'), (1, '2')]
+    >>> [batch.n for batch in source.batches("1")]
+    [1]
+    """
+
+    name: str
+    pairs: Iterable[tuple[Any, Any]]
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        """See `Source`."""
+        if offset is not None and not (offset.isascii() and offset.isdigit()):
+            raise SourceError("the offset is not a number of batches")
+        taken = int(offset or 0)
+        for number, (X, y) in enumerate(islice(self.pairs, taken, None), start=taken + 1):
+            yield raw_batch(X, y, offset=str(number))
+
+
+def raw_batch(X: Any, y: Any, *, offset: str = "") -> RawBatch:
+    """A batch made in Python, with one record a row."""
+    rows = X if hasattr(X, "shape") else np.asarray(X)
+    labels = y if isinstance(y, np.ndarray) else objects(list(y))
+    return RawBatch(X=rows, y=labels, offset=offset, arrived=partial(_arrived, rows, labels))
+
+
+def _arrived(rows: Any, labels: Any, index: int) -> str:
+    row = rows[index : index + 1]
+    row = row.toarray() if hasattr(row, "toarray") else np.asarray(row)
+    return as_json({"x": row[0].tolist(), "y": labels[index]})

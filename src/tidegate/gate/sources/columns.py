@@ -1,0 +1,113 @@
+"""Which columns of a file are the record, and which is its label."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tidegate.gate.sources.source import SourceError
+
+Dtype = Literal["float32", "float64"]
+
+NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a file are the record, and which is its label.
+
+    Args:
+        label: The column of labels.
+        features: The columns of numbers that are the record, in this order; or ...
+        text: ... the one column of text that is.
+        whole_labels: Whether labels are whole numbers, otherwise they are text.
+        dtype: Of the numbers; one too large for it cannot be used.
+    """
+
+    label: str
+    features: tuple[str, ...] = ()
+    text: str | None = None
+    whole_labels: bool = False
+    dtype: Dtype = "float32"
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read: those of the record, then the label."""
+        return [*(self.features if self.text is None else [self.text]), self.label]
+
+    def find(self, present: Sequence[str], file: str) -> list[int]:
+        """Where each of `names` stands among the columns of a file; refused if one does not.
+
+        >>> Columns(label="y", features=("a", "b")).find(["b", "y", "a"], "f.csv")
+        [2, 0, 1]
+        >>> Columns(label="y", features=("c",)).find(["a", "y"], "f.csv")
+        Traceback (most recent call last):
+        tidegate.gate.sources.source.SourceError: column c is not in f.csv, which has a, y
+        """
+        for name in self.names:
+            if (times := present.count(name)) != 1:
+                problem = "not in" if times == 0 else f"{times} times in"
+                raise SourceError(f"column {name} is {problem} {file}, which has {_few(present)}")
+        return [present.index(name) for name in self.names]
+
+    def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
+        """Columns of numbers as one row a record, each value rounded by itself."""
+        X = np.empty((n, len(columns)), self.dtype)
+        with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+            for start in range(0, n, CHUNK):  # a few rows at a time stay in the cache
+                rows = slice(start, start + CHUNK)
+                for index, column in enumerate(columns):
+                    X[rows, index] = column[rows]
+        return X
+
+
+CHUNK = 2048
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more if names else "no columns"
+
+
+def numbers(texts: pa.Array) -> NDArray[np.float64]:
+    """The number that each text is, not-a-number for what is none or is too large.
+
+    Plain decimal numerals of ASCII digits, with or without exponent and blanks around them. What
+    one text is taken for must not depend on the others, so the fast way, which takes all or none,
+    must agree with the slow one: Arrow reads no other numerals but words for what is not finite,
+    and both round correctly.
+
+    >>> numbers(pa.array(["1.5", " -2e3 ", "1_000", None, "inf"]))
+    array([ 1.5e+00, -2.0e+03,      nan,      nan,      nan])
+    """
+    trimmed = pc.ascii_trim_whitespace(texts)
+    try:
+        found = pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        found = np.array([_number(text) for text in trimmed.to_pylist()], np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _number(text: str | None) -> float:
+    return float(text) if text is not None and NUMERAL.fullmatch(text) else np.nan
+
+
+def as_json(value: object) -> str:
+    r"""What arrived, as JSON text; what JSON cannot hold is written as text.
+
+    >>> print(as_json({"x": 1.5, "line": b"caf\xe9"}))
+    {"x": 1.5, "line": "caf\\xe9"}
+    """
+    return json.dumps(value, default=_shown, ensure_ascii=True)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return value.item() if isinstance(value, np.generic) else str(value)

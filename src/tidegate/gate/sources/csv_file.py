@@ -1,0 +1,203 @@
+"""CSV: a line is a slot."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from tidegate.checks import refuse
+from tidegate.gate.sources.columns import Columns, as_json, numbers
+from tidegate.gate.sources.files import Files, Follow, Part
+from tidegate.gate.sources.lines import BLOCK, LONGEST, lines, resume
+from tidegate.gate.sources.source import SourceError, objects
+
+QUOTE_OR_RETURN = re.compile(rb'["\r]')
+
+
+def as_delimiter(name: str, value: object) -> str:
+    """A character that may stand between two values, refused otherwise."""
+    if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n':
+        raise refuse(name, "one ASCII character, no quote or line end", value)
+    return value
+
+
+def csv_source(
+    name: str,
+    path: str | Path,
+    columns: Columns,
+    *,
+    delimiter: str = ",",
+    follow: Follow | None = None,
+) -> Files:
+    """The lines of a CSV file or of a folder of them; with `follow`, as they are added."""
+    return Files(
+        name=name,
+        path=Path(path),
+        format=Csv(columns=columns, delimiter=delimiter),
+        follow=follow,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Csv:
+    """How a CSV file is read: positions are bytes, and the first line names the columns.
+
+    Every line after the first is a slot, blank ones too. A value may stand in quotes, but a line
+    feed ends the record even there: otherwise one open quote would take the slots of others. A
+    line that is not UTF-8, has a quote open or another number of values cannot be used. A file
+    without any line has no records.
+
+    Args:
+        columns: Which columns are read.
+        delimiter: One ASCII character between two values.
+        block: Bytes read at a time.
+    """
+
+    columns: Columns
+    delimiter: str = ","
+    block: int = BLOCK
+
+    suffix = ".csv"
+
+    def __post_init__(self) -> None:
+        as_delimiter("delimiter", self.delimiter)
+
+    def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:
+        """See `Format`."""
+        header = _header(path, follow)
+        if not header or (follow is not None and not header.endswith(b"\n")):
+            return
+        names = self._names(header, path)
+        wanted = self.columns.find(names, str(path))
+        with path.open("rb", buffering=0) as file:
+            start, end = resume(file, max(at, len(header)))
+            for block, here in lines(file, start, follow=follow, block=self.block):
+                split = _split(block, names, wanted, self.delimiter)
+                yield self._part(split, names, here, last=follow is None and here == end)
+
+    def _names(self, header: bytes, path: Path) -> list[str]:
+        try:
+            text = header.decode("utf-8-sig").rstrip("\r\n")
+            return next(csv.reader([text], delimiter=self.delimiter, strict=True))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise SourceError(f"the first line of {path} is no list of column names") from error
+
+    def _part(self, split: "Split", names: list[str], at: int, *, last: bool) -> Part:
+        *record, label = split.columns
+        if self.columns.text is None:
+            X = self.columns.matrix([numbers(column) for column in record], len(split.lines))
+        else:
+            X = _texts(record[0])
+        y = numbers(label) if self.columns.whole_labels else _texts(label)
+        arrived = partial(_arrived, split.lines, names, self.delimiter)
+        return Part(X, y, arrived, split.reasons, at, last)
+
+
+def _header(path: Path, follow: Follow | None) -> bytes:
+    """The first line with its end; of a file that is followed, not before it is complete."""
+    while True:
+        with path.open("rb") as file:
+            header = file.readline(LONGEST)
+        if header.endswith(b"\n") or follow is None or not follow():
+            return header
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Lines taken apart: the values of the wanted columns, null where a line cannot be read."""
+
+    lines: Sequence[bytes]
+    columns: list[pa.Array]
+    reasons: dict[int, str]
+
+
+def _split(block: list[bytes], names: list[str], wanted: list[int], delimiter: str) -> Split:
+    """Take lines apart.
+
+    Arrow does the plain ones together. It would let an open quote or a lone carriage return reach
+    into the next line, so lines that have any are taken one by one.
+    """
+    width, mark = len(names), delimiter.encode()
+    block = [line.removesuffix(b"\r") for line in block]
+    plain: list[int] = []
+    odd: list[int] = []
+    for index, line in enumerate(block):
+        fits = len(line) <= LONGEST and line.count(mark) == width - 1
+        easy = fits and line.isascii() and not QUOTE_OR_RETURN.search(line)
+        (plain if easy else odd).append(index)
+    table = _plain([block[index] for index in plain], width, delimiter)
+    if table is None:
+        plain, odd = [], list(range(len(block)))
+    rows = [_odd(block[index], width, delimiter) for index in odd]
+    reasons = {index: row for index, row in zip(odd, rows, strict=True) if isinstance(row, str)}
+    columns = [table[column] if table else pa.array([], pa.string()) for column in wanted]
+    if odd:
+        order = pa.array(np.argsort(plain + odd))
+        slow = [
+            pa.array([None if isinstance(row, str) else row[column] for row in rows], pa.string())
+            for column in wanted
+        ]
+        columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, slow, strict=True)]
+    return Split(lines=block, columns=columns, reasons=reasons)
+
+
+def _plain(block: list[bytes], width: int, delimiter: str) -> list[pa.Array] | None:
+    """The columns of lines without quotes; None if Arrow does not see the same lines, or any."""
+    data = b"\n".join([*block, b""])
+    names = [str(index) for index in range(width)]
+    try:
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=names
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=delimiter, quote_char=False, ignore_empty_lines=False
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string())
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != len(block):
+        return None
+    return [_one(column) for column in table.columns]
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
+    """The values of one line, or why it has none."""
+    if len(line) > LONGEST:
+        return f"longer than {LONGEST} bytes"
+    try:
+        text = line.decode()
+        row = text.split(delimiter)
+        if '"' in text:
+            row = next(csv.reader([text], delimiter=delimiter, strict=True))
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    except csv.Error:
+        return "a quote out of place"
+    return row if len(row) == width else f"{len(row)} values in place of {width}"
+
+
+def _texts(column: pa.Array) -> NDArray[np.object_]:
+    return objects(column.to_pylist())
+
+
+def _arrived(block: Sequence[bytes], names: list[str], delimiter: str, index: int) -> str:
+    row = _odd(block[index], len(names), delimiter)
+    pairs = [("line", block[index])] if isinstance(row, str) else zip(names, row, strict=True)
+    return as_json(dict(pairs))

@@ -1,0 +1,65 @@
+"""What a source is."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError
+
+
+class SourceError(InvalidValueError):
+    """A source as a whole cannot be read; the message is one line and quotes no record."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RawBatch:
+    """Records as they arrived, each in its slot, ready for `tidegate.learn.records.clean`.
+
+    Attributes:
+        X: One row a slot: numbers of shape (n, d), not-a-number for what is none; or texts of
+            shape (n,), None for what is none.
+        y: A label for each slot, None or not-a-number for what is none.
+        offset: Where the source is after this batch; `batches(offset)` goes on from there.
+        arrived: What arrived in a slot of this batch, as JSON text: for the operator's eyes only.
+        reasons: Why a slot cannot be used, for those whose frame is broken already.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    offset: str
+    arrived: Callable[[int], str]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """How many slots there are."""
+        return int(self.X.shape[0])
+
+
+class Source(Protocol):
+    """A stream of records that can be taken up again where it was left."""
+
+    @property
+    def name(self) -> str:
+        """What its offset is kept under."""
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        """The records after an offset, or all of them.
+
+        How they are cut into batches means nothing: batches are as large as is convenient to read.
+        """
+
+
+def objects(values: list[Any]) -> NDArray[np.object_]:
+    """Values of any kind as a one-dimensional array.
+
+    >>> objects([[1, 2], [3, 4]]).shape
+    (2,)
+    """
+    array = np.empty(len(values), object)
+    for index, value in enumerate(values):  # at once, numpy would unpack lists
+        array[index] = value
+    return array

@@ -1,0 +1,174 @@
+"""The Store: all that the Gate keeps, and the promises it relies on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import StoreError, refuse
+from tidegate.learn.records import Records
+from tidegate.privacy import Line
+from tidegate.release import StoredRelease
+from tidegate.schedule import Span
+
+
+class NoStateError(StoreError):
+    """There is no state where one was to be opened."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantined:
+    """A record that cannot be used: private, for the operator who may see the records.
+
+    Attributes:
+        slot: Where it is: in a Batch counted from its first record, in a Store from the stream's.
+        reason: Why it cannot be used.
+        payload: What arrived, as JSON text; None once the slot's records are forgotten.
+    """
+
+    slot: int
+    reason: str
+    payload: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Cleaned records on their way in.
+
+    Attributes:
+        stream: The stream they belong to.
+        records: The records; every batch of a stream has the same kind of rows.
+        quarantine: Those of them that cannot be used.
+        source: Where they came from, if that place can be read again from an offset.
+        offset: How far the source has been read with this batch.
+        key: Names the batch, if its sender may send it twice: the second time nothing is added.
+    """
+
+    stream: str
+    records: Records
+    quarantine: tuple[Quarantined, ...] = ()
+    source: str | None = None
+    offset: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.offset is None):
+            raise refuse("offset", "given if and only if there is a source", self.offset)
+        slots = [bad.slot for bad in self.quarantine]
+        if len(set(slots)) < len(slots) or not set(slots) <= set(range(self.records.n)):
+            raise refuse("quarantine", f"slots of the batch, from 0 to {self.records.n - 1}", slots)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """A fit that has been carried out, on its way in.
+
+    Attributes:
+        line: The fit and what it costs.
+        weights: Its model.
+        card: What it is, in values that JSON has; the store adds the number of a release.
+    """
+
+    line: Line
+    weights: NDArray[np.float64]
+    card: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A run of raw records that is still held.
+
+    Attributes:
+        stream: The stream they belong to.
+        span: Their slots.
+        size: Bytes they take.
+        file: The file that holds them; None while they wait inside the database.
+    """
+
+    stream: str
+    span: Span
+    size: int
+    file: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something that is wrong with the state.
+
+    Attributes:
+        where: The file, the fit or the stream it is about.
+        what: What is wrong, and what to do.
+    """
+
+    where: str
+    what: str
+
+
+class Store(Protocol):
+    """Where the Gate keeps everything.
+
+    A method that writes has made it durable when it returns. If it raises, or the process ends
+    inside it, all of what it writes is there or nothing. What is read is what was written, or it
+    raises StoreError.
+    """
+
+    def config(self) -> str:
+        """The configuration that the state was made with."""
+
+    def count(self, stream: str) -> int:
+        """How many records of the stream are durable."""
+
+    def offset(self, source: str) -> str | None:
+        """How far a source has been read; None if never."""
+
+    def append(self, batch: Batch) -> int:
+        """Add records, their quarantine, the source's offset and the key; the new count."""
+
+    def read(self, stream: str, span: Span) -> Records:
+        """The records of a span: read-only views of one segment where that holds them all."""
+
+    def quarantine(self, stream: str) -> Iterator[Quarantined]:
+        """The records that could not be used, in order: private."""
+
+    def quarantined(self, stream: str) -> int:
+        """How many records could not be used: private."""
+
+    def done(self, stream: str) -> int:
+        """The time up to which all due fits have been carried out."""
+
+    def state(self) -> str | None:
+        """What the last `publish` that had a state said it was."""
+
+    def publish(
+        self, stream: str, at: int, made: Sequence[Made], state: str | None = None
+    ) -> list[StoredRelease]:
+        """Charge the fits, keep their models and cards, release those to be released; done = at."""
+
+    def releases(self, start: int = 0) -> Iterator[StoredRelease]:
+        """The releases from a number on, in order."""
+
+    def release(self, number: int) -> StoredRelease:
+        """One release."""
+
+    def newest(self) -> StoredRelease | None:
+        """The newest release, None if there is none yet."""
+
+    def fit(self, number: int) -> NDArray[np.float64]:
+        """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
+
+    def lines(self, stream: str) -> Iterator[Line]:
+        """What has been charged to the records of a stream, in order."""
+
+    def forget(self, stream: str, before: int) -> None:
+        """Delete every segment that lies wholly before a slot."""
+
+    def held(self) -> list[Segment]:
+        """Which raw records are there."""
+
+    def verify(self) -> Iterator[Problem]:
+        """Read everything, and say what is wrong."""
+
+    def close(self) -> None:
+        """Let go of the state."""

@@ -1,0 +1,220 @@
+"""The commands of a gate: what they print, and how they refuse."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from tests.cli.run import json_lines, tidegate
+from tests.gate.gatelife import config, opened, stream
+from tidegate.cli.main import COMMANDS
+from tidegate.cli.run import releases_of
+from tidegate.gate.export import load
+
+CONFIG = """
+not_private_seed = 7
+[schedule]
+kind = "sliding"
+window = 300
+step = 100
+[budget]
+epsilon = 1.0
+[records]
+classes = [0, 1]
+norm = 1.5
+columns = ["a", "b", "c"]
+label = "y"
+[quality]
+share = 0.1
+[source]
+type = "csv"
+path = "{folder}/records.csv"
+[publish]
+folder = "{folder}/out"
+"""
+
+
+def write_csv(path: Path, n: int, start: int = 0) -> None:
+    X, y = stream(n, start)
+    rows = [",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)]
+    path.write_text("\n".join(["a,b,c,y", *rows]) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "gate.toml").write_text(CONFIG.format(folder=tmp_path))
+    write_csv(tmp_path / "records.csv", 650)
+    return tmp_path
+
+
+@pytest.fixture
+def state(folder: Path) -> str:
+    done = tidegate("run", str(folder / "gate.toml"), "--quiet")
+    assert done == (0, "", "")
+    return str(folder / "gate.state")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command: str) -> None:
+    done = tidegate(command, "--help")
+    assert done.returncode == 0
+    assert f"  tidegate {command}" in done.stdout
+    assert "Example" in done.stdout
+
+
+def test_init_writes_a_configuration_that_is_valid_and_overwrites_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "new.toml")
+    assert tidegate("init", "continual", "--output", path).returncode == 0
+    again = tidegate("init", "--output", path)
+    assert again.returncode == 2
+    assert again.stderr.count("\n") == 1
+    assert "does not exist yet" in again.stderr
+    assert "continual" in Path(path).read_text()
+
+
+def test_run_goes_on_where_it_stopped(folder: Path) -> None:
+    config = str(folder / "gate.toml")
+    first = json_lines("run", config)
+    assert [row["at"] for row in first] == [300, 400, 500, 600]
+    assert json_lines("run", config) == []
+    with (folder / "records.csv").open("a") as file:
+        file.write("1.0,0.5,0.5,1\n" * 100)
+    assert [row["release"] for row in json_lines("run", config)] == [4]
+    told = tidegate("run", config)
+    assert "tidegate status" in told.stdout
+    assert json_lines("releases", str(folder / "gate.state"))[:4] == first
+    assert (folder / "out" / "latest").read_text() == "000004\n"
+
+
+def test_status_ledger_and_releases(state: str) -> None:
+    (status,) = json_lines("status", state)
+    (row,) = status["streams"]
+    assert (row["records"], row["in_open_step"], status["releases"]) == (650, 50, 4)
+    assert row["unusable"] == sum(slot % 37 == 5 for slot in range(650))
+    assert not status["private"]
+    assert "NOT PRIVATE" in tidegate("status", state).stdout
+    (total,) = json_lines("ledger", state)
+    assert total["paid_for_fits"] + total["reserved_for_quality"] <= 1
+    lines = json_lines("ledger", state, "--record", str(total["worst_record"]))
+    assert sum(line["share"] for line in lines) == pytest.approx(total["paid_for_fits"])
+    rows = json_lines("releases", state, "--start", "1")
+    assert [row["release"] for row in rows] == [1, 2, 3]
+    assert all(row["accuracy_before"] is not None for row in rows)
+    for command in ("status", "ledger", "releases"):
+        assert tidegate(command, state).returncode == 0
+    assert rows[0]["hash"][:8] in tidegate("releases", state).stdout
+
+
+def test_verify_says_what_is_wrong(state: str, folder: Path) -> None:
+    assert "Sound" in tidegate("verify", state).stdout
+    assert json_lines("verify", state) == [{"sound": True, "problems": []}]
+    (folder / "out" / "000001.md").unlink()
+    done = tidegate("verify", state)
+    assert done.returncode == 1
+    assert "000001.md is missing" in done.stdout
+    assert json.loads(tidegate("verify", state, "--format", "json").stdout)["sound"] is False
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors", "onnx", "joblib", "json", "md"])
+def test_export_in_every_form(state: str, folder: Path, ending: str) -> None:
+    file = folder / f"model.{ending}"
+    (told,) = json_lines("export", state, str(file), "--release", "2")
+    assert told["release"] == 2
+    assert file.stat().st_size > 100
+
+
+def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None:
+    new, model = folder / "new.csv", folder / "model.npz"
+    write_csv(new, 5)
+    tidegate("export", state, str(model))
+    by_state = json_lines("predict", state, str(new))
+    columns = [word for name in "abc" for word in ("--column", name)]
+    assert json_lines("predict", str(model), str(new), *columns) == by_state
+    expected = load(model).predict(stream(5)[0])
+    assert np.array_equal([row["label"] for row in by_state], expected)
+    assert all(0.5 <= row["probability"] <= 1 for row in by_state)
+    assert "label" in tidegate("predict", state, str(new)).stdout
+
+
+def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Path) -> None:
+    write_csv(folder / "more.csv", 150, 650)
+    words = ("ingest", state, str(folder / "more.csv"))
+    assert [row["at"] for row in json_lines(*words)] == [700, 800]
+    assert json_lines(*words) == []
+    again = tidegate("ingest", state, str(folder / "records.csv"))
+    assert again.returncode == 2
+    assert "which run takes in" in again.stderr
+
+
+def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
+    other = folder / "other.toml"
+    other.write_text(CONFIG.format(folder=folder).replace("epsilon = 1.0", "epsilon = 3.0"))
+    none, bad = folder / "none.csv", folder / "bad.csv"
+    bad.write_text("a,b,y\n1,2,0\n")
+    (folder / "empty.toml").write_text("")
+    for words, expected in {
+        ("status", str(folder)): "holds no state",
+        ("run", str(other), "--state", state): "budget.epsilon: 1.0 before, now 3.0",
+        ("run", str(folder / "empty.toml")): "schedule is missing",
+        ("ingest", state, str(none)): "none.csv cannot be read",
+        ("ingest", state, str(bad)): "column c is not in",
+        ("ingest", state, "x.txt"): "a .csv, .parquet or .jsonl file",
+        ("export", state, "model.pdf"): "the kind of export must be one of",
+        ("export", state, "m.npz", "--release", "99"): "there is no release 99",
+        ("predict", state, str(bad)): "has no column c",
+        ("predict", state, str(none)): "No such file",
+    }.items():
+        done = tidegate(*words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), words
+        assert expected in done.stderr
+
+
+def test_records_come_through_a_pipe(tmp_path: Path) -> None:
+    text = CONFIG.format(folder=tmp_path).replace('"csv"', '"jsonl"')
+    (tmp_path / "gate.toml").write_text(text.replace(f"{tmp_path}/records.csv", "-"))
+    X, y = stream(350)
+    rows = [
+        dict(zip("abcy", [*row, int(label)], strict=True)) for row, label in zip(X, y, strict=True)
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate", "run", tmp_path / "gate.toml", "--format", "json"],
+        input="".join(json.dumps(row) + "\n" for row in rows),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert [json.loads(line)["at"] for line in done.stdout.splitlines()] == [300]
+    (status,) = json_lines("status", str(tmp_path / "gate.state"))
+    assert status["streams"][0]["records"] == 350
+
+
+def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
+    schedule = {"kind": "twostream", "step": 50, "source": {"kind": "cumulative", "block": 100}}
+    paths = {name: tmp_path / f"{name}.csv" for name in ("source", "target")}
+    table = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b", "c"], "label": "y"}
+    known = config(
+        schedule,
+        records=table,
+        source={k: {"type": "csv", "path": str(v), "follow": True} for k, v in paths.items()},
+    )
+    for path in paths.values():
+        write_csv(path, 100)
+    looks = []
+
+    def again() -> bool:
+        looks.append(gate.store.count("target"))
+        for path in paths.values():
+            with path.open("a") as file:
+                file.write("1.0,0.5,0.5,1\n" * 50 + "1.0,0.5")  # the last line is not complete
+        return len(looks) < 2
+
+    with opened(tmp_path / "state", known) as gate:
+        sources = known.sources(pause=None)
+        found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
+    assert looks == [100, 150]
+    assert found == ["source", "target", "target", "target"]

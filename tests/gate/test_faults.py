@@ -1,0 +1,344 @@
+"""The power goes at every place and at any time; files are damaged; the disk is full."""
+
+import errno
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gate import workload
+from tests.gate.made import chain, made, records, same
+from tidegate.checks import StoreError
+from tidegate.gate import segments
+from tidegate.gate.failpoints import NAMES
+from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.store import Batch, Quarantined
+from tidegate.schedule import Span
+
+BATCHES = 14
+
+# children come from a process that has everything imported and no threads: quick and safe
+children = multiprocessing.get_context("forkserver")
+children.set_forkserver_preload(["tests.gate.workload"])
+
+
+def start(folder: Path, batches: int, failpoint: str = "", started: Any = None) -> Any:
+    child = children.Process(target=workload.live, args=(folder, batches, failpoint, started))
+    child.start()
+    return child
+
+
+def finish(child: Any) -> bool:
+    """Whether the child was killed; it must not end in any other way but well."""
+    child.join(60)
+    assert child.exitcode in {0, -signal.SIGKILL}
+    return bool(child.exitcode)
+
+
+def content(store: SqliteStore) -> tuple[Any, ...]:
+    """All that a state holds, but for how it is cut into segments."""
+    count = store.count("records")
+    held = Span(min([count, *(segment.span.start for segment in store.held())]), count)
+    if held.size:
+        assert same(store.read("records", held), records(held.start, held.size))
+    return (
+        count,
+        store.done("records"),
+        store.offset("script"),
+        store.state(),
+        [(bad.slot, bad.reason) for bad in store.quarantine("records")],
+        list(store.lines("records")),
+        chain(store),
+    )
+
+
+def undisturbed(folder: Path, batches: int) -> tuple[Any, ...]:
+    workload.live(folder, batches)
+    with closing(SqliteStore(folder)) as store:
+        return content(store)
+
+
+def check(folder: Path) -> None:
+    """Nothing that was acknowledged is lost or doubled, and nothing is half there."""
+    notes = folder.with_suffix(".notes")
+    words = [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
+    with closing(workload.opened(folder)) as store:
+        assert not list(store.verify())
+        found = content(store)
+        assert found[0] >= max((int(value) for what, value in words if what == "count"), default=0)
+        hashes = [release[-1] for release in found[-1]]
+        assert {value for what, value in words if what == "release"} <= set(hashes)
+        sizes = [workload.batch(index).records.n for index in range(int(found[2] or 0))]
+        assert found[0] == sum(sizes)
+        files = {segment.file for segment in store.held()} - {None}
+        assert set(os.listdir(folder / "segments")) == files
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    return undisturbed(tmp_path_factory.mktemp("undisturbed") / "state", BATCHES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_at_every_failpoint(name: str, tmp_path: Path, expected: tuple[Any, ...]) -> None:
+    folder, kills = tmp_path / "state", 0
+    if name == "sweep.unlink":
+        assert finish(start(folder, BATCHES, "segment.folder"))
+    for passed in range(1, 100):  # later each time, for the script to go on
+        if not finish(start(folder, BATCHES, f"{name}:{passed}")):
+            break
+        kills += 1
+        check(folder)
+    assert kills
+    with closing(SqliteStore(folder)) as store:
+        assert content(store) == expected
+
+
+def kill_at_random(folder: Path, batches: int, *, kills: int, longest: float) -> None:
+    """Kill a child that often at any time of its work, or until the work is done; then finish."""
+    rng = random.Random(os.getpid())
+    for _ in range(kills):
+        started = children.Event()
+        child = start(folder, batches, started=started)
+        assert started.wait(60)
+        time.sleep(rng.uniform(0, longest))
+        child.kill()
+        if not finish(child):
+            break
+        check(folder)
+    assert not finish(start(folder, batches))
+
+
+def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
+    kill_at_random(tmp_path / "state", BATCHES, kills=15, longest=0.06)
+    with closing(SqliteStore(tmp_path / "state")) as store:
+        assert content(store) == expected
+
+
+@pytest.mark.slow
+def test_killed_hundreds_of_times(tmp_path: Path) -> None:
+    batches = 800
+    kill_at_random(tmp_path / "state", batches, kills=400, longest=0.1)
+    with closing(SqliteStore(tmp_path / "state")) as store:
+        assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Two segments, a few records that wait, and two releases."""
+    folder = tmp_path / "state"
+    with closing(SqliteStore(folder, "config", segment_records=32)) as store:
+        for begin, n in [(0, 32), (32, 32), (64, 3)]:
+            store.append(Batch(stream="records", records=records(begin, n)))
+        store.publish("records", 16, [made(0, 16)])
+        store.publish("records", 32, [made(1, 32, released=False), made(2, 32)])
+    return folder
+
+
+def first_file(folder: Path) -> Path:
+    with closing(SqliteStore(folder)) as store:
+        name = store.held()[0].file
+    assert name is not None
+    return folder / "segments" / name
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "missing", "longer"])
+def test_a_damaged_segment_is_never_read(state: Path, damage: str) -> None:
+    file = first_file(state)
+    size = file.stat().st_size
+    if damage == "flipped":
+        flip(file, size // 2)
+    elif damage == "missing":
+        file.unlink()
+    else:
+        os.truncate(file, {"cut": size - 8, "emptied": 0, "longer": size + 8}[damage])
+    with closing(SqliteStore(state)) as store:
+        for _ in range(2):
+            with pytest.raises(StoreError, match=file.name) as caught:
+                store.read("records", Span(0, 10))
+            assert "restore" in str(caught.value)
+        assert [problem.where for problem in store.verify()] == [file.name]
+        assert store.read("records", Span(32, 67)).n == 35
+        store.append(Batch(stream="records", records=records(67, 40)))
+        with pytest.raises(StoreError, match=file.name):
+            store.read("records", Span(0, 107))
+
+
+def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
+    file = first_file(state)
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 37):
+        flip(file, at)
+        with closing(SqliteStore(state)) as store:
+            assert [problem.where for problem in store.verify()] == [file.name]
+        file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ("UPDATE segments SET data = zeroblob(size) WHERE file IS NULL", "records"),
+        ("UPDATE segments SET stop = 66 WHERE stop = 67", "records"),
+        ("DELETE FROM segments WHERE start = 32", "records"),
+        ("UPDATE streams SET count = 66", "records"),
+        ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 1", "fit 1"),
+        ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 2", "release 1"),
+        ("UPDATE fits SET card = replace(card, '1/5', '1/6')", "release 1"),
+        ("UPDATE fits SET release = NULL WHERE number = 0", "fit 0"),
+        ("DELETE FROM fits WHERE number = 0", "release 1"),
+    ],
+)
+def test_a_changed_row_is_found(state: Path, change: str, where: str) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as database:
+        database.execute(change)
+        database.commit()
+    with closing(SqliteStore(state)) as store:
+        assert where in [problem.where for problem in store.verify()]
+
+
+def test_a_damaged_model_is_neither_a_prior_nor_a_release(state: Path) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as database:
+        database.execute("UPDATE fits SET weights = zeroblob(length(weights))")
+        database.commit()
+    with closing(SqliteStore(state)) as store:
+        with pytest.raises(StoreError, match="fit 1 is not what was made"):
+            store.fit(1)
+        with pytest.raises(StoreError, match="release 0 is not what was published"):
+            store.release(0)
+
+
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_damaged_page_of_the_database_is_reported(state: Path, page: int) -> None:
+    database = state / "state.db"
+    data = bytearray(database.read_bytes())
+    data[4096 * page : 4096 * page + 100] = bytes(100)
+    database.write_bytes(data)
+    with (
+        pytest.raises(StoreError, match=r"state\.db.*restore"),
+        closing(SqliteStore(state)) as store,
+    ):
+        store.read("records", Span(0, 5))
+
+
+def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Path) -> None:
+    store = SqliteStore(state)
+    store.append(Batch(stream="records", records=records(67, 2)))
+    copied = crashed(state, tmp_path)
+    with open(copied / "state.db-wal", "ab") as log:  # the start of a next transaction
+        log.write(bytes(range(256)) * 9)
+    store.close()
+    with closing(SqliteStore(copied)) as again:
+        assert again.count("records") == 69
+        assert not list(again.verify())
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "missing"])
+def test_a_transaction_that_is_lost_after_it_was_acknowledged_is_noticed(
+    state: Path, tmp_path: Path, damage: str
+) -> None:
+    store = SqliteStore(state)
+    for slot in (67, 68):
+        store.append(Batch(stream="records", records=records(slot, 1)))
+    copied = crashed(state, tmp_path)
+    store.close()
+    log = copied / "state.db-wal"
+    if damage == "flipped":
+        flip(log, log.stat().st_size - 2000)
+    elif damage == "cut":
+        os.truncate(log, log.stat().st_size - 100)
+    else:
+        log.unlink()
+    with pytest.raises(StoreError, match=r"lost the last \d transaction"):
+        SqliteStore(copied)
+
+
+def crashed(folder: Path, into: Path) -> Path:
+    """A copy of a state that is open, as a crash would leave it."""
+    copy = into / "copy"
+    (copy / "segments").mkdir(parents=True)
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.name.endswith("-shm"):
+            (copy / file.relative_to(folder)).write_bytes(file.read_bytes())
+    return copy
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("call", ["open", "fsync", "rename"])
+def test_a_file_that_cannot_be_written(
+    state: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str
+) -> None:
+    store = SqliteStore(state, segment_records=32)
+    before, files = content(store), set(os.listdir(state / "segments"))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    batch = Batch(stream="records", records=records(67, 80), source="script", offset="9")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if call == "rename" else os, call, fail)
+        with pytest.raises(StoreError, match=os.strerror(code)) as caught:
+            store.append(batch)
+    assert "\n" not in str(caught.value)
+    assert content(store) == before
+    assert set(os.listdir(state / "segments")) == files
+    assert store.append(batch) == 147  # there is room again
+    assert store.read("records", Span(0, 147)).n == 147
+    store.close()
+
+
+def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, written = SqliteStore(state, segment_records=32), segments.write
+    files = set(os.listdir(state / "segments"))
+
+    def third_fails(folder: Path, stem: str, some: Any) -> segments.Written:
+        if stem.endswith("-128"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{folder / stem}")
+        return written(folder, stem, some)
+
+    monkeypatch.setattr(segments, "write", third_fails)
+    with pytest.raises(StoreError, match=r"records-128: No space left"):
+        store.append(Batch(stream="records", records=records(67, 100)))
+    assert set(os.listdir(state / "segments")) == files
+    store.close()
+
+
+def test_a_database_that_cannot_grow(state: Path) -> None:
+    store = SqliteStore(state)
+    before = content(store)
+    store._db.execute("PRAGMA max_page_count = 1")  # what SQLite says is what a full disk says
+    bad = tuple(Quarantined(slot=slot, reason="text", payload="x" * 5000) for slot in range(4))
+    with pytest.raises(StoreError, match=r"disk is full.*open the state again"):
+        store.append(Batch(stream="records", records=records(67, 4), quarantine=bad))
+    with pytest.raises(StoreError, match="open the state again"):
+        store.append(Batch(stream="records", records=records(67, 1)))
+    with closing(SqliteStore(state)) as store:
+        assert content(store) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
+def test_a_read_only_folder(state: Path) -> None:
+    for path in [*state.rglob("*"), state]:
+        path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="Permission denied"):
+            SqliteStore(state)
+    finally:
+        for path in [state, *state.rglob("*")]:
+            path.chmod(0o700)
+    with closing(SqliteStore(state)) as store:
+        assert not list(store.verify())

@@ -1,0 +1,86 @@
+"""Segments: what is mapped is what was written, without a copy."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from tests.gate.made import records, same
+from tidegate.gate.segments import checksum, mapped, pack, part, unpack, write
+from tidegate.learn.records import Records
+
+KINDS = ["float32", "float64", "sparse float32", "sparse float64"]
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.integers(1, 50),
+    width=st.integers(1, 6),
+    cut=st.tuples(st.integers(0, 50), st.integers(0, 50)),
+)
+def test_records_survive_packing_and_cutting(
+    kind: str, n: int, width: int, cut: tuple[int, int]
+) -> None:
+    given_records = records(3, n, width, kind)
+    found = unpack(pack(given_records))
+    assert same(found, given_records)
+    start, stop = sorted(min(edge, n) for edge in cut)
+    some = part(found, start, stop)
+    assert same(some, given_records.take(slice(start, stop)))
+    assert same(unpack(pack(some)), some)
+
+
+def arrays(found: Records) -> list[Any]:
+    X = found.X
+    rows = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    return [*rows, found.y, found.usable]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mapped_segment_is_a_read_only_view(tmp_path: Path, kind: str) -> None:
+    written = write(tmp_path, "records-0", records(0, 1000, 8, kind))
+    buffer = mapped(tmp_path / written.file)
+    assert (buffer.size, checksum(buffer)) == (written.size, written.checksum)
+    before = pa.total_allocated_bytes()
+    found = unpack(buffer)
+    assert pa.total_allocated_bytes() == before
+    for array in arrays(found):
+        assert buffer.address <= array.__array_interface__["data"][0] < buffer.address + buffer.size
+        assert not array.flags.writeable
+    some = part(found, 10, 20)
+    assert np.shares_memory(arrays(some)[0], arrays(found)[0])
+
+
+def test_a_mapped_segment_outlives_its_file(tmp_path: Path) -> None:
+    written = write(tmp_path, "records-0", records(0, 1000))
+    found = unpack(mapped(tmp_path / written.file))
+    (tmp_path / written.file).unlink()
+    assert same(found, records(0, 1000))
+
+
+def test_a_segment_is_its_owners_alone_and_has_a_name_of_its_own(tmp_path: Path) -> None:
+    names = {write(tmp_path, "records-0", records(0, 5)).file for _ in range(3)}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    assert len(names) == 3
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_any_arrow_reader_reads_a_segment(tmp_path: Path) -> None:
+    written = write(tmp_path, "records-0", records(0, 4, 2, "sparse float64"))
+    with pa.ipc.open_file(str(tmp_path / written.file)) as file:
+        table = file.read_all()
+    assert table.column_names == ["x", "y", "usable"]
+    assert table.column("y").to_pylist() == [0, 1, 2, 3]
+
+
+def test_wide_offsets_stay_wide() -> None:
+    X = csr_array(np.eye(3))
+    X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
+    wide = Records(X, np.zeros(3, np.intp), np.ones(3, np.bool_))
+    assert same(unpack(pack(wide)), wide)

@@ -1,0 +1,187 @@
+"""The store in a folder: what is where, and who may have it."""
+
+import os
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gate.made import made, records, same
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate import segments, sqlite
+from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.store import Batch, Quarantined
+from tidegate.schedule import Span
+
+
+def batch(start: int, n: int) -> Batch:
+    return Batch(stream="records", records=records(start, n))
+
+
+def test_a_large_batch_goes_straight_to_files_and_a_small_one_waits(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+        store.append(batch(0, 70))
+        store.append(batch(70, 3))
+        assert [(*segment.span, segment.file is None) for segment in store.held()] == [
+            (0, 32, False),
+            (32, 64, False),
+            (64, 70, False),
+            (70, 73, True),
+        ]
+
+
+def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order, fsync = [], os.fsync
+
+    def synchronised(descriptor: int) -> None:
+        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        monkeypatch.setattr(os, "fsync", synchronised)
+        for module in (segments, sqlite):
+            monkeypatch.setattr(module, "failpoint", order.append)
+        store.append(batch(0, 8))
+    names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]
+    assert order == [*names, "append.commit", "append.done"]
+
+
+def test_small_batches_become_one_file(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+        for slot in range(9):
+            store.append(batch(slot, 1))
+        held = store.held()
+        assert [(*segment.span, segment.file is None) for segment in held] == [
+            (0, 4, False),
+            (4, 8, False),
+            (8, 9, True),
+        ]
+        assert [segment.size for segment in held[:2]] == [
+            (tmp_path / "segments" / str(segment.file)).stat().st_size for segment in held[:2]
+        ]
+
+
+def test_a_span_of_one_segment_is_a_view_and_of_several_a_copy(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+        store.append(batch(0, 64))
+        assert not store.read("records", Span(4, 32)).X.flags.owndata
+        assert not store.read("records", Span(4, 32)).X.flags.writeable
+        assert same(store.read("records", Span(30, 35)), records(30, 5))
+
+
+@pytest.mark.parametrize("span", [Span(0, 0), Span(3, 2), Span(0, 11), Span(10, 11), Span(-1, 2)])
+def test_what_is_not_there_is_not_read(tmp_path: Path, span: Span) -> None:
+    with closing(SqliteStore(tmp_path, "")) as store:
+        store.append(batch(0, 10))
+        with pytest.raises(StoreError, match="not held"):
+            store.read("records", span)
+
+
+def test_forgetting_deletes_the_files(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+        store.append(batch(0, 24))
+        view = store.read("records", Span(0, 8))
+        store.forget("records", 17)
+        assert os.listdir(tmp_path / "segments") == [store.held()[0].file]
+        assert same(view, records(0, 8))  # who reads it may finish
+        assert store.append(batch(24, 8)) == 32
+
+
+def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "state"
+    with closing(SqliteStore(folder, "", segment_records=8)) as store:
+        store.append(batch(0, 9))
+        store.append(batch(9, 1))
+        modes = {
+            str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
+            for path in [folder, *folder.rglob("*")]
+        }
+    assert {name for name, mode in modes.items() if mode == 0o700} == {".", "segments"}
+    assert set(modes.values()) == {0o700, 0o600}
+
+
+def test_a_state_is_made_once_and_opened_where_there_is_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no state"):
+        SqliteStore(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    SqliteStore(tmp_path / "new", "mine").close()
+    with pytest.raises(StoreError, match="holds a state already"):
+        SqliteStore(tmp_path / "new", "other")
+    with closing(SqliteStore(tmp_path / "new")) as store:
+        assert store.config() == "mine"
+
+
+def test_a_state_of_another_layout_is_refused(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "")) as store:
+        store._db.execute("PRAGMA user_version=99")
+    with pytest.raises(StoreError, match="layout 99"):
+        SqliteStore(tmp_path)
+
+
+def test_the_second_gate_is_refused_at_once(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "")) as store:
+        with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}"):
+            SqliteStore(tmp_path)
+        program = f"from tidegate.gate.sqlite import SqliteStore; SqliteStore({str(tmp_path)!r})"
+        other = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+        assert f"in use by process {os.getpid()}".encode() in other.stderr
+        store.append(batch(0, 1))
+    SqliteStore(tmp_path).close()
+
+
+def test_anyone_may_look_while_a_gate_works(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+        with closing(SqliteStore(tmp_path, read_only=True)) as reader:
+            store.append(batch(0, 10))
+            store.publish("records", 10, [made(0, 10)])
+            assert (reader.count("records"), reader.done("records")) == (10, 10)
+            assert same(reader.read("records", Span(0, 10)), records(0, 10))
+            assert [release.number for release in reader.releases()] == [0]
+            assert not list(reader.verify())
+            with pytest.raises(StoreError, match="reading only"):
+                reader.append(batch(10, 10))
+            with pytest.raises(StoreError, match="reading only"):
+                reader.forget("records", 10)
+        assert store.count("records") == 10
+
+
+def test_a_stream_has_a_name_that_a_file_can_have(tmp_path: Path) -> None:
+    with (
+        closing(SqliteStore(tmp_path, "")) as store,
+        pytest.raises(InvalidValueError, match="stream must be"),
+    ):
+        store.append(replace(batch(0, 1), stream="../records"))
+
+
+def test_a_batch_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="offset"):
+        replace(batch(0, 2), source="file")
+    for slots in [(2,), (-1,), (0, 0)]:
+        bad = tuple(Quarantined(slot=slot, reason="text", payload="[]") for slot in slots)
+        with pytest.raises(InvalidValueError, match="from 0 to 1"):
+            replace(batch(0, 2), quarantine=bad)
+
+
+def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "")) as store:
+        store.append(batch(0, 1))
+        one = made(0, 1)
+        turned = replace(one, weights=np.asfortranarray(one.weights))
+        assert np.array_equal(store.publish("records", 1, [turned])[0].weights, one.weights)
+
+
+def test_a_release_made_meanwhile_is_seen_by_who_iterates(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path, "")) as store:
+        store.append(batch(0, 2))
+        store.publish("records", 1, [made(0, 1)])
+        releases = store.releases()
+        assert next(releases).number == 0
+        store.publish("records", 2, [made(1, 2)])
+        assert next(releases).number == 1

@@ -1,0 +1,63 @@
+"""A scripted life of a store that can be interrupted anywhere and always ends the same."""
+
+import os
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+from tests.gate.made import made, records
+from tidegate.checks import StoreError
+from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.store import Batch, Quarantined
+
+SIZES = (1, 3, 40, 7, 20, 2, 75)
+STEP, WINDOW = 16, 80
+
+
+def opened(folder: Path) -> SqliteStore:
+    """The state, made if it is not there yet."""
+    try:
+        return SqliteStore(folder, segment_records=32)
+    except StoreError:
+        return SqliteStore(folder, "config", segment_records=32)
+
+
+def batch(index: int) -> Batch:
+    """A batch of the script."""
+    whole, rest = divmod(index, len(SIZES))
+    start, n = whole * sum(SIZES) + sum(SIZES[:rest]), SIZES[rest]
+    return Batch(
+        stream="records",
+        records=records(start, n),
+        quarantine=(Quarantined(slot=n - 1, reason="text", payload=f"{index}"),),
+        source="script",
+        offset=f"{index + 1}",
+        key=f"batch {index}",
+    )
+
+
+def live(folder: Path, batches: int, failpoint: str = "", started: Event | None = None) -> None:
+    """Go on with the script to its end, noting beside the folder what has been acknowledged."""
+    os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    if started is not None:
+        started.set()
+    store = opened(folder)
+    notes = os.open(folder.with_suffix(".notes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for index in range(int(store.offset("script") or 0), batches):
+        if index:
+            store.append(batch(index - 1))  # sent twice
+        count = store.append(batch(index))
+        os.write(notes, b"count %d\n" % count)
+        catch_up(store, notes)
+    catch_up(store, notes)
+    store.close()
+    os.close(notes)
+
+
+def catch_up(store: SqliteStore, notes: int) -> None:
+    """Carry out the fits that are due: two a step, the second one released."""
+    while (at := store.done("records") + STEP) <= store.count("records"):
+        number = 2 * (at // STEP - 1)
+        fits = [made(number, at, released=False), made(number + 1, at)]
+        for release in store.publish("records", at, fits, state=f"{at}"):
+            os.write(notes, b"release %s\n" % release.hash.encode())
+        store.forget("records", at - WINDOW)

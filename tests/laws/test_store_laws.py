@@ -1,0 +1,262 @@
+"""What must hold for every Store, whatever it is kept in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.gate.made import chain, made, records, same
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.store import Batch, Quarantined, Store
+from tidegate.release import FIRST
+from tidegate.schedule import Span
+
+Opener = Callable[[], Store]
+States = Callable[[], AbstractContextManager[Opener]]
+
+
+@contextmanager
+def sqlite() -> Iterator[Opener]:
+    """A new state in a folder; each call opens it, the first one makes it."""
+    with TemporaryDirectory() as folder:
+        SqliteStore(Path(folder), "config", segment_records=16).close()
+        yield lambda: SqliteStore(Path(folder), segment_records=16)
+
+
+STORES = [sqlite]
+every_store = pytest.mark.parametrize("states", STORES)
+kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64"])
+
+
+@every_store
+@settings(max_examples=30)
+@given(kind=kinds, sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), data=st.data())
+def test_what_is_read_is_what_was_appended(
+    states: States, kind: str, sizes: list[int], data: st.DataObject
+) -> None:
+    with states() as opened:
+        store, total = opened(), 0
+        for size in sizes:
+            batch = Batch(stream="records", records=records(total, size, kind=kind))
+            total += size
+            assert store.append(batch) == total
+        if total:
+            start = data.draw(st.integers(0, total - 1))
+            stop = data.draw(st.integers(start + 1, total))
+            found = store.read("records", Span(start, stop))
+            assert same(found, records(start, stop - start, kind=kind))
+        assert not list(store.verify())
+        store.close()
+
+
+@dataclass
+class Model:
+    """What a store should hold, kept the naive way."""
+
+    count: int = 0
+    done: int = 0
+    first: int = 0
+    fits: int = 0
+    releases: int = 0
+    keys: set[str] = field(default_factory=set)
+    offset: str | None = None
+    bad: list[int] = field(default_factory=list)
+    state: str | None = None
+
+
+class Life(RuleBasedStateMachine):
+    """Any order of everything a Gate does, with restarts in between."""
+
+    states: States
+
+    @initialize()
+    def start(self) -> None:
+        self.context = self.states()
+        self.open = self.context.__enter__()
+        self.store = self.open()
+        self.model = Model()
+
+    @rule(n=st.integers(0, 30), key=st.none() | st.sampled_from("abcdef"), bad=st.booleans())
+    def append(self, n: int, key: str | None, bad: bool) -> None:
+        model = self.model
+        slots = tuple(range(0, n, 7)) if bad else ()
+        quarantine = tuple(Quarantined(slot=slot, reason="text", payload="[]") for slot in slots)
+        batch = Batch(
+            stream="records",
+            records=records(model.count, n),
+            quarantine=quarantine,
+            source="file",
+            offset=f"{model.count + n}",
+            key=key,
+        )
+        if key is None or key not in model.keys:
+            model.keys |= set() if key is None else {key}
+            model.bad += [model.count + slot for slot in slots]
+            model.count += n
+            model.offset = f"{model.count}"
+        assert self.store.append(batch) == model.count
+
+    @precondition(lambda self: self.model.done < self.model.count)
+    @rule(data=st.data(), kinds=st.lists(st.booleans(), max_size=3))
+    def publish(self, data: st.DataObject, kinds: list[bool]) -> None:
+        model = self.model
+        at = data.draw(st.integers(model.done + 1, model.count))
+        fits = [made(model.fits + i, at, released=released) for i, released in enumerate(kinds)]
+        published = self.store.publish("records", at, fits, state=f"{at}")
+        assert [one.number for one in published] == [model.releases + i for i in range(sum(kinds))]
+        model.done, model.fits, model.state = at, model.fits + len(kinds), f"{at}"
+        model.releases += sum(kinds)
+
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        before = data.draw(st.integers(0, self.model.count))
+        self.store.forget("records", before)
+        held = [segment.span for segment in self.store.held()]
+        assert all(span.stop > before for span in held)
+        self.model.first = held[0].start if held else self.model.count
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self.open()
+
+    @invariant()
+    def holds_what_was_given(self) -> None:
+        store, model = self.store, self.model
+        assert store.config() == "config"
+        assert (store.count("records"), store.done("records")) == (model.count, model.done)
+        assert (store.offset("file"), store.state()) == (model.offset, model.state)
+        assert [bad.slot for bad in store.quarantine("records")] == model.bad
+        assert store.quarantined("records") == len(model.bad)
+        assert [line.fit.number for line in store.lines("records")] == list(range(model.fits))
+        if model.first < model.count:
+            span = Span(model.first, model.count)
+            assert same(store.read("records", span), records(span.start, span.size))
+        if model.first:
+            with pytest.raises(StoreError, match="not held"):
+                store.read("records", Span(model.first - 1, model.count))
+        assert not list(store.verify())
+
+    @invariant()
+    def chains_its_releases(self) -> None:
+        previous = FIRST
+        for number, release in enumerate(self.store.releases()):
+            assert (release.number, release.previous) == (number, previous)
+            assert release.card["release"] == number
+            assert release.intact
+            assert np.array_equal(release.weights, self.store.fit(release.card["fit"]))
+            previous = release.hash
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.context.__exit__(None, None, None)
+
+
+@every_store
+def test_any_life(states: States) -> None:
+    machine = type("LifeOf", (Life,), {"states": staticmethod(states)})
+    run_state_machine_as_test(machine, settings=settings(max_examples=20, stateful_step_count=12))
+
+
+@pytest.fixture(params=STORES)
+def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    with request.param() as opened:
+        yield opened
+
+
+def test_a_step_is_published_once(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    store.publish("records", 5, [made(0, 5)])
+    before = chain(store)
+    for at, fits in [(5, [made(1, 5)]), (3, []), (11, [made(1, 11)]), (6, [made(0, 6)])]:
+        with pytest.raises(StoreError):
+            store.publish("records", at, fits)
+    with pytest.raises(StoreError):
+        store.publish("records", 6, [made(2, 6), made(1, 6)])
+    assert (chain(store), store.done("records")) == (before, 5)
+    store.close()
+
+
+def test_all_of_a_step_is_published_or_nothing(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    bad = made(1, 5)
+    bad.card["scale"] = float("nan")  # type: ignore[index]
+    with pytest.raises(ValueError, match="JSON"):
+        store.publish("records", 5, [made(0, 5), bad])
+    assert (chain(store), list(store.lines("records")), store.done("records")) == ([], [], 0)
+    assert len(store.publish("records", 5, [made(0, 5), made(1, 5)])) == 2
+    store.close()
+
+
+def test_models_and_lines_come_back_to_the_bit(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    fits = [made(0, 10, released=False, shape=(4,)), made(1, 10, shape=(4, 2))]
+    store.publish("records", 10, fits)
+    store.close()
+    store = opener()
+    assert list(store.lines("records")) == [one.line for one in fits]
+    for one in fits:
+        weights = store.fit(one.line.fit.number)
+        assert np.array_equal(weights, one.weights)
+        assert not weights.flags.writeable
+    assert store.release(0).card == {**fits[1].card, "release": 0}
+    assert all(isinstance(line.share, Fraction) for line in store.lines("records"))
+    for unknown in (lambda: store.fit(2), lambda: store.release(1)):
+        with pytest.raises(StoreError, match="there is no"):
+            unknown()
+    store.close()
+
+
+def test_streams_do_not_mix(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="source", records=records(0, 40), key="a"))
+    store.append(Batch(stream="target", records=records(7, 5, width=2), key="a"))
+    store.publish("source", 40, [made(0, 40)])
+    store.forget("source", 40)
+    assert (store.count("source"), store.count("target"), store.done("target")) == (40, 5, 0)
+    assert same(store.read("target", Span(0, 5)), records(7, 5, width=2))
+    assert [segment.stream for segment in store.held()] == ["target"]
+    assert not list(store.lines("target"))
+    store.close()
+
+
+def test_a_batch_of_another_kind_is_refused(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 4)))
+    for other in (records(4, 4, width=2), records(4, 4, kind="float64")):
+        with pytest.raises(InvalidValueError, match="like those before"):
+            store.append(Batch(stream="records", records=other))
+    assert store.count("records") == 4
+    store.close()
+
+
+def test_forgotten_records_leave_nothing_in_the_quarantine(opener: Opener) -> None:
+    store = opener()
+    bad = (Quarantined(slot=1, reason="unknown label", payload='"x"'),)
+    for start in (0, 20):
+        store.append(Batch(stream="records", records=records(start, 20), quarantine=bad))
+    store.forget("records", 20)
+    assert [(one.slot, one.reason, one.payload) for one in store.quarantine("records")] == [
+        (1, "unknown label", None),
+        (21, "unknown label", '"x"'),
+    ]
+    store.close()
