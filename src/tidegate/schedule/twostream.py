@@ -69,28 +69,36 @@ class TwoStream:
             yield from fits
 
     def _source_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
-        so_far = replace(so_far, source=so_far.source + self.source.step)
-        fits = []
-        for own in self.source.due(so_far.source):
-            number = so_far.fits
-            prior = None if own.prior is None else so_far.chain[own.level + 1]
+        at = so_far.source + self.source.step
+        model, phase_start, chain = so_far.model, so_far.phase_start, so_far.chain
+        fits: list[Fit] = []
+        for own in self.source.due(at):
+            number = so_far.fits + len(fits)
+            prior = None if own.prior is None else chain[own.level + 1]
             fits.append(own._replace(number=number, prior=prior, stream="source"))
-            so_far = replace(so_far, fits=number + 1, chain={**so_far.chain, own.level: number})
+            chain = {**chain, own.level: number}
             if own.released:
-                so_far = replace(so_far, model=number, phase_start=so_far.target)
-        return so_far, fits
+                model, phase_start = number, so_far.target
+        after = replace(
+            so_far,
+            source=at,
+            fits=so_far.fits + len(fits),
+            model=model,
+            phase_start=phase_start,
+            chain=chain,
+        )
+        return after, fits
 
     def _target_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
         at = so_far.target + self.step
-        number, so_far = so_far.fits, replace(so_far, target=at)
         if so_far.model is None:
-            return replace(so_far, phase_start=at), []
-        index = (at - so_far.phase_start) // self.step
+            return replace(so_far, target=at, phase_start=at), []
+        number, index = so_far.fits, (at - so_far.phase_start) // self.step
         start, level, prior, kept = at - self.step, 0, so_far.kept, so_far.kept
         if is_power(index):
             start, level, prior, kept = so_far.phase_start, log2(index), so_far.model, number
         fit = Fit(number, at, Span(start, at), prior, "update", level, stream="target")
-        return replace(so_far, fits=number + 1, kept=kept), [fit]
+        return replace(so_far, target=at, fits=number + 1, kept=kept), [fit]
 
 
 @dataclass(frozen=True, kw_only=True)
