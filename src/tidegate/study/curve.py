@@ -1,0 +1,70 @@
+"""Curves: the test accuracy of a method's releases over a stream, in several runs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.study.method import Method
+from tidegate.study.stream import StudyStream
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Accuracy over time.
+
+    Attributes:
+        method: Its name.
+        private: Whether the method is.
+        at: How many records had arrived at each release.
+        runs: The accuracies, shape (runs, releases).
+    """
+
+    method: str
+    private: bool
+    at: tuple[int, ...]
+    runs: Floats
+
+    @property
+    def median(self) -> Floats:
+        """Of the runs, for each release."""
+        return np.asarray(np.median(self.runs, axis=0))
+
+    @property
+    def quartiles(self) -> tuple[Floats, Floats]:
+        """The lower and the upper, for each release."""
+        lower, upper = np.quantile(self.runs, [0.25, 0.75], axis=0)
+        return lower, upper
+
+    @property
+    def mean(self) -> float:
+        """Of the medians, over all releases."""
+        return float(self.median.mean())
+
+
+def measure(
+    method: Method,
+    stream: Callable[[int], StudyStream],
+    seeds: Iterable[int],
+    tick: Callable[[], None] = lambda: None,
+) -> Curve:
+    """Run a method once for each seed and test every release.
+
+    Args:
+        method: Which.
+        stream: The stream of a run, given its seed.
+        seeds: One for each run.
+        tick: Called after each run, for progress.
+    """
+    at: list[int] = []
+    runs = []
+    for seed in seeds:
+        arrived = stream(seed)
+        found = [(t, arrived.test(t).score(w)) for t, w in method.models(arrived, seed)]
+        at = [t for t, _ in found]
+        runs.append([score for _, score in found])
+        tick()
+    return Curve(method=method.name, private=method.private, at=tuple(at), runs=np.array(runs))

@@ -1,0 +1,63 @@
+"""A method: any way to keep a model fresh, private or not; and this library's own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate.learn.learner import Learner, Task, Weights
+from tidegate.learn.loss import Softmax
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.run import Run
+from tidegate.study.stream import StudyStream
+
+
+class Method(Protocol):
+    """A way to keep a model fresh."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables and plots."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it would keep its promise with fresh noise; a study's noise has a seed."""
+
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+        """Each release: how many records had arrived, and its weights, shape (d, K)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """This library's way: a plan, carried out by a learner.
+
+    Args:
+        name: What it is called.
+        plan: What is released when, and for which share.
+        learner: How.
+        regularization: Lambda; None leaves it to the learner.
+    """
+
+    name: str
+    plan: Plan
+    learner: Learner[Task]
+    regularization: float | None = None
+
+    private = True
+
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+        """Each release of the plan."""
+        task = Task(
+            loss=Softmax(stream.classes), norm=stream.norm, regularization=self.regularization
+        )
+        trainer: Trainer[Any] = Trainer(
+            task=task, learner=self.learner, budget=self.plan.budget, bits=NotPrivateBits(seed)
+        )
+        run = Run(self.plan, trainer)
+        step, seen = self.plan.schedule.step, 0
+        for start in range(0, stream.n - step + 1, step):
+            run.take(stream.between(start, start + step))
+            for release in run.models.releases[seen:]:
+                yield release.fit.at, release.weights
+            seen = len(run.models.releases)

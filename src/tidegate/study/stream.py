@@ -1,0 +1,70 @@
+"""A stream of labelled records to study, and what its models are tested on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.features.rows import Rows
+from tidegate.learn.learner import Weights
+from tidegate.learn.records import Records
+
+Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """Records whose features are mapped and clipped.
+
+    Attributes:
+        X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
+        y: The number of each record's class, shape (n,).
+    """
+
+    X: Rows
+    y: Labels
+
+    def score(self, weights: Weights) -> float:
+        """The share of the records that a model gets right."""
+        margins = np.asarray(self.X @ weights)
+        return float(np.mean((margins > 0 if margins.ndim == 1 else margins.argmax(1)) == self.y))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyStream:
+    """Records in the order of their arrival.
+
+    Attributes:
+        name: What it is called in tables and plots.
+        records: All of them.
+        classes: How many classes there are.
+        norm: The bound on the length of a record.
+        test: The records to test on at a time: always the same, unless the concept drifts.
+    """
+
+    name: str
+    records: Labelled
+    classes: int
+    norm: float
+    test: Callable[[int], Labelled]
+
+    @property
+    def n(self) -> int:
+        """How many records there are."""
+        return len(self.records.y)
+
+    def first(self, n: int) -> "StudyStream":
+        """The same stream, ended after n records."""
+        return replace(self, records=Labelled(X=self.records.X[:n], y=self.records.y[:n]))
+
+    def shuffled(self, seed: int) -> "StudyStream":
+        """The same records in another order; for streams without drift."""
+        order = np.random.default_rng(seed).permutation(self.n)
+        return replace(self, records=Labelled(X=self.records.X[order], y=self.records.y[order]))
+
+    def between(self, start: int, stop: int) -> Records:
+        """Some of the records, as a learner takes them."""
+        X, y = self.records.X[start:stop], self.records.y[start:stop]
+        return Records(X, y, np.ones(len(y), bool))
