@@ -37,7 +37,14 @@ from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import OutputPerturbation
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.records import CategoryIntake, Intake, Records, class_codes
+from tidegate.learn.records import (
+    CategoryIntake,
+    Intake,
+    Records,
+    as_labels,
+    class_codes,
+    codes_of,
+)
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 
@@ -194,6 +201,19 @@ def test_each_row_of_an_array_is_cleaned_by_itself(rows: list[list[float]], narr
 def test_codes_against_looking_each_label_up(labels: list[Any]) -> None:
     known = {repr(label): code for label, code in LABELS}
     assert class_codes(labels, [0, 1]).tolist() == [known[repr(label)] for label in labels]
+
+
+@given(
+    st.lists(st.integers(-3, 3) | st.sampled_from([2**53 - 1, 2**53 + 1]), min_size=1, unique=True),
+    st.lists(st.integers(-4, 4) | st.sampled_from([0.5, np.nan, np.inf, 2.0**53])),
+    st.sampled_from([np.int8, np.int64, np.uint64, np.float32, np.float64]),
+)
+def test_an_array_of_labels_is_looked_up_as_its_labels_are(
+    classes: list[int], labels: list[float], dtype: Any
+) -> None:
+    with np.errstate(invalid="ignore"):
+        y = np.array(labels, np.float64).astype(dtype)
+    assert codes_of(y, classes).tolist() == class_codes(as_labels(y), classes).tolist()
 
 
 X, Y = batch_for(None, records=12)

@@ -46,14 +46,19 @@ kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64
 
 @every_store
 @settings(max_examples=30)
-@given(kind=kinds, sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), data=st.data())
+@given(
+    kind=kinds,
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    cut=st.none() | st.integers(1, 40),
+    data=st.data(),
+)
 def test_what_is_read_is_what_was_appended(
-    states: States, kind: str, sizes: list[int], data: st.DataObject
+    states: States, kind: str, sizes: list[int], cut: int | None, data: st.DataObject
 ) -> None:
     with states() as opened:
         store, total = opened(), 0
         for size in sizes:
-            batch = Batch(stream="records", records=records(total, size, kind=kind))
+            batch = Batch(stream="records", records=records(total, size, kind=kind), cut=cut)
             total += size
             assert store.append(batch) == total
         if total:
@@ -61,6 +66,10 @@ def test_what_is_read_is_what_was_appended(
             stop = data.draw(st.integers(start + 1, total))
             found = store.read("records", Span(start, stop))
             assert same(found, records(start, stop - start, kind=kind))
+        if cut is not None:
+            needed = total - total % cut
+            store.forget("records", needed)
+            assert all(segment.span.start >= needed for segment in store.held())
         assert not list(store.verify())
         store.close()
 

@@ -89,10 +89,13 @@ def _scaled(
         return with_entries(rows, np.where(chosen[owners], scaled, rows.data).astype(rows.dtype))
     copy = np.empty(rows.shape, rows.dtype)
     for part in chunks(rows):
-        copy[part] = rows[part]
-        moved = part.start + np.flatnonzero(chosen[part])
-        scaled = copy[moved].astype(np.float64)
-        scaled *= powers[moved, None]
-        scaled *= factors[moved, None]
-        copy[moved] = scaled
+        few = chosen[part]
+        if few.any():  # the others times 1, which is exact: cheaper than to pick rows out
+            scaled = rows[part].astype(np.float64)
+            if (powers[part] != 1).any():
+                scaled *= np.where(few, powers[part], 1)[:, None]
+            scaled *= np.where(few, factors[part], 1)[:, None]
+            copy[part] = scaled
+        else:
+            copy[part] = rows[part]
     return copy

@@ -205,8 +205,18 @@ class Gate:
                 source=source,
                 offset=None if source is None else raw.offset,
                 key=key,
+                cut=self._cut(name),
             )
         )
+
+    def _cut(self, stream: str) -> int | None:
+        """Where records of a stream are forgotten: after any step, or never."""
+        schedule = self.plan.schedule
+        if isinstance(self.plan, TwoStreamPlan):
+            if stream == "target":
+                return schedule.step
+            schedule = self.plan.schedule.source
+        return schedule.step if schedule.needed(2**32 * schedule.step) else None
 
     def _stream(self, stream: str | None) -> str:
         if stream is None and len(self.streams) == 1:
@@ -398,8 +408,6 @@ class Gate:
         held = [segment for segment in self.store.held() if segment.stream == stream]
         start = min([count, *(segment.span.start for segment in held)])
         why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"
-        if held and start < needed:
-            why += f"; the {needed - start:,} before share a file with them"
         return {
             "stream": stream,
             "records": count,
@@ -415,15 +423,13 @@ class Gate:
 
 
 def _open_store(folder: Path, config: Config | None) -> SqliteStore:
-    """The state in a folder, made if there is none; a file holds about a step of records."""
-    step = 0 if config is None else config.plan().schedule.step
-    size = min(max(step, 4096), 65_536)  # a smaller file is deleted sooner, but costs as much
+    """The state in a folder, made if there is none."""
     try:
-        return SqliteStore(folder, segment_records=size)
+        return SqliteStore(folder)
     except NoStateError:
         if config is None:
             raise
-        return SqliteStore(folder, config.to_json(), segment_records=size)
+        return SqliteStore(folder, config.to_json())
 
 
 def _same_config(store: Store, config: Config | None) -> Config:

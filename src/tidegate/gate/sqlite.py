@@ -65,13 +65,13 @@ RESTORE = "restore it from a copy, see docs/store.md"
 class SqliteStore:
     """A state folder, held by one process at a time.
 
-    Small batches wait in the database; together they become a file once they are `least` records.
-    A larger batch goes to its files at once, each of at most `segment_records`.
+    Records are in files, but for a few: small batches wait in the database until there are enough
+    for a file, and what would be a tiny file stays there.
 
     Args:
         folder: Where the state is.
         config: Given to make a new state; None to open the one that is there.
-        segment_records: The most records in a file.
+        segment_records: The most records in a file. A file of less than 1/1024 of it is tiny.
         read_only: Only look, also while another process holds the state.
 
     >>> from tempfile import TemporaryDirectory
@@ -98,7 +98,7 @@ class SqliteStore:
         self.folder = Path(folder)
         self._files = self.folder / "segments"
         self._most = segment_records
-        self._least = max(1, segment_records // 8)
+        self._few = max(1, segment_records // 1024)
         self._sound: set[str] = set()  # files whose checksum has been verified
         self._lock: Lock | None = None
         with self._explained():
@@ -247,13 +247,14 @@ class SqliteStore:
         self._check_kind(stream, batch.records)
         with self._transaction("append"):
             start = self.count(stream)
-            placed = self._place(stream, start, batch.records) if n else []
+            cut = batch.cut or self._most
+            placed = self._place(stream, start, batch.records, cut) if n else []
             self._db.execute(
                 "INSERT INTO streams VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",
                 (stream, segments.kind(batch.records)),
             )
             self._db.execute("UPDATE streams SET count = ? WHERE stream = ?", (start + n, stream))
-            if placed and placed[0][1] < start:  # what waited is in a file now
+            if placed and placed[0][1] < start:  # what waited has been joined
                 self._db.execute(
                     "DELETE FROM segments WHERE stream = ? AND start >= ?", placed[0][:2]
                 )
@@ -275,33 +276,45 @@ class SqliteStore:
         if row is not None and row[0] != kind:
             raise refuse(f"a batch of {stream}", f"like those before ({row[0]})", kind)
 
-    def _place(self, stream: str, start: int, records: Records) -> list[tuple[Any, ...]]:
-        """The rows of new records: one that holds them while they are few, else of their files."""
+    def _place(self, stream: str, start: int, records: Records, cut: int) -> list[tuple[Any, ...]]:
+        """The rows of new records, which replace those that waited from the first of them on.
+
+        Segments end where the stream may be cut off. Until that is reached, or enough have come,
+        batches wait by themselves; then they are joined, and go to a file unless they are few.
+        """
         stop = start + records.n
-        waiting = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL"
-        (first,) = self._one(waiting, stream)
-        first = start if first is None else first
-        if stop - first < self._least:
-            data = segments.pack(records)
-            return [
-                (stream, start, stop, data.size, segments.checksum(data), None, memoryview(data))
-            ]
+        block = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL AND start >= ?"
+        (waiting,) = self._one(block, stream, start - start % cut)
         rows: list[tuple[Any, ...]] = []
+        begin = start if waiting is None else waiting
         try:
-            for begin in range(first, stop, self._most):
-                end = min(begin + self._most, stop)
+            while begin < stop:
+                end = min(begin + self._most, begin - begin % cut + cut, stop)
+                few = self._few
+                if end % cut and end - begin < max(few, min(cut, self._most) // 8):  # to wait
+                    begin, few = max(begin, start), self._most
                 some = segments.part(records, max(begin, start) - start, end - start)
-                if begin < start:  # only the first: fewer wait than a file holds
+                if begin < start:  # only the first: more than one segment's never wait
                     some = join([self.read(stream, Span(begin, start)), some])
-                file, *facts = segments.write(self._files, f"{stream}-{begin}", some)
-                rows.append((stream, begin, end, *facts, file, None))
-            failpoint("segment.folder")
-            segments.sync_folder(self._files)
+                rows.append((stream, begin, end, *self._written(f"{stream}-{begin}", some, few)))
+                begin = end
+            if any(file for *_, file, _ in rows):
+                failpoint("segment.folder")
+                segments.sync_folder(self._files)
         except OSError:  # on a full disk, what cannot be used must not stay
             for *_, file, _ in rows:
-                (self._files / file).unlink(missing_ok=True)
+                if file:
+                    (self._files / file).unlink(missing_ok=True)
             raise
         return rows
+
+    def _written(self, stem: str, records: Records, few: int) -> tuple[Any, ...]:
+        """Size, checksum, file and data of a segment: few records are kept in the database."""
+        if records.n < few:
+            data = segments.pack(records)
+            return data.size, segments.checksum(data), None, memoryview(data)
+        file, size, checksum = segments.write(self._files, stem, records)
+        return size, checksum, file, None
 
     def read(self, stream: str, span: Span) -> Records:
         """The records of a span: read-only views of one segment where that holds them all."""

@@ -44,6 +44,7 @@ class Batch:
         source: Where they came from, if that place can be read again from an offset.
         offset: How far the source has been read with this batch.
         key: Names the batch, if its sender may send it twice: the second time nothing is added.
+        cut: Where the stream may be cut off by `forget`: at multiples of this many slots.
     """
 
     stream: str
@@ -52,12 +53,13 @@ class Batch:
     source: str | None = None
     offset: str | None = None
     key: str | None = None
+    cut: int | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.offset is None):
             raise refuse("offset", "given if and only if there is a source", self.offset)
         slots = [bad.slot for bad in self.quarantine]
-        if len(set(slots)) < len(slots) or not set(slots) <= set(range(self.records.n)):
+        if len(set(slots)) < len(slots) or not all(0 <= slot < self.records.n for slot in slots):
             raise refuse("quarantine", f"slots of the batch, from 0 to {self.records.n - 1}", slots)
 
 

@@ -105,10 +105,9 @@ class Intake:
         codes = np.zeros(rows.shape[0], np.intp)
         if self.classes is not None:
             _check_kind(y, self.classes)
-            labels = as_labels(y)
-            if len(labels) != rows.shape[0]:
-                raise refuse("y", f"as long as X ({rows.shape[0]})", len(labels))
-            codes = class_codes(labels, self.classes)
+            codes = codes_of(y, self.classes)
+            if codes.size != rows.shape[0]:
+                raise refuse("y", f"as long as X ({rows.shape[0]})", codes.size)
             usable &= codes >= 0
         return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
 
@@ -233,6 +232,23 @@ def _check_kind(y: Any, classes: Sequence[Any]) -> None:
     if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
         raise refuse("y", f"{wanted}, as the classes are", f"dtype {y.dtype}")
+
+
+def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
+    """As `class_codes`; an array of numbers is looked up as a whole where that is as exact.
+
+    >>> codes_of(np.array([3.0, 5.0, np.nan]), [5, 3])
+    array([ 1,  0, -1])
+    """
+    plain = (
+        type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iuf" and y.dtype.itemsize <= 8
+    )
+    if not plain or not all(type(label) is int and abs(label) < 2**53 for label in classes):
+        return class_codes(as_labels(y), classes)
+    known = np.array(classes)
+    order = np.argsort(known)
+    places = np.searchsorted(known[order], y).clip(max=known.size - 1)
+    return np.where(known[order][places] == y, order[places], -1)
 
 
 def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
