@@ -1,17 +1,19 @@
-"""Records from Parquet through a sliding-window Gate: time, memory, and how soon it is back."""
+"""Records from Parquet through a Gate: time, memory, what a record costs, how soon it is back."""
 
 import multiprocessing
+import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.progress import track
 
 from bench.table import number, show, yes
 from tidegate.features import clip_rows
@@ -23,6 +25,28 @@ SIZES = (1_000_000, 3_000_000, 10_000_000)
 WIDTH = 32
 COLUMNS = [f"x{index}" for index in range(WIDTH)]
 CHUNK = 2**16
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "sliding window": {"kind": "sliding", "window": 7 * 2**16, "step": 2**16},
+    "continual, sampled": {"kind": "continual", "block": 2**17, "step": 2**14, "sample": 2**16},
+    "continual": {"kind": "continual", "block": 2**17, "step": 2**14},
+}
+
+
+class Life(NamedTuple):
+    """What it took to take in a stream: seconds in all and without training, peak megabytes."""
+
+    total: float
+    ingest: float
+    peak: float
+
+
+class Found(NamedTuple):
+    """What was measured on a stream of one length."""
+
+    lives: dict[str, Life]
+    plain: float
+    exact: float
+    restart: float
 
 
 def write(path: Path, n: int) -> None:
@@ -35,10 +59,10 @@ def write(path: Path, n: int) -> None:
             writer.write_table(pa.table([*X.T, rng.integers(2, size=size)], schema=schema))
 
 
-def config(path: Path) -> Config:
+def config(path: Path, schedule: dict[str, Any]) -> Config:
     return Config.of(
         {
-            "schedule": {"kind": "sliding", "window": 458_752, "step": 65_536},
+            "schedule": schedule,
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "records": {"classes": [0, 1], "norm": 4.0, "columns": COLUMNS, "label": "y"},
             "source": {"type": "parquet", "path": str(path)},
@@ -46,24 +70,23 @@ def config(path: Path) -> Config:
     )
 
 
-def read_and_clip(path: Path) -> float:
+def read_and(clip: Callable[[Any], object], path: Path) -> float:
     start = time.perf_counter()
     for batch in pq.ParquetFile(path).iter_batches(CHUNK):
-        X = np.column_stack([batch.column(name).to_numpy() for name in COLUMNS])
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-        X *= np.minimum(1, 4.0 / norms)[:, None]
+        clip(np.column_stack([batch.column(name).to_numpy() for name in COLUMNS]))
     return time.perf_counter() - start
 
 
-def read_and_clip_exactly(path: Path) -> float:
-    start = time.perf_counter()
-    for batch in pq.ParquetFile(path).iter_batches(CHUNK):
-        clip_rows(np.column_stack([batch.column(name).to_numpy() for name in COLUMNS]), 4.0)
-    return time.perf_counter() - start
+def plainly(X: Any) -> None:
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    X *= np.minimum(1, 4.0 / norms)[:, None]
 
 
-def through_the_gate(path: Path, state: Path) -> tuple[float, float, float]:
-    """Seconds with and without training, and peak megabytes."""
+def exactly(X: Any) -> None:
+    clip_rows(X, 4.0)
+
+
+def through_the_gate(known: Config, state: Path) -> Life:
     training, train = 0.0, Trainer.train
 
     def timed(*words: Any) -> Any:
@@ -74,7 +97,6 @@ def through_the_gate(path: Path, state: Path) -> tuple[float, float, float]:
         return made
 
     start = time.perf_counter()
-    known = config(path)
     with patch.object(Trainer, "train", timed), Gate.open(state, known) as gate:
         (source,) = known.sources().values()
         for raw in source.batches(None):
@@ -83,7 +105,7 @@ def through_the_gate(path: Path, state: Path) -> tuple[float, float, float]:
                 pass
     total = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return total, total - training, peak
+    return Life(total, total - training, peak)
 
 
 def restart(state: Path) -> float:
@@ -93,41 +115,56 @@ def restart(state: Path) -> float:
     return time.perf_counter() - start
 
 
-def measured(sizes: tuple[int, ...]) -> Iterator[tuple[int, dict[str, float]]]:
-    for n in sizes:
-        with TemporaryDirectory() as folder:
-            path, state = Path(folder) / "records.parquet", Path(folder) / "state"
-            write(path, n)
-            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-                total, ingest, peak = pool.apply(through_the_gate, (path, state))
-                yield (
-                    n,
-                    {
-                        "total": total,
-                        "ingest": ingest,
-                        "peak": peak,
-                        "plain": pool.apply(read_and_clip, (path,)),
-                        "exact": pool.apply(read_and_clip_exactly, (path,)),
-                        "restart": pool.apply(restart, (state,)),
-                    },
-                )
+def alone(run: Callable[..., Any], *words: Any) -> Any:
+    """The result of a run in a process of its own, whose peak memory is its alone."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(run, words)
+
+
+def measured(n: int) -> Found:
+    with TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        path = Path(folder) / "records.parquet"
+        write(path, n)
+        lives = {}
+        for name, schedule in SCHEDULES.items():
+            state = Path(folder) / name
+            lives[name] = alone(through_the_gate, config(path, schedule), state)
+        return Found(
+            lives=lives,
+            plain=alone(read_and, plainly, path),
+            exact=alone(read_and, exactly, path),
+            restart=alone(restart, state),  # of continual, which keeps every record
+        )
+
+
+def ingest_rows(found: dict[int, Found]) -> Iterator[list[str]]:
+    for n, (lives, plain, exact, back) in found.items():
+        life = lives["sliding window"]
+        yield [
+            f"{n:,} x {WIDTH}",
+            f"{life.ingest:.1f} s",
+            f"{plain:.1f} s",
+            f"{number(life.ingest / plain)} x, bar 3: {yes(life.ingest <= 3 * plain)}",
+            f"{exact:.1f} s",
+            f"{life.peak:.0f} MB",
+            f"{back:.2f} s, bar 1: {yes(back < 1)}",
+        ]
+
+
+def cost_rows(found: dict[int, Found]) -> Iterator[list[str]]:
+    for name in SCHEDULES:
+        costs = [1e6 * known.lives[name].total / n for n, known in found.items()]
+        growth = max(costs) / costs[0]
+        yield [name, *(f"{cost:.2f} us" for cost in costs), f"{number(growth)} x"]
 
 
 def main() -> None:
-    found = dict(measured(SIZES))
-    rows = [
-        [
-            f"{n:,} x {WIDTH}",
-            f"{f['ingest']:.1f} s",
-            f"{f['plain']:.1f} s",
-            f"{number(f['ingest'] / f['plain'])} x, bar 3: {yes(f['ingest'] <= 3 * f['plain'])}",
-            f"{f['exact']:.1f} s",
-            f"{1e6 * f['total'] / n:.2f} us",
-            f"{f['peak']:.0f} MB",
-            f"{f['restart']:.2f} s, bar 1: {yes(f['restart'] < 1)}",
-        ]
-        for n, f in found.items()
-    ]
-    columns = ("what", "no training", "read, clip", "ratio", "exact clip", "each, trained")
+    found = {n: measured(n) for n in track(SIZES, "Streams through the Gate")}
+    shortest, *_, longest = (known.lives["sliding window"].peak for known in found.values())
+    columns = ("what", "no training", "read, clip", "ratio", "exact clip", "peak", "restart")
     title = "From Parquet through a sliding-window Gate, against pyarrow and numpy: read and clip"
-    show(title, rows, (*columns, "peak", "restart"))
+    show(title, ingest_rows(found), columns)
+    flat = yes(longest <= 1.1 * shortest)
+    print(f"Peak memory, longest against shortest: {longest / shortest:.2f} x, bar 1.1: {flat}")
+    names = ("schedule", *(f"{n:,} records" for n in found), "most against first")
+    show("What a record costs, training included", cost_rows(found), names)

@@ -29,7 +29,7 @@ from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.privacy.budget import allowance
 from tidegate.privacy.rounding import down
 from tidegate.release import About, Card, Release, StoredRelease, described, make_card
-from tidegate.schedule import Span, Stream
+from tidegate.schedule import Schedule, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
@@ -211,12 +211,11 @@ class Gate:
 
     def _cut(self, stream: str) -> int | None:
         """Where records of a stream are forgotten: after any step, or never."""
-        schedule = self.plan.schedule
-        if isinstance(self.plan, TwoStreamPlan):
-            if stream == "target":
-                return schedule.step
-            schedule = self.plan.schedule.source
-        return schedule.step if schedule.needed(2**32 * schedule.step) else None
+        if not isinstance(self.plan, TwoStreamPlan):
+            return _forgets_after(self.plan.schedule)
+        if stream == "target":
+            return self.plan.schedule.step
+        return _forgets_after(self.plan.schedule.source)
 
     def _stream(self, stream: str | None) -> str:
         if stream is None and len(self.streams) == 1:
@@ -420,6 +419,11 @@ class Gate:
             "held_bytes": sum(segment.size for segment in held),
             "held_because": why,
         }
+
+
+def _forgets_after(schedule: Schedule) -> int | None:
+    """The step of a schedule that forgets; None for one that never does."""
+    return schedule.step if schedule.needed(2**32 * schedule.step) else None
 
 
 def _open_store(folder: Path, config: Config | None) -> SqliteStore:
