@@ -66,6 +66,9 @@ def test_what_is_read_is_what_was_appended(
             stop = data.draw(st.integers(start + 1, total))
             found = store.read("records", Span(start, stop))
             assert same(found, records(start, stop - start, kind=kind))
+            some = sorted(data.draw(st.sets(st.integers(0, stop - start - 1), min_size=1)))
+            few = store.read("records", Span(start, stop), np.array(some))
+            assert same(few, found.take(np.array(some)))
         if cut is not None:
             needed = total - total % cut
             store.forget("records", needed)

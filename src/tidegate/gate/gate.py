@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -282,7 +282,7 @@ class Gate:
         for line in lines:
             prior = self._prior(line.fit.prior, weights)
             trainer = self._trainer(line.fit.number)
-            model = trainer.train(line, lambda span: self.store.read(stream, span), prior)
+            model = trainer.train(line, partial(self.store.read, stream), prior)
             weights[line.fit.number] = model
             made.append(self._made(line, model, prior, measured))
         released = self.store.publish(stream, at, made, state)

@@ -26,7 +26,7 @@ from tidegate.gate.store import (
     Quarantined,
     Segment,
 )
-from tidegate.learn.records import Records, join
+from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Line
 from tidegate.release import FIRST, StoredRelease, canonical, seal
 from tidegate.schedule import Fit, Span
@@ -316,22 +316,28 @@ class SqliteStore:
         file, size, checksum = segments.write(self._files, stem, records)
         return size, checksum, file, None
 
-    def read(self, stream: str, span: Span) -> Records:
-        """The records of a span: read-only views of one segment where that holds them all."""
+    def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span: read-only views of one segment where that holds them all.
+
+        Given slots, counted from the span's start and ascending, only their records are copied.
+        """
         parts, reached = [], span.start
         for start, stop, *stored in self._stored(stream, span):
             records = self._records(*stored)
             if start > reached or records.n != stop - start:
                 break
             end = min(stop, span.stop)
-            parts.append(segments.part(records, reached - start, end - start))
+            if slots is None:
+                parts.append(segments.part(records, reached - start, end - start))
+            else:
+                parts.append(chosen(records, start, span, slots))
             reached = end
         if not span.start < span.stop == reached:
             raise StoreError(
                 f"records [{span.start}, {span.stop}) of {stream} are not held: "
                 "they are forgotten, or have not arrived"
             )
-        return parts[0] if len(parts) == 1 else join(parts)
+        return join(parts)
 
     def _stored(self, stream: str, span: Span) -> list[Any]:
         """The segments that a span touches, found by two steps down an index."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, refuse
-from tidegate.learn.records import Records
+from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Line
 from tidegate.release import StoredRelease
 from tidegate.schedule import Span
@@ -128,8 +128,8 @@ class Store(Protocol):
     def append(self, batch: Batch) -> int:
         """Add records, their quarantine, the source's offset and the key; the new count."""
 
-    def read(self, stream: str, span: Span) -> Records:
-        """The records of a span: read-only views of one segment where that holds them all."""
+    def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span, or some of them: slots counted from its start, ascending."""
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
         """The records that could not be used, in order: private."""
