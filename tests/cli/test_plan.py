@@ -191,7 +191,7 @@ BAD = [
     ("sliding", {"--epsilon": "-1"}, "epsilon must be a finite number above 0, got -1"),
     ("sliding", {"--epsilon": "nan"}, "epsilon must be a finite number above 0, got nan"),
     ("sliding", {"--epsilon": "inf"}, "epsilon must be a finite number above 0, got inf"),
-    ("sliding", {"--epsilon": "one"}, "epsilon must be a finite number above 0, got one"),
+    ("sliding", {"--epsilon": "one"}, "epsilon must be a finite number above 0, got 'one'"),
     ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0"),
     ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1"),
     ("sliding", {"--delta": "nan"}, "delta must be a number above 0 and below 1, got nan"),

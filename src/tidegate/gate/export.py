@@ -150,7 +150,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         elif step["kind"] == "NormClip":
             rows = graph.clip(rows, step["norm"])
         else:
-            raise refuse("features", "AppendIntercept and NormClip only for ONNX", step["kind"])
+            raise refuse("features", "AppendIntercept and NormClip only for ONNX", told=step["kind"])
     rows = graph.clip(rows, card["norm"])
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
     graph.lines += [

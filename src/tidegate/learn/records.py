@@ -179,7 +179,7 @@ class CategoryIntake:
         del y
         values = as_labels(X, "X")
         if not values:
-            raise refuse("X", "one record or more", "none")
+            raise refuse("X", "one record or more", told="none")
         codes = class_codes(values, self.categories)
         usable = codes >= 0
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
@@ -232,7 +232,7 @@ def _check_kind(y: Any, classes: Sequence[Any]) -> None:
     texts = [isinstance(label, str) for label in classes]
     if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
-        raise refuse("y", f"{wanted}, as the classes are", f"dtype {y.dtype}")
+        raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
 
 
 def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
