@@ -338,7 +338,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             {"epsilon": 1.0, "delta": 1},
             "budget.delta must be a number above 0 and below 1",
         ),
-        ("allocation", {"name": "even"}, "allocation.name must be one of paper, tapered, got 'even'"),
+        (
+            "allocation",
+            {"name": "even"},
+            "allocation.name must be one of paper, tapered, got 'even'",
+        ),
         ("allocation", {"rate": 0.7}, "allocation.rate is not a key of paper: it has none"),
         ("allocation", {"name": "tapered", "rate": 1.5}, "allocation.rate must be a ratio above 0"),
         ("allocation", {"name": "tapered", "rate": "1/0"}, "allocation.rate must be a ratio above"),

@@ -230,7 +230,8 @@ def _check_kind(y: Any, classes: Sequence[Any]) -> None:
     """
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     texts = [isinstance(label, str) for label in classes]
-    if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
+    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # these of pandas
+    if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
         raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
 
