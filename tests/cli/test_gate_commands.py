@@ -310,4 +310,4 @@ def test_tables_fit_into_80_columns(state: str) -> None:
         shown = process(*words, COLUMNS="80").stdout.splitlines()
         assert max(map(len, shown)) <= 80 or words[0] == "status"
     rows = process("releases", state, COLUMNS="80").stdout.splitlines()
-    assert len(rows) == 2 + 4
+    assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release

@@ -37,7 +37,7 @@ def show(rows: Iterable[Mapping[str, Any]], form: str, *, empty: str = "nothing 
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                table.add_column(name.replace("_", " "), justify="right")
+                table.add_column(name.replace("_", "\n"), justify="right")
         table.add_row(*(_text(value) for value in row.values()))
     Console(highlight=False).print(table if table.columns else f"[dim]{empty}[/]")
 
