@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from tests.cli.run import json_lines, tidegate
+from tests.cli.run import json_lines, process, tidegate
 from tests.gate.gatelife import config, opened, stream
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
@@ -132,8 +132,14 @@ def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None
     write_csv(new, 5)
     tidegate("export", state, str(model))
     by_state = json_lines("predict", state, str(new))
-    columns = [word for name in "abc" for word in ("--column", name)]
-    assert json_lines("predict", str(model), str(new), *columns) == by_state
+    assert json_lines("predict", str(model), str(new)) == by_state
+    renamed = folder / "renamed.csv"
+    renamed.write_text(new.read_text().replace("a,b,c,y", "x,y,z,a"))
+    columns = [word for name in "xyz" for word in ("--column", name)]
+    assert json_lines("predict", str(model), str(renamed), *columns) == by_state
+    two = tidegate("predict", str(model), str(new), *columns[:4])
+    assert (two.returncode, two.stderr.count("\n")) == (2, 1)
+    assert "--column must be given once for each of a, b, c" in two.stderr
     expected = load(model).predict(stream(5)[0])
     assert np.array_equal([row["label"] for row in by_state], expected)
     assert all(0.5 <= row["probability"] <= 1 for row in by_state)
@@ -163,10 +169,14 @@ def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
         ("ingest", state, str(none)): "none.csv cannot be read",
         ("ingest", state, str(bad)): "column c is not in",
         ("ingest", state, "x.txt"): "a .csv, .parquet or .jsonl file",
-        ("export", state, "model.pdf"): "the kind of export must be one of",
+        (
+            "export",
+            state,
+            "model.pdf",
+        ): "must be one that ends in .npz, ",
         ("export", state, "m.npz", "--release", "99"): "there is no release 99",
         ("predict", state, str(bad)): "has no column c",
-        ("predict", state, str(none)): "No such file",
+        ("predict", state, str(none)): "none.csv cannot be read: No such file",
     }.items():
         done = tidegate(*words)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), words
@@ -218,3 +228,86 @@ def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
         found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
     assert looks == [100, 150]
     assert found == ["source", "target", "target", "target"]
+
+
+def test_a_run_without_a_release_says_what_is_missing(folder: Path) -> None:
+    write_csv(folder / "records.csv", 250)
+    gate, state = str(folder / "gate.toml"), str(folder / "gate.state")
+    missing = "othing is released before 300 records have arrived: 250 have, 50 are missing"
+    assert missing in tidegate("run", gate).stdout
+    assert missing in tidegate("status", state).stdout
+    for words in (("export", state, "m.npz"), ("predict", state, str(folder / "records.csv"))):
+        done = tidegate(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert missing in done.stderr
+
+
+def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> None:
+    text = (folder / "gate.toml").read_text().replace("classes = [0, 1]", 'classes = ["0", "2"]')
+    (folder / "other.toml").write_text(text.replace("/out", "/other"))
+    done = tidegate("run", str(folder / "other.toml"))
+    unusable = sum(y != 0 for y in stream(650)[1].tolist())
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert " of 650 records cannot be used; the first is " in done.stderr
+    assert int(done.stderr.split()[1]) >= unusable
+
+
+def test_no_state_is_made_for_sources_that_cannot_be_read(folder: Path) -> None:
+    gate, text = folder / "gate.toml", (folder / "gate.toml").read_text()
+    for change, expected in {
+        ("records.csv", "none.csv"): "none.csv cannot be read: No such file",
+        ('"c"]', '"d"]'): "column d is not in",
+    }.items():
+        gate.write_text(text.replace(*change))
+        done = tidegate("run", str(gate))
+        assert done.returncode == 2
+        assert expected in done.stderr
+        assert not (folder / "gate.state").exists()
+    gate.write_text(text)
+    assert len(json_lines("run", str(gate))) == 4
+
+
+def test_a_record_that_cannot_be_used_is_not_predicted(state: str, folder: Path) -> None:
+    new = folder / "new.csv"
+    new.write_text("b,a,c\n1,0.5,0.25\n,1,1\nmuch,1,1\n0.1,0.2,0.3\n")
+    rows = json_lines("predict", state, str(new))
+    assert [row["label"] is None for row in rows] == [False, True, True, False]
+    (told,) = json_lines("export", state, str(folder / "m.npz"))
+    X = np.array([[0.5, 1, 0.25], [0.2, 0.1, 0.3]], np.float32)  # as records are kept
+    chances = load(told["file"]).predict_proba(X).max(axis=1)
+    assert [row["probability"] for row in rows if row["label"] is not None] == chances.tolist()
+
+
+def test_a_model_in_a_file_knows_its_column_of_text(tmp_path: Path) -> None:
+    schedule = {"kind": "sliding", "window": 20, "step": 10}
+    table = {"classes": [0, 1], "norm": 1.0, "text": "note", "label": "y"}
+    known = config(schedule, records=table, features=[{"map": "text"}])
+    with opened(tmp_path / "state", known) as gate:
+        gate.ingest(["a word", "another"] * 10, [0, 1] * 10)
+    tidegate("export", str(tmp_path / "state"), str(tmp_path / "m.safetensors"))
+    new = tmp_path / "new.jsonl"
+    new.write_text('{"id": 1, "note": "a word"}\n{"id": 2, "note": null}\n')
+    rows = json_lines("predict", str(tmp_path / "m.safetensors"), str(new))
+    assert [row["label"] is None for row in rows] == [False, True]
+
+
+def test_all_mistakes_of_a_configuration_are_told_apart(folder: Path) -> None:
+    text = (folder / "gate.toml").read_text()
+    (folder / "gate.toml").write_text(text.replace("window", "windw").replace("1.5", '"1.5"'))
+    done = tidegate("run", str(folder / "gate.toml"))
+    assert done.stderr.count("\n") == 1
+    assert "did you mean schedule.window?; records.norm must be " in done.stderr
+    assert done.stderr.endswith("got '1.5'\n")
+
+
+def test_a_command_that_is_misspelt_is_guessed() -> None:
+    assert tidegate("rnu").stderr == "tidegate: no command 'rnu': did you mean run?\n"
+
+
+def test_tables_fit_into_80_columns(state: str) -> None:
+    for words in (("--help",), ("status", state), ("ledger", state, "--record", "250")):
+        shown = process(*words, COLUMNS="80").stdout.splitlines()
+        assert max(map(len, shown)) <= 80 or words[0] == "status"
+    rows = process("releases", state, COLUMNS="80").stdout.splitlines()
+    assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release

@@ -188,3 +188,10 @@ def test_tapered_spends_in_every_phase(plan: Plan, doublings: int) -> None:
             continue
         assert max(paid[start:stop]) > Fraction(9, 10)
         assert max(paid[start:stop]) == 1
+
+
+@given(plans())
+def test_the_first_release_is_where_the_plan_says(plan: Plan) -> None:
+    steps = range(plan.schedule.step, plan.first + 1, plan.schedule.step)
+    released = [at for at in steps if any(line.fit.released for line in plan.due(at))]
+    assert released == [plan.first]

@@ -22,19 +22,24 @@ quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
 state = click.argument("state", type=click.Path(path_type=Path))
 
 
-def show(rows: Iterable[Mapping[str, Any]], form: str, *, title: str | None = None) -> None:
+def lean_table() -> Table:
+    """A table that leaves as much of a line as it can to what it holds."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+
+
+def show(rows: Iterable[Mapping[str, Any]], form: str, *, empty: str = "nothing yet") -> None:
     """Print rows as a table for people, or as a line of JSON each."""
     if form == "json":
         for row in rows:
             click.echo(json.dumps(row))
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table = lean_table()
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                table.add_column(name.replace("_", " "), justify="right")
+                table.add_column(name.replace("_", "\n"), justify="right")
         table.add_row(*(_text(value) for value in row.values()))
-    Console(highlight=False).print(table if table.columns else "[dim]nothing yet[/]")
+    Console(highlight=False).print(table if table.columns else f"[dim]{empty}[/]")
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tidegate.checks import InvalidValueError
-from tidegate.cli import options
+from tidegate.cli import hints, options
 from tidegate.cli.state import release_row
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Source, StandardInput, every, once
-from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.files import Files, Follow
 from tidegate.release import StoredRelease
 
 Sources = Mapping[str, Source] | Mapping[str | None, Source]
@@ -60,10 +60,27 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     if not sources:
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
+    if not folder.exists():  # a state fixes its settings: not before its sources can be read
+        _try(sources.values())
     with Gate.open(folder, known) as gate:
         _follow(gate, sources, again, form=form, quiet=quiet)
-    if form == "table" and not quiet:
-        click.echo(f"The state is in {folder}; see tidegate status {folder}")
+        if form == "table" and not quiet:
+            _conclude(gate)
+            click.echo(f"The state is in {folder}; see tidegate status {folder}")
+
+
+def _try(sources: Iterable[Source]) -> None:
+    """Refuse files that are not there, or lack a column."""
+    for source in sources:
+        if isinstance(source, Files):
+            next(source.batches(None), None)
+
+
+def _conclude(gate: Gate) -> None:
+    for told in hints.unusable(gate):
+        click.echo(f"tidegate: {told}", err=True)
+    if gate.store.newest() is None:
+        click.echo(hints.waiting(gate).capitalize())
 
 
 @click.command(epilog=INGEST_EPILOG)
@@ -134,10 +151,14 @@ def releases_of(
 
 def _line(release: StoredRelease) -> str:
     row = release_row(release)
-    unit = "mu" if "mu" in row else "epsilon"
-    known = row["accuracy_before"]
-    quality = "" if known is None else f", the one before was right on {known:.1%} of the step"
-    return (
-        f"release {release.number:,} at {row['at']:,}: records {row['start']:,} to "
-        f"{row['stop'] - 1:,}, {unit} {row[unit]:.4g}{quality}"
+    whose = f" {row['stream']}" if row["stream"] else ""
+    how = "fitted" if release.card["prior"] is None else "refined"
+    before, holdout = row["accuracy_before"], row["accuracy_on_holdout"]
+    return "".join(
+        [
+            f"release {release.number:,} after {row['at']:,}{whose} records: {how} on "
+            f"{row['start']:,} to {row['stop'] - 1:,} for {row['share']:.4g} of their budget",
+            "" if holdout is None else f", right on {holdout:.1%} of the holdout",
+            "" if before is None else f", the one before was right on {before:.1%} of the step",
+        ]
     )

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tidegate.cli import options
+from tidegate.cli import hints, options
 from tidegate.cli.types import Count
 from tidegate.gate.gate import Gate
 from tidegate.gate.verify import verify as problems_of
@@ -30,14 +30,16 @@ def status(state: Path, form: str) -> None:
     It counts records that cannot be used, which no release tells: for the operator only.
     """
     with Gate.look(state) as gate:
-        told = gate.status()
+        told, missing = gate.status(), hints.waiting(gate)
     if form == "json":
         click.echo(json.dumps(told))
         return
     streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
     console = Console(highlight=False, soft_wrap=True)
     delta = f", delta = {budget['delta']:g}" if budget["delta"] else ""
-    console.print(f"{schedule['kind']}: epsilon = {budget['epsilon']:g}{delta} for ever")
+    sizes = ", ".join(f"{k} {v:,}" for k, v in schedule.items() if isinstance(v, int))
+    epsilon = f"epsilon = {budget['epsilon']:g}{delta} for ever"
+    console.print(f"{schedule['kind']} ({sizes}): {epsilon}")
     if not told["private"]:
         console.print("NOT PRIVATE: made with a seed")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
@@ -48,6 +50,8 @@ def status(state: Path, form: str) -> None:
         )
     newest = f", the newest of {told['newest']}" if told["newest"] else ""
     console.print(f"{told['releases']:,} releases{newest}. For ever, no record pays more than 1.")
+    if not told["releases"]:
+        console.print(f"{missing.capitalize()}.")
 
 
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
@@ -57,7 +61,8 @@ def status(state: Path, form: str) -> None:
 def ledger(state: Path, record: int | None, form: str) -> None:
     """Say what the records have paid: the one that paid most, or one record fit by fit."""
     with Gate.look(state) as gate:
-        options.show(_totals(gate) if record is None else _paid(gate, record), form)
+        rows = _totals(gate) if record is None else _paid(gate, record)
+        options.show(rows, form, empty="it has paid nothing so far")
 
 
 def _totals(gate: Gate) -> Iterator[dict[str, Any]]:
@@ -104,7 +109,8 @@ def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
         short = {**row, "hash": row["hash"][:8], "time": row["time"][:16].replace("T", " ")}
-        yield {name: value for name, value in short.items() if name not in empty}
+        # The share says it already, in a unit that needs no explanation.
+        yield {name: v for name, v in short.items() if name not in empty | {"mu", "epsilon"}}
 
 
 def release_row(release: StoredRelease) -> dict[str, Any]:

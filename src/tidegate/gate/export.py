@@ -25,6 +25,8 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
+ONNX_MAPS = "AppendIntercept and NormClip only for ONNX (other forms take all)"
+
 OPSET = 17
 """Of ONNX; any runtime since 2022 has it."""
 
@@ -40,7 +42,10 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
-    kind = kind or ("sklearn" if ending == "joblib" else ending)
+    if kind is None and ending not in ENDINGS:
+        allowed = f"one that ends in {', '.join(f'.{each}' for each in ENDINGS)}"
+        raise refuse("the file of an export", allowed, path.name)
+    kind = kind or ENDINGS[ending]
     if kind not in KINDS:
         raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
     _replace(path, KINDS[kind](release))
@@ -150,7 +155,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         elif step["kind"] == "NormClip":
             rows = graph.clip(rows, step["norm"])
         else:
-            raise refuse("features", "AppendIntercept and NormClip only for ONNX", step["kind"])
+            raise refuse("features", ONNX_MAPS, told=step["kind"])
     rows = graph.clip(rows, card["norm"])
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
     graph.lines += [
@@ -340,4 +345,5 @@ KINDS: dict[str, Callable[[StoredRelease], bytes]] = {
     "json": to_json,
     "md": to_md,
 }
+ENDINGS = {"joblib" if kind == "sklearn" else kind: kind for kind in KINDS}
 READERS = {".npz": _from_npz, ".safetensors": _from_safetensors}

@@ -86,6 +86,8 @@ class Gate:
             classes=config.records.classes,
             features=make_pipeline(*maps) if maps else None,
             dtype=config.records.dtype,
+            columns=config.records.read,
+            label=config.records.label,
         )
 
     @classmethod
@@ -443,5 +445,6 @@ def _same_config(store: Store, config: Config | None) -> Config:
         return frozen
     if changed := differences(frozen.privacy_json(), config.privacy_json()):
         told = "the state was made with other settings, which cannot change"
-        raise ConfigError([f"{told}: {'; '.join(changed)}"])
+        anew = "set them back, or name another state, where records pay anew"
+        raise ConfigError([f"{told}: {'; '.join(changed)}; {anew}"])
     return config

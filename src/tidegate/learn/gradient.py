@@ -128,7 +128,7 @@ class GradientPerturbation:
         """Refuse a pure budget: the noise is Gaussian."""
         del task
         if unit != "mu":
-            raise refuse("budget", "ApproxDP for GradientPerturbation", "PureDP")
+            raise refuse("budget", "ApproxDP for GradientPerturbation", told="PureDP")
 
     def settings(
         self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None

@@ -198,7 +198,7 @@ class CategoryIntake:
         del y
         values = as_labels(X, "X")
         if not values:
-            raise refuse("X", "one record or more", "none")
+            raise refuse("X", "one record or more", told="none")
         codes = class_codes(values, self.categories)
         usable = codes >= 0
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
@@ -249,9 +249,10 @@ def _check_kind(y: Any, classes: Sequence[Any]) -> None:
     """
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     texts = [isinstance(label, str) for label in classes]
-    if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
+    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # these of pandas
+    if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
-        raise refuse("y", f"{wanted}, as the classes are", f"dtype {y.dtype}")
+        raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
 
 
 def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:

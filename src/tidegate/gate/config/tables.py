@@ -165,6 +165,11 @@ class RecordsTable:
         if self.label in {*(self.columns or ()), self.text} - {None}:
             raise refuse("label", "a column of its own", self.label)
 
+    @property
+    def read(self) -> tuple[str, ...] | None:
+        """The columns that a record is made of, if it comes by names."""
+        return self.columns if self.text is None else (self.text,)
+
     def build(self) -> Columns:
         """Which columns of a source are read."""
         if self.columns is None and self.text is None:
