@@ -1,0 +1,103 @@
+"""Sources: where the stream of a run comes from, small enough to name and to send to a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from tidegate.checks import InvalidValueError
+from tidegate.features.rows import Rows
+from tidegate.study.datasets import (
+    Pixels,
+    Titles,
+    digit_stream,
+    mnist,
+    pixels,
+    snapshot,
+    title_stream,
+    titles,
+    words,
+)
+from tidegate.study.published import pixel_values, word_components
+from tidegate.study.stream import StudyStream
+
+ARTICLES = 10_000
+"""As many as the paper has."""
+
+
+class Source(Protocol):
+    """A stream for every seed; its `repr` says all that its records depend on."""
+
+    def stream(self, seed: int) -> StudyStream:
+        """The stream of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digits:
+    """MNIST in random order.
+
+    Args:
+        features: `pixels` are scaled onto the unit ball; `published` are the paper's.
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    features: Literal["pixels", "published"] = "pixels"
+    records: int = 20_000
+    folder: Path | None = field(default=None, repr=False)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Another order for every seed."""
+        return _digits(self.folder, self.features).shuffled(seed).first(self.records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Articles:
+    """Titles of arXiv in the order of their dates, to tell their archive.
+
+    Args:
+        features: `words` are hashed and scaled onto the unit ball; `published` are the paper's.
+        records: After how many the stream ends.
+        folder: Holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, to be read instead.
+    """
+
+    features: Literal["words", "published"] = "words"
+    records: int = 7_500
+    folder: Path | None = field(default=None, repr=False)
+    kaggle: Path | None = None
+
+    def stream(self, seed: int) -> StudyStream:
+        """Other titles held out to test on for every seed."""
+        rows, archives = _articles(self.folder, self.kaggle, self.features)
+        return title_stream(rows, archives, seed).first(self.records)
+
+
+# A worker keeps what it has read: the runs of many curves need the same records.
+
+
+@cache
+def _digits(folder: Path | None, features: str) -> StudyStream:
+    maps: dict[str, Callable[[Pixels], Rows]] = {"pixels": pixels, "published": pixel_values}
+    return digit_stream(*mnist(folder and folder / "mnist"), maps[features])
+
+
+@cache
+def _articles(
+    folder: Path | None, kaggle: Path | None, features: str
+) -> tuple[Rows, tuple[str, ...]]:
+    found = _titles(folder, kaggle).first(ARTICLES)
+    rows = words(found.texts) if features == "words" else word_components(found.texts)
+    return rows, found.archives
+
+
+def _titles(folder: Path | None, kaggle: Path | None) -> Titles:
+    if kaggle is not None:
+        return snapshot(kaggle)
+    if folder is None:
+        raise InvalidValueError(
+            "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that "
+            "holds arxiv/titles-1993-1996.tsv.gz with --data"
+        )
+    return titles(folder / "arxiv" / "titles-1993-1996.tsv.gz")
