@@ -15,6 +15,7 @@ from tidegate.checks import InvalidValueError, StoreError
 COMMANDS = {
     "demo": "demo",
     "plan": "plan",
+    "paper": "paper",
     "init": "init",
     "run": "run",
     "ingest": "run",

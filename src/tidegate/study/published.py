@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from tidegate.learn.learner import Weights
 from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Basic, Continual, Cumulative, Fit, MultiResolution, SlidingWindow, fits
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Cumulative,
+    Fit,
+    MultiResolution,
+    SlidingWindow,
+    fits,
+)
 from tidegate.study.stream import StudyStream
 
 Floats32 = NDArray[np.float32]

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from tidegate.checks import InvalidValueError
 from tidegate.features.rows import Rows
 from tidegate.study.datasets import (
+    ARCHIVES,
     Pixels,
     Titles,
     digit_stream,
@@ -29,6 +30,14 @@ ARTICLES = 10_000
 class Source(Protocol):
     """A stream for every seed; its `repr` says all that its records depend on."""
 
+    @property
+    def records(self) -> int:
+        """How many arrive."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of a model's weights: features and classes."""
+
     def stream(self, seed: int) -> StudyStream:
         """The stream of a run."""
 
@@ -46,6 +55,11 @@ class Digits:
     features: Literal["pixels", "published"] = "pixels"
     records: int = 20_000
     folder: Path | None = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and classes."""
+        return {"pixels": 784, "published": 785}[self.features], 10
 
     def stream(self, seed: int) -> StudyStream:
         """Another order for every seed."""
@@ -67,6 +81,11 @@ class Articles:
     records: int = 7_500
     folder: Path | None = field(default=None, repr=False)
     kaggle: Path | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and classes."""
+        return {"words": 4097, "published": 513}[self.features], len(ARCHIVES)
 
     def stream(self, seed: int) -> StudyStream:
         """Other titles held out to test on for every seed."""
