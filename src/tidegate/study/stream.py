@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.features.rows import Rows
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.loss import Loss, Softmax
 from tidegate.learn.records import Records
 
 Labels = NDArray[Any]
@@ -42,6 +43,7 @@ class StudyStream:
         classes: How many classes there are.
         norm: The bound on the length of a record.
         test: The records to test on at a time: always the same, unless the concept drifts.
+        loss: What is minimised; None is softmax.
     """
 
     name: str
@@ -49,11 +51,17 @@ class StudyStream:
     classes: int
     norm: float
     test: Callable[[int], Labelled]
+    loss: Loss | None = None
 
     @property
     def n(self) -> int:
         """How many records there are."""
         return len(self.records.y)
+
+    def task(self, regularization: float | None = None) -> Task:
+        """What is learnt of it; a regularization of None is left to the learner."""
+        loss = self.loss or Softmax(self.classes)
+        return Task(loss=loss, norm=self.norm, regularization=regularization)
 
     def first(self, n: int) -> "StudyStream":
         """The same stream, ended after n records."""
