@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features import AppendIntercept, HashedText, clip_rows
+from tidegate.features import AppendIntercept, HashedText, Scattering, clip_rows
 from tidegate.features.rows import Rows
 from tidegate.study.stream import Labelled, StudyStream
 
@@ -141,6 +141,16 @@ def _in_order(articles: Iterable[tuple[str, str, str]]) -> Titles:
 def pixels(images: Pixels) -> NDArray[np.float32]:
     """Features of images: their pixels, each image scaled onto the unit ball by itself."""
     return np.asarray(clip_rows(images.reshape(len(images), -1).astype(np.float32), 1.0))
+
+
+def scattering(images: Pixels) -> NDArray[np.float32]:
+    """Features of images: their wavelet scattering, in single precision to save memory."""
+    waves = Scattering(width=images.shape[2])
+    parts = [
+        clip_rows(waves.transform(part.reshape(len(part), -1)).astype(np.float32), 1.0)
+        for part in np.array_split(images, -(-len(images) // 2048))
+    ]
+    return np.concatenate(parts)
 
 
 def words(texts: Iterable[str]) -> Rows:

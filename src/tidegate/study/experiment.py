@@ -63,15 +63,19 @@ class Notebook:
             for line in whole.splitlines():
                 self._keep(_read(line))
 
-    def missing(self, experiments: Iterable[Experiment], runs: int) -> list[tuple[Experiment, int]]:
-        """What is still to be run, the first run of each experiment first."""
-        each = {experiment.key: experiment for experiment in experiments}
-        return [
-            (experiment, seed)
+    def missing(self, wanted: Iterable[tuple[Experiment, int]]) -> list[tuple[Experiment, int]]:
+        """What is still to be run: experiments and seeds, the first run of each first.
+
+        Args:
+            wanted: Experiments, and how many runs of each.
+        """
+        jobs = {
+            (seed, experiment.key): (experiment, seed)
+            for experiment, runs in wanted
             for seed in range(runs)
-            for key, experiment in each.items()
-            if (key, seed) not in self._runs
-        ]
+            if (experiment.key, seed) not in self._runs
+        }
+        return [jobs[each] for each in sorted(jobs, key=lambda each: each[0])]
 
     def run(self, jobs: Sequence[tuple[Experiment, int]], workers: int = 2) -> Iterator[Run]:
         """Carry out what is missing, in any order.

@@ -15,7 +15,7 @@ from tidegate.study.method import Scheduled
 from tidegate.study.published import AsPublished
 from tidegate.study.sources import Articles, Digits
 
-Kind = Literal["not private", "as published", "pure", "approximate", "gradient"]
+Kind = Literal["not private", "as published", "pure", "approximate", "gradient", "baseline"]
 """How a curve came about, and so how it is drawn."""
 
 DELTA = 1e-6
@@ -33,11 +33,13 @@ class Line:
         label: What sets it apart from others of its kind, such as a value of epsilon.
         kind: How it came about.
         experiment: What it shows.
+        others: The same method with other settings; if one of them does better, it is shown.
     """
 
     label: str
     kind: Kind
     experiment: Experiment
+    others: tuple[Experiment, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +59,14 @@ class Panel:
         title: What it shows.
         claim: What the paper says that it shows.
         columns: Side by side.
+        runs: How many of each curve.
     """
 
     name: str
     title: str
     claim: str
     columns: tuple[Column, ...]
+    runs: int = 4
 
     @property
     def lines(self) -> Iterator[Line]:
@@ -72,7 +76,7 @@ class Panel:
     @property
     def experiments(self) -> list[Experiment]:
         """What has to be run for it."""
-        return [line.experiment for line in self.lines]
+        return [each for line in self.lines for each in (line.experiment, *line.others)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,11 +245,6 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     ]
 
 
-def chosen(known: Iterable[Panel], names: Sequence[str]) -> list[Panel]:
-    """Those of the panels that are named, or all."""
-    return [panel for panel in known if not names or panel.name in names]
-
-
 def _scene(
     ours: Digits | Articles, schedule: OneStream, epsilon: float, regularization: float
 ) -> Scene:
@@ -268,14 +267,9 @@ def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], OneStre
 
 def _over_values(name: str, title: str, claim: str, scene: Scene, varied: Varied) -> Panel:
     """A panel whose private column has this library's default, and what pure epsilon allows."""
-    return _panel(
-        name,
-        title,
-        claim,
-        scene,
-        [each.published(label) for label, each in varied],
-        [line for label, each in varied for line in (each.gradient(label), each.pure(label))],
-    )
+    theirs = [each.published(label) for label, each in varied]
+    ours = [line for label, each in varied for line in (each.gradient(label), each.pure(label))]
+    return Panel(name=name, title=title, claim=claim, columns=_columns(scene, theirs, ours))
 
 
 def _over_regularization(
@@ -284,26 +278,15 @@ def _over_regularization(
     """A panel over lambda, which output perturbation needs and noisy gradients do not."""
     varied = [(f"λ = {value:g}", replace(scene, regularization=value)) for value in values]
     ours = [line for label, each in varied for line in (each.approximate(label), each.pure(label))]
-    return _panel(
-        name,
-        title,
-        claim,
-        scene,
-        [each.published(label) for label, each in varied],
-        [*ours, scene.gradient("no λ")],
-    )
+    theirs = [each.published(label) for label, each in varied]
+    ours.append(scene.gradient("no λ"))
+    return Panel(name=name, title=title, claim=claim, columns=_columns(scene, theirs, ours))
 
 
-def _panel(  # noqa: PLR0913 (a panel's parts)
-    name: str, title: str, claim: str, scene: Scene, theirs: list[Line], ours: list[Line]
-) -> Panel:
+def _columns(scene: Scene, theirs: list[Line], ours: list[Line]) -> tuple[Column, Column]:
+    """The two columns of a panel of the paper, the same non-private curve in both."""
     reference = scene.not_private
-    return Panel(
-        name=name,
-        title=title,
-        claim=claim,
-        columns=(
-            Column(title=PUBLISHED, lines=(reference, *theirs)),
-            Column(title=PRIVATE, lines=(reference, *ours)),
-        ),
+    return (
+        Column(title=PUBLISHED, lines=(reference, *theirs)),
+        Column(title=PRIVATE, lines=(reference, *ours)),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.checks import InvalidValueError
 from tidegate.study.curve import Curve
@@ -11,18 +11,21 @@ from tidegate.study.panels import Column, Kind, Line, Panel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Curves = Mapping[str, Curve]
-"""The curve of each experiment, by its key."""
+Curves = Mapping[Line, Curve]
+"""The curve of each line."""
+
+Dashes = Literal["-", "--", "-.", ":"]
 
 COLORS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
 """Of Okabe and Ito, which people with any colour vision can tell apart: one for each label."""
 
-STYLES: Mapping[Kind, tuple[str, float, str]] = {
+STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "not private": ("--", 1.8, "not private"),
     "as published": ("-", 1.8, "as published"),
     "gradient": ("-", 1.8, "(ε, 1e-6), noisy gradients"),
     "approximate": ("-.", 1.4, "(ε, 1e-6), noisy minimiser"),
     "pure": (":", 1.4, "pure ε, noisy minimiser"),
+    "baseline": ("-.", 1.4, "another private way"),
 }
 """Dashes, width and words for each kind of curve."""
 
@@ -36,25 +39,32 @@ def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
         curves: What came of its experiments.
         note: Goes below.
     """
-    figure = _figure(5.2 * len(panel.columns), 4.4)
+    figure = _figure(5.2 * len(panel.columns), 5)
     figure.suptitle(f"({panel.name}) {panel.title}\n", fontsize="medium")
     row = figure.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
     _panel(row, panel, curves)
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_xlabel("records arrived")
-        axes.legend(handles=_legend(column, panel), fontsize="x-small", frameon=False, ncols=2)
+        axes.legend(
+            handles=_legend(column, panel),
+            fontsize="x-small",
+            frameon=False,
+            ncols=2,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.18),
+        )
     if note:
         figure.supxlabel(note, fontsize="x-small", color="0.35")
     figure.savefig(path, dpi=150)
 
 
-def overview(path: Path, panels: Sequence[Panel], curves: Curves) -> None:
+def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) -> None:
     """Write all panels into one picture, two panels a row.
 
     Args:
         path: Where to; its ending says which kind, .png or .svg.
         panels: Which.
-        curves: What came of their experiments.
+        curves: What came of each, by its name.
     """
     rows = -(-len(panels) // 2)
     figure = _figure(15, 2.8 * rows)
@@ -62,7 +72,7 @@ def overview(path: Path, panels: Sequence[Panel], curves: Curves) -> None:
     for part, panel in zip(grid, panels, strict=False):
         part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
         row = part.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
-        _panel(row, panel, curves)
+        _panel(row, panel, curves[panel.name])
         row[-1].legend(
             handles=_legend(panel.columns[-1], panel),
             fontsize="x-small",
@@ -85,7 +95,7 @@ def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
-            _draw(axes, line, _color(line, panel), curves[line.experiment.key])
+            _draw(axes, line, _color(line, panel), curves[line])
         axes.set_ylim(0, 1)
         axes.grid(axis="y", color="0.9", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
@@ -96,9 +106,19 @@ def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
 
 def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
     dashes, width, _ = STYLES[line.kind]
+    over = 3 if line.kind == "not private" else 2  # where two curves meet, both are to be seen
     lower, upper = curve.quartiles
     axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
-    axes.plot(curve.at, curve.median, dashes, color=color, linewidth=width, marker=".", ms=3)
+    axes.plot(
+        curve.at,
+        curve.median,
+        linestyle=dashes,
+        color=color,
+        linewidth=width,
+        marker=".",
+        markersize=3,
+        zorder=over,
+    )
 
 
 def _color(line: Line, panel: Panel) -> str:

@@ -164,8 +164,8 @@ def word_components(texts: Sequence[str], dimensions: int = 512) -> Floats32:
 
     counts: Any = CountVectorizer(dtype=np.float32).fit_transform(texts)
     # The randomised method is three times as fast here and keeps 99 % of the variance it could.
-    reduced = PCA(dimensions, svd_solver="randomized", iterated_power=2, random_state=0)
-    return _with_constant(reduced.fit_transform(counts.toarray()).astype(np.float32))
+    reduced: Any = PCA(dimensions, svd_solver="randomized", iterated_power=2, random_state=0)
+    return _with_constant(np.asarray(reduced.fit_transform(counts.toarray()), np.float32))
 
 
 def _with_constant(rows: Floats32) -> Floats32:

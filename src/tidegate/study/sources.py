@@ -1,10 +1,12 @@
 """Sources: where the stream of a run comes from, small enough to name and to send to a worker."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
+
+import numpy as np
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.rows import Rows
@@ -15,13 +17,14 @@ from tidegate.study.datasets import (
     digit_stream,
     mnist,
     pixels,
+    scattering,
     snapshot,
     title_stream,
     titles,
     words,
 )
 from tidegate.study.published import pixel_values, word_components
-from tidegate.study.stream import StudyStream
+from tidegate.study.stream import Labelled, StudyStream
 
 ARTICLES = 10_000
 """As many as the paper has."""
@@ -47,23 +50,26 @@ class Digits:
     """MNIST in random order.
 
     Args:
-        features: `pixels` are scaled onto the unit ball; `published` are the paper's.
+        features: `pixels` and their `scattering` are in the unit ball; `published` are the paper's.
         records: After how many the stream ends.
         folder: Holds mnist/; None fetches it.
     """
 
-    features: Literal["pixels", "published"] = "pixels"
+    features: Literal["pixels", "scattering", "published"] = "pixels"
     records: int = 20_000
     folder: Path | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Features and classes."""
-        return {"pixels": 784, "published": 785}[self.features], 10
+        return {"pixels": 784, "scattering": 3969, "published": 785}[self.features], 10
 
     def stream(self, seed: int) -> StudyStream:
         """Another order for every seed."""
-        return _digits(self.folder, self.features).shuffled(seed).first(self.records)
+        whole = _digits(self.folder, self.features)
+        X, y = whole.records.X, whole.records.y
+        drawn = np.random.default_rng(seed).permutation(whole.n)[: self.records]
+        return replace(whole, records=Labelled(X=X[drawn], y=y[drawn]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,11 @@ class Articles:
 
 @cache
 def _digits(folder: Path | None, features: str) -> StudyStream:
-    maps: dict[str, Callable[[Pixels], Rows]] = {"pixels": pixels, "published": pixel_values}
+    maps: dict[str, Callable[[Pixels], Rows]] = {
+        "pixels": pixels,
+        "scattering": scattering,
+        "published": pixel_values,
+    }
     return digit_stream(*mnist(folder and folder / "mnist"), maps[features])
 
 

@@ -1,0 +1,42 @@
+"""What came of a panel: its curves, and the same in numbers."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.study.curve import Curve
+from tidegate.study.experiment import Notebook
+from tidegate.study.panels import Line, Panel
+
+
+def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
+    """The curve of each line; of several settings the one with the largest mean."""
+
+    def best(line: Line) -> Curve:
+        found = [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
+        return max(found, key=lambda curve: curve.mean)
+
+    return {line: best(line) for line in panel.lines}
+
+
+def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
+    """Each curve of a panel in numbers: medians of the runs, and their mean over the releases."""
+    for column in panel.columns:
+        reference = next(line for line in column.lines if line.kind == "not private")
+        for line in column.lines:
+            curve = found[line]
+            lower, upper = curve.quartiles
+            yield {
+                "panel": panel.name,
+                "column": column.title,
+                "curve": line.label,
+                "kind": line.kind,
+                "private": curve.private,
+                "first": round(float(curve.median[0]), 4),
+                "last": round(float(curve.median[-1]), 4),
+                "mean": round(curve.mean, 4),
+                "beyond_not_private": round(curve.mean - found[reference].mean, 4),
+                "at": list(curve.at),
+                "median": curve.median.round(4).tolist(),
+                "lower_quartile": lower.round(4).tolist(),
+                "upper_quartile": upper.round(4).tolist(),
+            }
