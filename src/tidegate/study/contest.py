@@ -40,7 +40,7 @@ def _accuracy(source: Source) -> Panel:
     learner = GradientPerturbation()
     naive = NaiveSplitting(budget=BUDGET, times=times, learner=learner)
     lines = (
-        _not_private(source, Times(first=BLOCK, step=STEP)),
+        _not_private(source, times),
         _line(source, "continual", "gradient", _ours(Continual(block=BLOCK, step=STEP))),
         _line(
             source,
@@ -60,7 +60,7 @@ def _window(source: Source) -> Panel:
     times = Times(first=size, step=STEP, window=size)
     refit = WindowRefit(budget=BUDGET, times=times, learner=GradientPerturbation())
     lines = (
-        _not_private(source, Times(first=size, step=STEP, window=size)),
+        _not_private(source, times),
         _line(source, "sliding window", "gradient", _ours(SlidingWindow(window=size, step=STEP))),
         _line(source, "window refit", "baseline", refit),
         _line(source, "independent", "baseline", _ours(Independent(step=STEP))),
@@ -69,8 +69,7 @@ def _window(source: Source) -> Panel:
 
 
 def _panel(name: str, title: str, lines: tuple[Line, ...]) -> Panel:
-    budget = f"private: ε = {BUDGET.epsilon:g}, δ = {BUDGET.delta:g}"
-    column = Column(title=budget, lines=lines)
+    column = Column(title=f"ε = {BUDGET.epsilon:g}, δ = {BUDGET.delta:.0e}", lines=lines)
     return Panel(name=name, title=title, claim="", columns=(column,), runs=5)
 
 

@@ -85,10 +85,8 @@ class Notebook:
             workers: How many processes; each computes with one thread.
         """
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-            done = Parallel(return_as="generator_unordered")(
-                delayed(experiment.run)(seed) for experiment, seed in jobs
-            )
-            for run in done:
+            work = (delayed(experiment.run)(seed) for experiment, seed in jobs)
+            for run in Parallel(return_as="generator_unordered")(work):
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(run._asdict()) + "\n")
                 self._keep(run)

@@ -1,5 +1,6 @@
 """Plots of panels: the median of the runs as a line, the quartiles as a shade."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +41,7 @@ def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
         note: Goes below.
     """
     figure = _figure(5.2 * len(panel.columns), 5)
-    figure.suptitle(f"({panel.name}) {panel.title}\n", fontsize="medium")
+    figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     row = figure.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
     _panel(row, panel, curves)
     for axes, column in zip(row, panel.columns, strict=True):
@@ -96,11 +97,12 @@ def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
             _draw(axes, line, _color(line, panel), curves[line])
-        axes.set_ylim(0, 1)
         axes.grid(axis="y", color="0.9", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    worst = min(curve.quartiles[0].min() for curve in curves.values())
+    row[0].set_ylim(math.floor(max(worst - 0.1, 0) * 5) / 5, 1)
     row[0].set_ylabel("test accuracy")
 
 

@@ -149,9 +149,9 @@ def lipschitz(X: Floats32, classes: int) -> float:
 
 
 def pixel_values(images: NDArray[np.uint8]) -> Floats32:
-    """The paper's features of images: pixels from 0 to 1, unbounded as a whole, and a constant."""
-    rows = images.reshape(len(images), -1).astype(np.float32) / 255
-    return _with_constant(rows)
+    """The paper's features of images: pixels from 0 to 1, not scaled, and a constant."""
+    rows = images.reshape(len(images), -1).astype(np.float32)
+    return _with_constant(rows / np.float32(255))
 
 
 def word_components(texts: Sequence[str], dimensions: int = 512) -> Floats32:
