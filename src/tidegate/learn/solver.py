@@ -110,9 +110,7 @@ def _certificate(objective: Objective, tolerance: float) -> _Certificate:
     )
 
 
-def _fast(
-    objective: Objective, certificate: _Certificate, w: Weights
-) -> tuple[Weights, Weights]:
+def _fast(objective: Objective, certificate: _Certificate, w: Weights) -> tuple[Weights, Weights]:
     """L-BFGS from w on: the point it reached, with its exact-pass gradient.
 
     Passes are drafts until the next step is likely to arrive. Only gradients are looked at: on

@@ -111,7 +111,7 @@ class DPFTRL:
         for j in range(batches):
             start, stop = j * self.batch, (j + 1) * self.batch
             X, y = stream.records.X[start:stop], stream.records.y[start:stop]
-            residuals = task.loss.residual(np.asarray(X @ weights).T, y).T
+            residuals = task.loss.residual(np.asarray(X @ weights).T, y).T.astype(np.float64)
             slope = np.asarray(X.T @ clipped(residuals, row_lengths(X), clip)) + noise[j]
             velocity = self.momentum * velocity - rate * slope
             weights = weights + velocity
