@@ -21,7 +21,8 @@ class Labelled:
 
     Attributes:
         X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
-        y: The number of each record's class, shape (n,).
+        y: The number of each record's class, shape (n,); -1 for one that cannot be used, whose row
+            is 0.
     """
 
     X: Rows
@@ -75,4 +76,4 @@ class StudyStream:
     def between(self, start: int, stop: int) -> Records:
         """Some of the records, as a learner takes them."""
         X, y = self.records.X[start:stop], self.records.y[start:stop]
-        return Records(X, y, np.ones(len(y), bool))
+        return Records(X, np.maximum(y, 0), y >= 0)

@@ -20,7 +20,7 @@ from tidegate.study.stream import StudyStream
 
 
 def logistic_regression(**parameters: Any) -> Any:
-    """diffprivlib's LogisticRegression.
+    """The LogisticRegression of diffprivlib.
 
     Its release 0.6.6 asks scikit-learn for two names and an argument that are there no more; they
     mean nothing to this model, and are put back for the time it takes.
@@ -87,10 +87,7 @@ class Diffprivlib:
 
 def _columns(model: Any, classes: int) -> Weights:
     """A column of weights for each class; one that did not occur is never predicted."""
-    if model.coef_.shape[0] == 1:
-        rows = np.vstack([-model.coef_, model.coef_])
-    else:
-        rows = model.coef_
-    weights = np.zeros((rows.shape[1], classes))
-    weights[:, model.classes_] = rows.T
+    columns = model.coef_.T
+    weights = np.zeros((len(columns), classes))
+    weights[:, model.classes_] = columns if columns.shape[1] > 1 else columns * [-1, 1]
     return weights

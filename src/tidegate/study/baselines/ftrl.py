@@ -110,9 +110,10 @@ class DPFTRL:
         weights, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for j in range(batches):
             start, stop = j * self.batch, (j + 1) * self.batch
-            X, y = stream.records.X[start:stop], stream.records.y[start:stop]
-            residuals = task.loss.residual(np.asarray(X @ weights).T, y).T
-            slope = np.asarray(X.T @ clipped(residuals, row_lengths(X), clip)) + noise[j]
+            records = stream.between(start, stop)
+            residuals = task.loss.residual(np.asarray(records.X @ weights).T, records.y).T
+            residuals = clipped(residuals.astype(np.float64), row_lengths(records.X), clip)
+            slope = np.asarray(records.X.T @ residuals) + noise[j]
             velocity = self.momentum * velocity - rate * slope
             weights = weights + velocity
             mean = self.average * mean + (1 - self.average) * weights

@@ -40,6 +40,7 @@ class NonPrivate:
                 task.loss,
                 regularization=self.regularization * task.norm**2,
                 norm=task.norm,
+                weights=records.usable,
             )
             weights = certified_minimum(objective, tolerance, weights).weights
             yield span.stop, weights

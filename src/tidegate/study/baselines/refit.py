@@ -1,5 +1,6 @@
 """Refitting: at each release all that counts is learnt anew, and every record in it pays again."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,7 +8,8 @@ from fractions import Fraction
 from tidegate.checks import refuse, whole
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Budget, allowance
+from tidegate.privacy.budget import Allowance, ApproxDP, Budget, PureDP, allowance
+from tidegate.privacy.rounding import down
 from tidegate.schedule import Span
 from tidegate.study.stream import StudyStream
 
@@ -40,20 +42,29 @@ class Times:
         return [Span(0 if self.window is None else at - self.window, at) for at in ends]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NaiveSplitting:
-    """Each of T releases learns all records that count for a T-th part of the budget.
+def split(budget: Budget, releases: int) -> Budget:
+    """The part of a budget that each of so many releases may have, by simple composition.
 
-    T is the number of releases there will be: it must be known, and after it there is nothing
-    left. The parts are as large as they can be: epsilon/T by simple composition, mu/sqrt(T) by that
-    of Gaussian mechanisms, which is exact and gives far more than epsilon/T and delta/T would.
+    >>> split(PureDP(1.0), 4), split(ApproxDP(1.0, 1e-6), 2)
+    (PureDP(epsilon=0.25), ApproxDP(epsilon=0.5, delta=5e-07))
+    """
+    epsilon = down(Fraction(budget.epsilon) / releases)
+    if isinstance(budget, PureDP):
+        return PureDP(epsilon)
+    return ApproxDP(epsilon, down(Fraction(budget.delta) / releases))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit(ABC):
+    """Each release learns all records that count, for the same part of their budget.
 
     Args:
         budget: What any record may lose.
         times: When, and of which records.
         learner: How.
         regularization: Lambda; None leaves it to the learner.
-        warm: Start each fit at the release before, which is free: not so naive.
+        warm: Start each fit at the release before, which costs nothing.
+        name: What it is called.
     """
 
     budget: Budget
@@ -61,9 +72,13 @@ class NaiveSplitting:
     learner: Learner[Task]
     regularization: float | None = None
     warm: bool = False
-    name: str = "naive splitting"
+    name: str
 
     private = True
+
+    @abstractmethod
+    def part(self, releases: int) -> Allowance:
+        """What each of so many releases may cost a record."""
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""
@@ -73,24 +88,47 @@ class NaiveSplitting:
             weights = self.learner.fit(
                 stream.task(self.regularization),
                 stream.between(*span),
-                allowance=allowance(self.budget, self.share(len(spans))),
+                allowance=self.part(len(spans)),
                 prior=prior,
                 bits=bits,
             )
             yield span.stop, weights
             prior = weights if self.warm else None
 
-    def share(self, releases: int) -> Fraction:
-        """What a record pays for each of so many releases."""
-        return Fraction(1, releases)
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveSplitting(Refit):
+    """The budget is split over all releases there will be: T, which must be known; then it ends.
+
+    Args:
+        simple: Split it by simple composition, into epsilon/T and delta/T, as is often done. Else a
+            Gaussian budget is split exactly, into mu/sqrt(T), which leaves far more to each.
+
+    >>> from dataclasses import replace
+    >>> from tidegate.learn import GradientPerturbation
+    >>> naive = NaiveSplitting(
+    ...     budget=ApproxDP(1.0, 1e-6), times=Times(first=8, step=1), learner=GradientPerturbation()
+    ... )
+    >>> round(naive.part(25).amount, 4), round(replace(naive, simple=True).part(25).amount, 4)
+    (0.0473, 0.0097)
+    """
+
+    simple: bool = False
+    name: str = "naive splitting"
+
+    def part(self, releases: int) -> Allowance:
+        """See `Refit`."""
+        if self.simple:
+            return allowance(split(self.budget, releases), Fraction(1))
+        return allowance(self.budget, Fraction(1, releases))
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowRefit(NaiveSplitting):
+class WindowRefit(Refit):
     """Each release learns the whole window for a share of step/window: private for ever.
 
-    A record is in window/step windows and no more. The chain of SlidingWindow reads fewer than two
-    blocks a step where this reads the whole window.
+    A record is in window/step windows and no more. (The chain of SlidingWindow reads fewer than two
+    blocks a step where this reads the whole window.)
     """
 
     name: str = "window refit"
@@ -99,7 +137,7 @@ class WindowRefit(NaiveSplitting):
         if self.times.window is None or self.times.window % self.times.step:
             raise refuse("window", "a whole number of steps", self.times.window)
 
-    def share(self, releases: int) -> Fraction:
-        """What a record pays for each release, however many there are."""
+    def part(self, releases: int) -> Allowance:
+        """See `Refit`; it does not matter how many there are."""
         del releases
-        return Fraction(self.times.step, self.times.window or 0)
+        return allowance(self.budget, Fraction(self.times.step, self.times.window or 0))
