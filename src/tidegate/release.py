@@ -34,7 +34,14 @@ FIRST = "0" * 64
 
 NEIGHBOURS = "streams of one length that differ in the content of one record"
 NOT_PRIVATE = "NOT PRIVATE: made with a seed"
-MAPS = ("AppendIntercept", "HashedText", "NormClip", "RandomFourier", "RandomProjection")
+MAPS = (
+    "AppendIntercept",
+    "HashedText",
+    "NormClip",
+    "RandomFourier",
+    "RandomProjection",
+    "Scattering",
+)
 PACKAGES = ("tidegate", "numpy", "python-flint", "scikit-learn")
 
 

@@ -86,6 +86,7 @@ maps = st.one_of(
     st.fixed_dictionaries(
         {"map": st.just("fourier")}, optional={"n_components": counts, "gamma": positives}
     ),
+    st.fixed_dictionaries({"map": st.just("scattering")}, optional={"width": counts}),
 )
 grams = st.sampled_from([[], [1, 1], [2, 5]])
 text_map = st.fixed_dictionaries(

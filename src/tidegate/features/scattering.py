@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ CELL = 4
 """The features stand on a grid of cells of this many pixels: two scales, each a factor of 2."""
 
 CHANNELS = 1 + 2 * ANGLES + ANGLES**2
-"""The average; two scales of waves; the waves of the coarse scale in those of the fine one."""
+KINDS = (1, 1 + ANGLES, 1 + 2 * ANGLES)
+"""The average; the waves of the fine scale; those of the coarse one; the coarse in the fine."""
 
 FREQUENCY, DEVIATION = 3 * math.pi / 4, 0.8
 """The waves of the fine scale: radians a pixel, and deviation of their envelope in pixels."""
@@ -26,11 +27,8 @@ FREQUENCY, DEVIATION = 3 * math.pi / 4, 0.8
 SLANT = 4 / ANGLES
 """Height over width of an envelope; less than 1 tells more angles apart."""
 
-GROUP = 3
-"""How many channels are normalised together."""
-
-SMALLEST = 1e-4
-"""A group that varies less than this, of an image with largest pixel 1, is not blown up to 1."""
+SMALLEST = 2.0**-26
+"""Added to squares, of an image with largest pixel 1, where they might all be 0."""
 
 Floats = NDArray[np.float32]
 Waves = NDArray[np.complex64]
@@ -42,8 +40,8 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
     An image is convolved with Morlet wavelets of two scales and eight angles, and the moduli of
     the fine scale with those of the coarse one again; the moduli are averaged over cells of about
     4 x 4 pixels (Bruna and Mallat). That makes 1 + 16 + 64 channels on a grid: 81 x 7 x 7 features
-    for 28 x 28 pixels. Then every group of three channels is brought to mean 0 and variance 1 over
-    the image itself, which makes up for contrast, and the whole is scaled to norm 1 at most.
+    for 28 x 28 pixels. Each of the four kinds of channels is then normalised by its own mean and
+    deviation in this image, which makes up for contrast, and has norm 1/2: together 1 at most.
 
     A record's columns are its pixels, row by row; a last row that is not complete is filled up with
     zeros, which is also what lies around the image. Each record goes through every transform alone,
@@ -132,16 +130,14 @@ def morlets(high: int, wide: int, scale: int) -> Floats:
     x = 2 * math.pi * np.fft.fftfreq(wide)
     spectra = []
     for angle in np.arange(ANGLES) * (math.pi / ANGLES):
-        k = FREQUENCY / scale * np.array([np.sin(angle), np.cos(angle)])
-        around_k = _envelope(y - k[0], x - k[1], angle, scale)
+        k = FREQUENCY / scale
+        around_k = _envelope(y - k * np.sin(angle), x - k * np.cos(angle), angle, scale)
         around_0 = _envelope(y, x, angle, scale)
         spectra.append(around_k - around_k[0, 0] / around_0[0, 0] * around_0)
     return np.repeat(np.array(spectra, np.float32), 2, axis=-1)
 
 
-def _envelope(
-    y: NDArray[np.float64], x: NDArray[np.float64], angle: float, scale: int
-) -> NDArray[np.float64]:
+def _envelope(y: NDArray[Any], x: NDArray[Any], angle: float, scale: int) -> NDArray[np.float64]:
     """The spectrum of an envelope of sum 1, on the pixels."""
     total = np.zeros(np.broadcast_shapes(y.shape, x.shape))
     for turns in np.ndindex(5, 5):
@@ -215,8 +211,22 @@ def unit(image: NDArray[np.float64]) -> Floats:
 
 
 def normalised(channels: Floats) -> Floats:
-    """Each group of channels at mean 0 and variance 1 at most, all of them scaled to norm 1."""
-    groups = channels.reshape(CHANNELS // GROUP, -1)
-    groups = groups - groups.mean(axis=1, keepdims=True)
-    deviations = np.sqrt((groups * groups).mean(axis=1, keepdims=True) + np.float32(SMALLEST**2))
-    return groups / (deviations * np.float32(math.sqrt(channels.size)))
+    """The four kinds of channels, each normalised by itself, with half of the norm each.
+
+    Args:
+        channels: shape (channels, cells high, cells wide).
+    """
+    average, *waves = np.split(channels, KINDS)
+    parts = [average - average.mean(), *map(contrasts, waves)]
+    return np.concatenate([part / (2 * np.sqrt((part * part).sum() + SMALLEST)) for part in parts])
+
+
+def contrasts(waves: Floats) -> Floats:
+    """How waves of one kind differ, cell by cell, from what they have in common.
+
+    Nearly all images have more of every wave in their middle: that tells nothing about the angles,
+    and would take up most of the norm. A cell is weighed by its own energy and the mean of all.
+    """
+    centred = waves - waves.mean(axis=0)
+    energy = (centred * centred).mean(axis=0)
+    return np.asarray(centred / np.sqrt(energy + energy.mean() + np.float32(SMALLEST)))

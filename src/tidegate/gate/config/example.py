@@ -80,7 +80,8 @@ label = "y"       # the column of labels
 dtype = "float32"
 
 # What every record goes through before it is scaled, in this order: "intercept", "text" (hashed
-# words and letters), "projection" (to fewer numbers) or "fourier" (curved boundaries).
+# words and letters), "projection" (to fewer numbers), "fourier" (curved boundaries) or
+# "scattering" (images: the columns are the pixels, row by row, `width` of them in a row).
 [[features]]
 map = "intercept" # lets a boundary lie away from the origin
 
