@@ -72,7 +72,7 @@ SMALL = Panel(
 
 
 def test_every_panel_of_the_paper_is_there() -> None:
-    assert list(ALL) == [*"abcdefghi", "basic-a", "basic-b", "accuracy", "window"]
+    assert list(ALL) == [*"abcdefghi", "basic-a", "basic-b", "accuracy", "window", "drift"]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ already is not run again: what was interrupted goes on, and --runs can be raised
 """
 
 
-COLUMNS = ("private", "kind", "curve", "first", "last", "mean", "beyond_not_private")
+COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_private")
 """What the table shows of a row; JSON has the whole curve."""
 
 
@@ -74,7 +74,9 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     form: str,
 ) -> None:
     """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
-    asked = _asked([*panels(data, kaggle, quick=quick), *contests(data, quick=quick)], names)
+    asked = _asked(
+        [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)], names
+    )
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)
     jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
@@ -92,8 +94,13 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
             "theorems": theorems,
             "curves": table,
         }
-        shown = table if form == "json" else [{key: row[key] for key in COLUMNS} for row in table]
-        options.show(shown, form, title=f"({panel.name}) {panel.title}")
+        if form == "json":
+            options.show(table, form)
+            continue
+        for column in panel.columns:
+            own = [row for row in table if row["column"] == column.title]
+            title = f"({panel.name}) {panel.title}: {column.title}"
+            options.show([{key: row[key] for key in COLUMNS} for row in own], form, title=title)
     overview(out / "overview.png", asked, found)
     (out / "paper.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if form == "table":

@@ -145,12 +145,8 @@ def pixels(images: Pixels) -> NDArray[np.float32]:
 
 def scattering(images: Pixels) -> NDArray[np.float32]:
     """Features of images: their wavelet scattering, in single precision to save memory."""
-    waves = Scattering(width=images.shape[2])
-    parts = [
-        clip_rows(waves.transform(part.reshape(len(part), -1)).astype(np.float32), 1.0)
-        for part in np.array_split(images, -(-len(images) // 2048))
-    ]
-    return np.concatenate(parts)
+    rows = images.reshape(len(images), -1).astype(np.float32)
+    return np.asarray(clip_rows(Scattering(width=images.shape[2]).transform(rows), 1.0))
 
 
 def words(texts: Iterable[str]) -> Rows:

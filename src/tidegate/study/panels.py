@@ -164,6 +164,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     h = on_articles(SlidingWindow(window=7 * 256, step=256))
     basic = on_digits(Basic(block=8000, step=1000), 1.0, 10.0)
     epsilons = (0.01, 0.1, 1.0)
+    windows = (256, 512, 1024) if quick else (256, 512, 1024, 2048)
     return [
         _over_values(
             "a",
@@ -226,7 +227,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
             "MNIST, sliding window: w0",
             "accuracy rises with w0",
             g,
-            _steps(g, (256, 512, 1024, 2048), lambda w0: SlidingWindow(window=7 * w0, step=w0)),
+            _steps(g, windows, lambda w0: SlidingWindow(window=7 * w0, step=w0)),
         ),
         _over_values(
             "basic-a",

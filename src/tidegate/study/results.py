@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from tidegate.study.curve import Curve
 from tidegate.study.experiment import Notebook
 from tidegate.study.panels import Line, Panel
@@ -19,8 +21,17 @@ def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
 
 
 def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
-    """Each curve of a panel in numbers: medians of the runs, and their mean over the releases."""
+    """Each curve of a panel in numbers: medians of the runs, at its releases.
+
+    Their mean is over those releases that all curves of the column have.
+    """
     for column in panel.columns:
+        common = set.intersection(*(set(found[line].at) for line in column.lines))
+
+        def mean(line: Line, common: set[int] = common) -> float:
+            curve = found[line]
+            return float(np.mean(curve.median[[at in common for at in curve.at]]))
+
         reference = next(line for line in column.lines if line.kind == "not private")
         for line in column.lines:
             curve = found[line]
@@ -33,8 +44,8 @@ def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
                 "private": curve.private,
                 "first": round(float(curve.median[0]), 4),
                 "last": round(float(curve.median[-1]), 4),
-                "mean": round(curve.mean, 4),
-                "beyond_not_private": round(curve.mean - found[reference].mean, 4),
+                "mean": round(mean(line), 4),
+                "beyond_not_private": round(mean(line) - mean(reference), 4),
                 "at": list(curve.at),
                 "median": curve.median.round(4).tolist(),
                 "lower_quartile": lower.round(4).tolist(),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -23,11 +23,17 @@ from tidegate.study.datasets import (
     titles,
     words,
 )
+from tidegate.study.drift import label_shift, rotating
+from tidegate.study.holdout import interleaved
 from tidegate.study.published import pixel_values, word_components
 from tidegate.study.stream import Labelled, StudyStream
 
 ARTICLES = 10_000
 """As many as the paper has."""
+
+
+TURN = 32_768
+"""In so many records digits turn upside down, and each has once been the most frequent."""
 
 
 class Source(Protocol):
@@ -99,6 +105,68 @@ class Articles:
         return title_stream(rows, archives, seed).first(self.records)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TurningDigits:
+    """MNIST in random order, turned further and further from a quarter of the stream on.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    records: int = TURN
+    folder: Path | None = field(default=None, repr=False)
+
+    shape = (784, 10)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Another order for every seed."""
+        return _turning(self.folder, self.records, seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingLabels:
+    """MNIST in an order in which digits come and go.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    records: int = TURN
+    folder: Path | None = field(default=None, repr=False)
+
+    shape = (784, 10)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Other draws for every seed."""
+        whole = _digits(self.folder, "pixels")
+        turns = self.records / TURN
+        return label_shift(whole.records, whole.test(0), n=self.records, seed=seed, turns=turns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingArchives:
+    """All titles of arXiv in the order of their dates: its archives grow, split and fade.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, to be read instead.
+    """
+
+    records: int = 28_672
+    folder: Path | None = field(default=None, repr=False)
+    kaggle: Path | None = None
+
+    shape = (4097, len(ARCHIVES))
+
+    def stream(self, seed: int) -> StudyStream:
+        """The same for every seed: time cannot be shuffled."""
+        del seed
+        return _archives(self.folder, self.kaggle).first(self.records)
+
+
 # A worker keeps what it has read: the runs of many curves need the same records.
 
 
@@ -119,6 +187,35 @@ def _articles(
     found = _titles(folder, kaggle).first(ARTICLES)
     rows = words(found.texts) if features == "words" else word_components(found.texts)
     return rows, found.archives
+
+
+@lru_cache(maxsize=1)
+def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
+    train, test = mnist(folder and folder / "mnist")
+    drawn = np.random.default_rng(seed).permutation(len(train.labels))[:records]
+    tests = slice(2000)
+    return rotating(
+        train.pixels[drawn],
+        train.labels[drawn],
+        test.pixels[tests],
+        test.labels[tests],
+        pixels,
+        degrees=180 * records / TURN,
+    )
+
+
+@cache
+def _archives(folder: Path | None, kaggle: Path | None) -> StudyStream:
+    found = _titles(folder, kaggle)
+    y = np.array([ARCHIVES.index(archive) for archive in found.archives])
+    return interleaved(
+        Labelled(X=words(found.texts), y=y),
+        every=5,
+        near=1000,
+        classes=len(ARCHIVES),
+        norm=1.0,
+        name="arXiv",
+    )
 
 
 def _titles(folder: Path | None, kaggle: Path | None) -> Titles:
