@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "demo",
     "plan": "plan",
     "init": "init",
+    "compare": "compare",
     "run": "run",
     "ingest": "run",
     "status": "state",
