@@ -17,6 +17,7 @@ COMMANDS = {
     "plan": "plan",
     "paper": "paper",
     "init": "init",
+    "compare": "compare",
     "run": "run",
     "ingest": "run",
     "status": "state",

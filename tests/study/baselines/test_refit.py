@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.study.blobs import blobs
@@ -57,6 +57,7 @@ def test_exact_parts_add_up_to_the_whole_and_are_never_less_than_simple_ones(
             assert simple.part(releases).amount <= naive.part(releases).amount
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(50, 80))
 def test_no_record_is_in_more_windows_than_it_pays_for(steps: int, step: int, n: int) -> None:
     times = Times(first=steps * step, step=step, window=steps * step)

@@ -18,6 +18,9 @@ from tidegate.privacy.rounding import down
 from tidegate.study.baselines.refit import Times
 from tidegate.study.stream import StudyStream
 
+PULLS = (1e-3, 1e-2, 1e-1, 1.0)
+"""Lambdas to choose from."""
+
 
 def logistic_regression(**parameters: Any) -> Any:
     """The LogisticRegression of diffprivlib.

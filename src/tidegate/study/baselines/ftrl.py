@@ -24,6 +24,9 @@ from tidegate.study.stream import StudyStream
 
 Floats = NDArray[np.float64]
 
+RATES = (14.0, 28.0, 55.0, 110.0)
+"""Learning rates to choose from; the other settings matter less, and less to each data set."""
+
 
 def root(n: int) -> Floats:
     """The first column of C, the lower triangular Toeplitz matrix whose square sums prefixes.
@@ -71,11 +74,11 @@ class DPFTRL:
 
     budget: ApproxDP
     times: Times
-    batch: int = 256
-    rate: float = 4.0
-    clip: float = 0.35
-    momentum: float = 0.9
-    average: float = 0.0
+    batch: int = 512
+    rate: float = 110.0
+    clip: float = 0.07
+    momentum: float = 0.6
+    average: float = 0.7
     name: str = "DP-FTRL"
 
     private = True
