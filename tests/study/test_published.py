@@ -1,13 +1,18 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from tidegate.learn import minimize
 from tidegate.learn.loss import Softmax
 from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import Basic, Continual, Independent, MultiResolution, SlidingWindow
 from tidegate.study.curve import measure
+from tidegate.study.datasets import mnist
 from tidegate.study.published import (
     AsPublished,
     lipschitz,
@@ -78,6 +83,33 @@ def test_the_constant_of_the_text_is_far_below_the_true_one() -> None:
     rows = np.ones((m, 1), np.float32)
     ratio = Softmax(classes).lipschitz(1.0) / lipschitz(rows, classes)
     assert ratio == pytest.approx(np.sqrt(2) / 0.45 * np.sqrt(m), rel=1e-6)
+
+
+def test_what_the_text_calls_epsilon_is_hundreds_of_times_more() -> None:
+    """An update of 1024 images, lambda = 1, epsilon = 0.1: its text says that it costs 0.05.
+
+    Independent Laplace noise of scale b tells two minimisers apart by up to their L1 distance
+    over b. One image is replaced by another, nothing is contrived.
+    """
+    folder = os.environ.get("TIDEGATE_DATA")
+    if folder is None:
+        pytest.skip("TIDEGATE_DATA names no folder with data sets")
+    images, labels = mnist(Path(folder) / "mnist")[0]
+    drawn = np.random.default_rng(0).permutation(len(labels))[:1034]
+    rows, y = pixel_values(images[drawn]), labels[drawn]
+
+    def minimiser(records: NDArray[np.intp]) -> NDArray[np.float64]:
+        X = rows[records].astype(np.float64)
+        return minimize("softmax", X, y[records], regularization=1.0, tolerance=1e-8).weights
+
+    schedule = Continual(block=8192, step=1024)
+    method = AsPublished(schedule=schedule, regularization=1.0, epsilon=0.1)
+    scale = method.noise_scale(schedule.due(9216)[0], lipschitz(rows[:1024], 10))
+    span = np.arange(1024)
+    one = minimiser(span)
+    others = (minimiser(np.append(span[1:], other)) for other in range(1024, 1034))
+    losses = [np.abs(one - other).sum() / scale for other in others]
+    assert np.median(losses) > 200 * 0.05
 
 
 def test_without_noise_it_learns_and_with_it_says_that_it_is_not_private() -> None:
