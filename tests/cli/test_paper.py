@@ -28,6 +28,7 @@ def test_a_panel_is_drawn_and_told(out: Path) -> None:
         assert words in done.stdout
     for name in ("a.png", "overview.png"):
         assert (out / name).stat().st_size > 1000
+    assert "| private | ε = 1 | gradient | 90.0 | 80.0 | 85.0 |" in (out / "paper.md").read_text()
     told = json.loads((out / "paper.json").read_text())["a"]
     assert told["theorems"].startswith("No bound is drawn")
     assert len(told["curves"]) == 11

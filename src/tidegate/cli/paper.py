@@ -22,7 +22,7 @@ from tidegate.study.contest import contests
 from tidegate.study.experiment import Experiment, Notebook
 from tidegate.study.panels import Panel, panels
 from tidegate.study.plots import overview, plot
-from tidegate.study.results import curves, rows
+from tidegate.study.results import curves, markdown, rows
 from tidegate.study.theorems import note
 
 EPILOG = """\b
@@ -102,6 +102,8 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
             title = f"({panel.name}) {panel.title}: {column.title}"
             options.show([{key: row[key] for key in COLUMNS} for row in own], form, title=title)
     overview(out / "overview.png", asked, found)
+    tables = "\n".join(markdown(panel, found[panel.name]) for panel in asked)
+    (out / "paper.md").write_text(tables, encoding="utf-8")
     (out / "paper.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if form == "table":
         Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)

@@ -164,6 +164,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     h = on_articles(SlidingWindow(window=7 * 256, step=256))
     basic = on_digits(Basic(block=8000, step=1000), 1.0, 10.0)
     epsilons = (0.01, 0.1, 1.0)
+    steps = (256, 512, 1024) if quick else (128, 256, 512, 1024)
     windows = (256, 512, 1024) if quick else (256, 512, 1024, 2048)
     return [
         _over_values(
@@ -178,7 +179,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
             "MNIST, continual release: b0",
             "accuracy drops as b0 falls",
             a,
-            _steps(a, (128, 256, 512, 1024), lambda b0: Continual(block=8 * b0, step=b0)),
+            _steps(a, steps, lambda b0: Continual(block=8 * b0, step=b0)),
         ),
         _over_regularization(
             "c",

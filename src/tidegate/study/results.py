@@ -51,3 +51,17 @@ def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
                 "lower_quartile": lower.round(4).tolist(),
                 "upper_quartile": upper.round(4).tolist(),
             }
+
+
+def markdown(panel: Panel, found: Mapping[Line, Curve]) -> str:
+    """The numbers of a panel as a table for a document, in percent."""
+    lines = [
+        f"**({panel.name}) {panel.title}**",
+        "",
+        "| | curve | kind | first | last | mean |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    for row in rows(panel, found):
+        scores = " | ".join(f"{100 * row[key]:.1f}" for key in ("first", "last", "mean"))
+        lines.append(f"| {row['column']} | {row['curve']} | {row['kind']} | {scores} |")
+    return "\n".join(lines) + "\n"
