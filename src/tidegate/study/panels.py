@@ -13,7 +13,7 @@ from tidegate.schedule import Basic, Continual, Independent, SlidingWindow
 from tidegate.study.experiment import Experiment
 from tidegate.study.method import Scheduled
 from tidegate.study.published import AsPublished
-from tidegate.study.sources import Articles, Digits
+from tidegate.study.sources import Articles, Digits, MovingArchives
 
 Kind = Literal["not private", "as published", "pure", "approximate", "gradient", "baseline"]
 """How a curve came about, and so how it is drawn."""
@@ -77,6 +77,11 @@ class Panel:
     def experiments(self) -> list[Experiment]:
         """What has to be run for it."""
         return [each for line in self.lines for each in (line.experiment, *line.others)]
+
+    @property
+    def of_titles(self) -> bool:
+        """Whether it needs titles of arXiv, which are not fetched."""
+        return any(isinstance(e.source, Articles | MovingArchives) for e in self.experiments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +168,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     g = on_digits(SlidingWindow(window=7 * 1024, step=1024), 1.0)
     h = on_articles(SlidingWindow(window=7 * 256, step=256))
     basic = on_digits(Basic(block=8000, step=1000), 1.0, 10.0)
-    epsilons = (0.01, 0.1, 1.0)
+    epsilons, lambdas = (0.01, 0.1, 1.0), (0.01, 0.1, 1.0, 10.0)
     steps = (256, 512, 1024) if quick else (128, 256, 512, 1024)
     windows = (256, 512, 1024) if quick else (256, 512, 1024, 2048)
     return [
@@ -186,7 +191,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
             "MNIST, continual release: lambda",
             "accuracy drops as lambda falls",
             a,
-            (0.01, 0.1, 1.0, 10.0),
+            lambdas,
         ),
         _over_values(
             "d",
@@ -207,7 +212,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
             "arXiv, continual release: lambda",
             "accuracy drops as lambda falls",
             e,
-            (0.01, 0.1, 1.0, 10.0),
+            lambdas,
         ),
         _over_values(
             "g",
@@ -242,7 +247,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
             "MNIST, basic release: lambda",
             "accuracy rises with lambda",
             basic,
-            (0.01, 0.1, 1.0, 10.0),
+            lambdas,
         ),
     ]
 

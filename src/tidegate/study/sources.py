@@ -28,6 +28,11 @@ from tidegate.study.holdout import interleaved
 from tidegate.study.published import pixel_values, word_components
 from tidegate.study.stream import Labelled, StudyStream
 
+NO_TITLES = (
+    "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that holds "
+    "arxiv/titles-1993-1996.tsv.gz with --data"
+)
+
 ARTICLES = 10_000
 """As many as the paper has."""
 
@@ -222,8 +227,5 @@ def _titles(folder: Path | None, kaggle: Path | None) -> Titles:
     if kaggle is not None:
         return snapshot(kaggle)
     if folder is None:
-        raise InvalidValueError(
-            "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that "
-            "holds arxiv/titles-1993-1996.tsv.gz with --data"
-        )
+        raise InvalidValueError(NO_TITLES)
     return titles(folder / "arxiv" / "titles-1993-1996.tsv.gz")
