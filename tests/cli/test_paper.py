@@ -44,3 +44,12 @@ def test_an_unknown_panel_is_refused(tmp_path: Path) -> None:
     done = tidegate("paper", "z", "--out", str(tmp_path))
     assert done.returncode == 2
     assert "panel must be one of a, b" in done.stderr
+
+
+def test_titles_that_are_not_there_are_missed_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDEGATE_DATA", raising=False)
+    done = tidegate("paper", "a", "e", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "--kaggle" in done.stderr

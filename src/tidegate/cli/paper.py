@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tidegate.checks import refuse
+from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import Count
 from tidegate.study.contest import contests
@@ -23,11 +23,12 @@ from tidegate.study.experiment import Experiment, Notebook
 from tidegate.study.panels import Panel, panels
 from tidegate.study.plots import overview, plot
 from tidegate.study.results import curves, markdown, rows
+from tidegate.study.sources import NO_TITLES
 from tidegate.study.theorems import note
 
 EPILOG = """\b
 Examples:
-  tidegate paper --quick            all panels in small: about two minutes
+  tidegate paper --quick            all panels in small: two minutes
   tidegate paper a g                two panels with the paper's settings
   tidegate paper                    everything
 
@@ -74,9 +75,8 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     form: str,
 ) -> None:
     """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
-    asked = _asked(
-        [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)], names
-    )
+    known = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
+    asked = _asked(known, names, titles=data is not None or kaggle is not None)
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)
     jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
@@ -109,13 +109,19 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
         Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)
 
 
-def _asked(known: Iterable[Panel], names: Sequence[str]) -> list[Panel]:
-    """The panels that are named, or all."""
+def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:
+    """The panels that are named, or all that there are data for."""
     by_name = {panel.name: panel for panel in known}
     for name in names:
         if name not in by_name:
             raise refuse("panel", "one of " + ", ".join(by_name), name)
-    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+    asked = [by_name[name] for name in dict.fromkeys(names or by_name)]
+    without = [panel.name for panel in asked if panel.of_titles and not titles]
+    if without and names:
+        raise InvalidValueError(NO_TITLES)
+    if without:
+        click.echo(f"without {', '.join(without)}: {NO_TITLES}", err=True)
+    return [panel for panel in asked if panel.name not in without]
 
 
 def _run(
