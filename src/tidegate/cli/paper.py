@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -21,7 +22,7 @@ from tidegate.cli.types import Count
 from tidegate.study.contest import contests
 from tidegate.study.experiment import Experiment, Notebook
 from tidegate.study.panels import Panel, panels
-from tidegate.study.plots import overview, plot
+from tidegate.study.plots import overview, plot, require_matplotlib
 from tidegate.study.results import curves, markdown, rows
 from tidegate.study.sources import NO_TITLES
 from tidegate.study.theorems import note
@@ -77,36 +78,41 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
     known = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
     asked = _asked(known, names, titles=data is not None or kaggle is not None)
+    require_matplotlib()  # before the work, not after it
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)
     jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
     _run(jobs, asked, notebook, quiet=form == "json")
     found = {panel.name: curves(panel, notebook, times[panel.name]) for panel in asked}
-    told = {}
     for panel in asked:
-        theorems = note(panel)
-        plot(out / f"{panel.name}.png", panel, found[panel.name], theorems)
-        table = list(rows(panel, found[panel.name]))
-        told[panel.name] = {
-            "title": panel.title,
-            "claim": panel.claim,
-            "runs": times[panel.name],
-            "theorems": theorems,
-            "curves": table,
-        }
-        if form == "json":
-            options.show(table, form)
-            continue
-        for column in panel.columns:
-            own = [row for row in table if row["column"] == column.title]
-            title = f"({panel.name}) {panel.title}: {column.title}"
-            options.show([{key: row[key] for key in COLUMNS} for row in own], form, title=title)
+        plot(out / f"{panel.name}.png", panel, found[panel.name], note(panel))
+        _show(panel, list(rows(panel, found[panel.name])), form)
     overview(out / "overview.png", asked, found)
     tables = "\n".join(markdown(panel, found[panel.name]) for panel in asked)
     (out / "paper.md").write_text(tables, encoding="utf-8")
+    told = {
+        panel.name: {
+            "title": panel.title,
+            "claim": panel.claim,
+            "runs": times[panel.name],
+            "theorems": note(panel),
+            "curves": list(rows(panel, found[panel.name])),
+        }
+        for panel in asked
+    }
     (out / "paper.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if form == "table":
         Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)
+
+
+def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
+    """The curves of a panel: a line of JSON each, or a table for each column."""
+    if form == "json":
+        options.show(table, form)
+        return
+    for column in panel.columns:
+        own = [{key: row[key] for key in COLUMNS} for row in table if row["column"] == column.title]
+        options.show(own, form, title=f"({panel.name}) {panel.title}: {column.title}")
 
 
 def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,11 +85,16 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
     figure.savefig(path, dpi=110)
 
 
+def require_matplotlib() -> None:
+    """Refuse to go on without it."""
+    if find_spec("matplotlib") is None:
+        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'")
+
+
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ImportError:
-        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    require_matplotlib()
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+
     return Figure(figsize=(width, height), layout="constrained")
 
 
