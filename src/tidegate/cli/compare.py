@@ -16,7 +16,6 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.plan import DELTA, EPSILON
 from tidegate.cli.types import Count, PlotFile, Ratio
-from tidegate.privacy import Budget
 from tidegate.study.compare import (
     BASELINES,
     SCHEDULES,
@@ -26,6 +25,7 @@ from tidegate.study.compare import (
     load,
     read,
     results,
+    titled,
 )
 from tidegate.study.compare_plot import draw
 
@@ -114,12 +114,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
             click.echo(json.dumps(_row(result, times)))
         return
     for budget in dict.fromkeys(result.contender.budget for result in found):
-        _print(_named(budget), [r for r in found if r.contender.budget == budget], times)
+        _print(titled(budget), [r for r in found if r.contender.budget == budget], times)
     _notes(config.name, left_out, times, plot)
-
-
-def _named(budget: Budget) -> str:
-    return f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
 
 
 def _every(holdout: Fraction) -> int:

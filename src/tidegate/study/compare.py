@@ -75,6 +75,8 @@ class Contender:
 class Comparison:
     """Contenders for the place of a configuration.
 
+    Schedules leave aside what [quality] reserves, as the configured one does; baselines do not.
+
     Args:
         tables: The configuration, as read from TOML.
         sizes: Window, block and step of the other schedules; what is missing is that of the
@@ -203,6 +205,15 @@ class Comparison:
                 return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
             case _:
                 return [NonPrivate(times=times)]
+
+
+def titled(budget: Budget) -> str:
+    """A budget in words.
+
+    >>> titled(ApproxDP(1.0, 1e-6))
+    'epsilon = 1, delta = 1e-06'
+    """
+    return f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
 
 
 def load(path: Path) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.checks import InvalidValueError
-from tidegate.study.compare import Result
+from tidegate.study.compare import Result, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def draw(path: Path, found: Sequence[Result]) -> None:
     figure = Figure(figsize=(6.5 * len(budgets), 4.8), layout="constrained")
     row = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
     for axes, budget in zip(row, budgets, strict=True):
-        axes.set_title(str(budget), fontsize="medium")
+        axes.set_title(titled(budget), fontsize="medium")
         _panel(axes, [result for result in found if result.contender.budget == budget])
     row[0].set_ylabel("accuracy on new records")
     figure.savefig(path, dpi=150)

@@ -21,7 +21,7 @@ class NonPrivate:
     """
 
     times: Times
-    regularization: float = 1e-5
+    regularization: float = 3e-6
     tolerance: float = 3e-4
     name: str = "not private"
 
