@@ -44,6 +44,19 @@ def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
 
 
 @given(schedules, untils)
+def test_what_is_behind_a_fit_is_what_the_chain_of_its_priors_has_read(
+    schedule: OneStream, until: int
+) -> None:
+    found = list(fits(schedule, until))
+    for fit in found:
+        read, prior = 0, fit.prior
+        while prior is not None:
+            read += found[prior].sample or found[prior].span.size
+            prior = found[prior].prior
+        assert (fit.behind or 0) == read
+
+
+@given(schedules, untils)
 def test_updates_read_whole_steps_of_their_level(schedule: OneStream, until: int) -> None:
     for fit in fits(schedule, until):
         assert fit.span.start % schedule.step == 0

@@ -1,11 +1,11 @@
 """Carrying out a plan: each fit on its span, from its prior, for its share."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from tidegate.learn.learner import Learner, Weights
+from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
@@ -13,7 +13,7 @@ from tidegate.privacy.budget import Allowance, allowance
 from tidegate.privacy.sampling import draw
 from tidegate.schedule import Fit, Span
 
-AnyTask = TypeVar("AnyTask")
+AnyTask = TypeVar("AnyTask", bound=Pull)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,8 @@ class Trainer(Generic[AnyTask]):
         fit, share = line
         slots = fit.sample or fit.span.size
         spent = self.allowance(fit, share)
-        return self.learner.settings(self.task, n=slots, d=d, allowance=spent, prior=prior)
+        task = replace(self.task, behind=fit.behind)
+        return self.learner.settings(task, n=slots, d=d, allowance=spent, prior=prior)
 
     def train(self, line: Line, read: Callable[[Span], Records], prior: Weights | None) -> Weights:
         """The private weights of one fit."""
@@ -56,7 +57,7 @@ class Trainer(Generic[AnyTask]):
         if fit.sample is not None:
             records = records.take(draw(fit.sample, fit.span.size, self.bits))
         return self.learner.fit(
-            self.task,
+            replace(self.task, behind=fit.behind),
             records,
             allowance=self.allowance(fit, share),
             prior=prior,
