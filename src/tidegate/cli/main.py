@@ -17,7 +17,9 @@ from tidegate.checks import InvalidValueError, StoreError
 COMMANDS = {
     "demo": ("demo", "See private models follow a stream that drifts."),
     "plan": ("plan", "Show what would be released when, and what each record pays."),
+    "paper": ("paper", "Draw the figures of the paper: as published, and as they are privately."),
     "init": ("init", "Write a configuration with comments, to start from."),
+    "compare": ("compare", "Compare schedules and budgets on public records."),
     "run": ("run", "Run a gate on its sources, from where it stopped the last time."),
     "ingest": ("run", "Add the records of a file to a state."),
     "status": ("state", "Say what a state holds: records, releases, raw data and why."),
