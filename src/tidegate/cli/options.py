@@ -22,18 +22,31 @@ quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
 state = click.argument("state", type=click.Path(path_type=Path))
 
 
-def lean_table() -> Table:
+def lean_table(title: str | None = None) -> Table:
     """A table that leaves as much of a line as it can to what it holds."""
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
 
 
-def show(rows: Iterable[Mapping[str, Any]], form: str, *, empty: str = "nothing yet") -> None:
+def show(
+    rows: Iterable[Mapping[str, Any]],
+    form: str,
+    *,
+    title: str | None = None,
+    empty: str = "nothing yet",
+) -> None:
     """Print rows as a table for people, or as a line of JSON each."""
     if form == "json":
         for row in rows:
             click.echo(json.dumps(row))
         return
-    table = lean_table()
+    table = lean_table(title)
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:

@@ -62,8 +62,8 @@ class DPFTRL:
 
     How many batches there will be must be known: the noise grows with the logarithm of it.
 
-    The defaults are the best of some 60 settings on the scattering of MNIST at (1, 1e-6), chosen by
-    its test images: clips from 0.03 to 0.7, rates from 1 to 220, batches of 256 to 1024, momentum
+    The defaults are the best of some 45 settings on the scattering of MNIST at (1, 1e-6), chosen by
+    its test images: clips from 0.03 to 0.7, rates from 0.8 to 220, batches of 256 to 1024, momentum
     from 0 to 0.95, iterates or averages. That flatters this method and is meant to.
 
     Args:
