@@ -26,6 +26,7 @@ from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.failpoints import EXPORTS, NAMES
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Batches, SourceError
+from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Weights
@@ -187,7 +188,7 @@ def test_killed_anywhere_it_ends_as_if_undisturbed(
         assert hashes(gate) == undisturbed[two]
         assert list(verify(gate)) == []
         assert sum(map(gate.store.count, gate.streams)) == sum(gatelife.SIZES)
-        needed = {stream: gate._needed(stream) for stream in gate.streams}
+        needed = {stream: gate.needed(stream) for stream in gate.streams}
         assert all(segment.span.stop > needed[segment.stream] for segment in gate.store.held())
     assert kills > 0
     published = folder.with_suffix(".out")
@@ -229,18 +230,18 @@ def test_what_left_the_window_is_deleted_and_status_says_why_the_rest_is_not(
     with opened(tmp_path, config()) as gate:
         for start in range(0, 3000, 50):
             gate.ingest(*stream(50, start))
-            status = gate.status()["streams"][0]
+            told = status(gate)["streams"][0]
             # Older records are held only if their file has one that is needed: it has at most 4096.
-            assert status["held_records"] <= 700 + 512 + 50
-        assert status["records"] == 3000
-        assert status["held_from"] > 0
-        assert "records from 2,400 on" in status["held_because"]
+            assert told["held_records"] <= 700 + 512 + 50
+        assert told["records"] == 3000
+        assert told["held_from"] > 0
+        assert "records from 2,400 on" in told["held_because"]
         files = {segment.file for segment in gate.store.held()} - {None}
         assert set(os.listdir(tmp_path / "segments")) == files
-        assert status["worst_share"] <= 1
+        assert told["worst_share"] <= 1
     with opened(tmp_path / "all", config({"kind": "basic", "block": 200, "step": 100})) as gate:
         gate.ingest(*stream(800))
-        assert gate.status()["streams"][0]["held_records"] == 800
+        assert status(gate)["streams"][0]["held_records"] == 800
 
 
 def test_what_cannot_be_used_keeps_its_slot_and_is_shown_to_the_operator(tmp_path: Path) -> None:
@@ -249,9 +250,9 @@ def test_what_cannot_be_used_keeps_its_slot_and_is_shown_to_the_operator(tmp_pat
         found = list(gate.store.quarantine("records"))
         assert [bad.slot for bad in found] == [1, 2]
         assert json.loads(found[1].payload or "") == {"x": [0.5, 0.5], "y": "what"}
-        assert gate.status()["streams"][0]["unusable"] == 2
+        assert status(gate)["streams"][0]["unusable"] == 2
         assert gate.store.count("records") == 3
-        with pytest.raises(InvalidValueError, match="like those before"):
+        with pytest.raises(InvalidValueError, match="1 features, but 2 were expected"):
             gate.ingest([[1.0]], [0])
         assert gate.store.count("records") == 3
 
@@ -303,9 +304,9 @@ def test_private_quality_is_paid_for_and_is_right_up_to_its_noise(tmp_path: Path
             assert measured["share"] == "1/2"
             assert -0.5 < measured["accuracy"] < 1.5
             assert measured["deviation"] == pytest.approx(0.02 * 2**0.5)
-        assert gate.reserve == Fraction(1, 2)
-        assert gate.ledgers()["records"].worst().share <= Fraction(1, 2)
-        assert gate.status()["streams"][0]["worst_share"] <= 1
+        assert gate.plan.reserve == Fraction(1, 2)
+        assert gate.ledgers()["records"].worst().share <= 1
+        assert status(gate)["streams"][0]["worst_share"] <= 1
 
 
 def test_a_public_holdout_costs_nothing(tmp_path: Path) -> None:
@@ -363,7 +364,7 @@ def test_without_a_seed_releases_are_private(tmp_path: Path) -> None:
         gate.ingest(*stream(700))
         (release,) = gate.releases()
         assert release.card["private"]
-        assert gate.status()["private"]
+        assert status(gate)["private"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])

@@ -8,6 +8,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -245,14 +246,32 @@ def newest_published(folder: Path | str) -> int | None:
         raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
 
 
-def verify(folder: Path | str) -> Iterator[str]:
+def last_published(folder: Path | str) -> int | None:
+    """The greatest number of a model in a folder, also one that `latest` does not name yet."""
+    return max((int(path.stem) for path in _published(Path(folder))), default=None)
+
+
+def published_hashes(folder: Path | str, newest: int) -> Iterator[tuple[int, str | None]]:
+    """The releases in a folder up to a number, with the hashes that their cards give."""
+    for path in _published(Path(folder)):
+        if int(path.stem) <= newest:
+            try:
+                yield int(path.stem), _hash(path.with_suffix(".json"))
+            except InvalidValueError:
+                yield int(path.stem), None
+
+
+def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
     """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
 
     Args:
         folder: What `publish` wrote to; releases missing at the start or the end are no fault.
+        newest: The last release to look at; by default all.
     """
     before: StoredRelease | None = None
     for path in _published(Path(folder)):
+        if newest is not None and int(path.stem) > newest:
+            return
         try:
             release = load_release(path)
         except InvalidValueError as error:
@@ -296,14 +315,19 @@ def _replace(path: Path, data: bytes) -> None:
     if path.is_file() and path.read_bytes() == data:
         return
     unfinished = path.with_name(f".{path.name}.unfinished")
-    failpoint("export.write")
-    with unfinished.open("wb") as file:
-        file.write(data)
-        file.flush()
-        failpoint("export.fsync")
-        os.fsync(file.fileno())
-    failpoint("export.rename")
-    unfinished.replace(path)
+    try:
+        failpoint("export.write")
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            failpoint("export.fsync")
+            os.fsync(file.fileno())
+        failpoint("export.rename")
+        unfinished.replace(path)
+    except OSError:  # on a full disk, what cannot be used must not stay
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

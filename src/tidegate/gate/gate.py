@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -14,21 +13,18 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
-from tidegate.gate.export import newest_published, publish
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Made, NoStateError, Quarantined, Store
+from tidegate.gate.store import Batch, Evaluation, Made, NoStateError, Quarantined, Store
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.quality import correct, deviation, private_accuracy
-from tidegate.learn.records import Records, clean, join
+from tidegate.learn.records import Intake, Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
-from tidegate.privacy.budget import allowance
-from tidegate.privacy.rounding import down
-from tidegate.release import About, Card, Release, StoredRelease, described, make_card
+from tidegate.release import About, Card, Release, StoredRelease, make_card
 from tidegate.schedule import Span, Stream
 from tidegate.schedule.twostream import Arrived
 
@@ -75,8 +71,10 @@ class Gate:
         self.config = config
         self.plan = config.plan()
         self._clock = clock
-        self._features = config.feature_map()
         self._task = config.task()
+        self._intake = Intake(
+            norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
+        )
         self._learner = config.learner.build()
         maps = [each.build() for each in config.features]
         self._about = About(
@@ -105,7 +103,7 @@ class Gate:
         store = _open_store(Path(folder), config)
         try:
             gate = cls(store, _same_config(store, config), clock)
-            gate._recover()
+            gate._recover(Path(folder))
         except BaseException:
             store.close()
             raise
@@ -121,15 +119,27 @@ class Gate:
             store.close()
             raise
 
-    def _recover(self) -> None:
-        """Finish what may follow a commit, in case the last process could not."""
-        for stream in self.streams:
-            self.store.forget(stream, self._needed(stream))
-        if self.config.publish is not None:
-            folder = Path(self.config.publish.folder)
-            for release in self.releases(newest_published(folder) or 0):
-                publish(folder, release)
-        _ = self._holdout  # refuse now what cannot be read
+    def _recover(self, state: Path) -> None:
+        """Refuse what cannot go on; finish what a stop has kept from following its commit."""
+        _ = self._holdout  # refused now if it cannot be read
+        if self._published is not None:
+            published.check_apart(self._published, state)
+            published.check_known(self._published, self.store)
+        if self.store.config() != self.config.to_json():
+            self.store.reconfigure(self.config.to_json())
+        self._after_commit()
+
+    @property
+    def _published(self) -> Path | None:
+        """Where releases are published, if anywhere."""
+        return None if self.config.publish is None else Path(self.config.publish.folder)
+
+    def _after_commit(self) -> None:
+        """Publish what is released, and let go of what no fit to come can read."""
+        if self._published is not None:
+            published.catch_up(self._published, self.store)
+        for stream in self.streams:  # a model of the source ends what is needed of the target
+            self.store.forget(stream, self.needed(stream))
 
     def __enter__(self) -> Self:
         return self
@@ -190,7 +200,7 @@ class Gate:
         name = self._stream(stream)
         if raw.n == 0:
             return self.store.count(name)
-        records = self._clean(raw)
+        records = self._clean(name, raw)
         quarantine = tuple(
             Quarantined(
                 slot=slot, reason=raw.reasons.get(slot, UNUSABLE), payload=raw.arrived(slot)
@@ -215,20 +225,37 @@ class Gate:
             raise refuse("stream", " or ".join(self.streams), stream)
         return stream
 
-    def _clean(self, raw: RawBatch) -> Records:
-        classes, norm = self.config.records.classes, self._task.norm
-        return clean(raw.X, raw.y, classes=classes, norm=norm, features=self._features)
+    def _clean(self, stream: str, raw: RawBatch) -> Records:
+        """Records in the form that the first batch of their stream has fixed, for good."""
+        records = replace(self._intake, form=self.store.form(stream)).records(raw.X, raw.y)
+        forms = [self.store.form(name) for name in self.streams]
+        forms += [] if self._holdout is None else [self._holdout.X]
+        for width in [form.shape[1] for form in forms if form is not None]:
+            if records.X.shape[1] != width:
+                told = f"X has {records.X.shape[1]} features, but {width} were expected"
+                raise InvalidValueError(f"{told}: all streams and the holdout have as many")
+        return records
 
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
-        """Carry out every fit that is due; each release is handed out once it is published."""
-        for stream in self.streams:
-            while (at := self.store.done(stream) + self._step(stream)) <= self.store.count(stream):
-                lines, state = self._due(stream, at)
-                yield from self._carry_out(stream, at, lines, state)
+        """Carry out every fit that is due; each release is handed out once it is published.
 
-    def _step(self, stream: str) -> int:
+        Of two streams, the one whose step ends first goes first: as if their records had come in
+        turns.
+        """
+        while ready := [stream for stream in self.streams if self.complete(stream)]:
+            yield from self.carry_out(min(ready, key=self.next_at))
+
+    def next_at(self, stream: str) -> int:
+        """How many records complete the next step of a stream."""
+        return self.store.done(stream) + self.step(stream)
+
+    def complete(self, stream: str) -> bool:
+        """Whether the next step of a stream has all its records."""
+        return self.next_at(stream) <= self.store.count(stream)
+
+    def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
         schedule = self.plan.schedule
         if isinstance(self.plan, TwoStreamPlan) and stream == "source":
@@ -251,7 +278,7 @@ class Gate:
         chain = {int(level): number for level, number in known.pop("chain").items()}
         return Arrived(**known, chain=chain)
 
-    def _needed(self, stream: str) -> int:
+    def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
         if not isinstance(self.plan, TwoStreamPlan):
             return self.plan.schedule.needed(self.store.done(stream))
@@ -260,14 +287,18 @@ class Gate:
             return self.plan.schedule.source.needed(so_far.source)
         return so_far.phase_start
 
-    def _carry_out(
-        self, stream: str, at: int, lines: Sequence[Line], state: str | None
-    ) -> list[StoredRelease]:
-        """Make all models of one step, then charge, keep and release them in one transaction.
+    def carry_out(self, stream: str) -> list[StoredRelease]:
+        """Make all models of the next step, then charge, keep and release them in one transaction.
 
         A step that is cut short has been seen by nobody: it is made again as a whole.
+
+        Args:
+            stream: One whose next step is complete.
         """
-        measured = self._measured(stream, at, lines)
+        span = Span(self.store.done(stream), self.next_at(stream))
+        lines, state = self._due(stream, span.stop)
+        evaluation = self._evaluation(stream, span)
+        measured = None if evaluation is None else quality.on_card(evaluation, span)
         weights: dict[int, Weights] = {}
         made = []
         for line in lines:
@@ -276,12 +307,8 @@ class Gate:
             model = trainer.train(line, lambda span: self.store.read(stream, span), prior)
             weights[line.fit.number] = model
             made.append(self._made(line, model, prior, measured))
-        released = self.store.publish(stream, at, made, state)
-        if self.config.publish is not None:
-            for release in released:
-                publish(self.config.publish.folder, release)
-        for name in self.streams:  # a model of the source ends what is needed of the target
-            self.store.forget(name, self._needed(name))
+        released = self.store.publish(stream, span.stop, made, state, evaluation)
+        self._after_commit()
         return released
 
     def _prior(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
@@ -322,31 +349,18 @@ class Gate:
 
     # --- how good they are
 
-    @property
-    def reserve(self) -> Fraction:
-        """What every record pays for private quality."""
-        return self.config.quality.share or Fraction(0)
-
-    def _measured(self, stream: str, at: int, lines: Sequence[Line]) -> Card | None:
-        """How good the newest release is on the step that has just come in, privately.
-
-        Each record is in one step, so it pays this once: the plan's reserve.
-        """
-        newest = self.store.newest()
-        if not self.reserve or newest is None or not any(line.fit.released for line in lines):
+    def _evaluation(self, stream: str, span: Span) -> Evaluation | None:
+        """How good the newest release is on the step that has just come in, if that is bought."""
+        share, newest = self.config.quality.share, self.store.newest()
+        if share is None or newest is None:
             return None
-        span = Span(at - self._step(stream), at)
-        records = self.store.read(stream, span)
-        spent = allowance(self.plan.budget, self.reserve)
-        bits = self._bits(lines[0].fit.number, 1)
-        return {
-            "of_release": newest.number,
-            "start": span.start,
-            "stop": span.stop,
-            "accuracy": private_accuracy(newest.weights, records, allowance=spent, bits=bits),
-            "deviation": deviation(records.n, spent),
-            "share": str(self.reserve),
-        }
+        return quality.evaluate(
+            newest,
+            self.store.read(stream, span),
+            budget=self.plan.budget,
+            share=share,
+            bits=self._bits(self.streams.index(stream), span.stop, 1),
+        )
 
     @cached_property
     def _holdout(self) -> Records | None:
@@ -354,17 +368,11 @@ class Gate:
         source = self.config.holdout()
         if source is None:
             return None
-        parts = [self._clean(raw) for raw in source.batches(None)]
-        records = join(parts) if parts else None
-        if records is None or not records.usable.any():
-            raise InvalidValueError(f"{self.config.quality.holdout} holds no usable record")
-        return records
+        parts = (self._intake.records(raw.X, raw.y) for raw in source.batches(None))
+        return quality.public_records(self.config.quality.holdout, parts)
 
     def _on_holdout(self, weights: Weights) -> Card | None:
-        if self._holdout is None:
-            return None
-        usable = int(self._holdout.usable.sum())
-        return {"records": usable, "accuracy": correct(weights, self._holdout) / usable}
+        return None if self._holdout is None else quality.on_public(weights, self._holdout)
 
     # --- what there is
 
@@ -373,45 +381,15 @@ class Gate:
         return self.store.releases(start)
 
     def ledgers(self) -> dict[str, Ledger]:
-        """What the records of each stream have paid for fits, added up from what was charged."""
-        ledgers = {}
-        for stream in self.streams:
-            ledgers[stream] = Ledger()
+        """What the records of each stream have paid, added up from what was charged."""
+        ledgers = {stream: Ledger() for stream in self.streams}
+        for stream, ledger in ledgers.items():
             for line in self.store.lines(stream):
-                ledgers[stream].post(line)
+                ledger.post(line)
+        for step in self.store.steps():
+            if step.evaluation is not None:
+                ledgers[step.stream].charge(step.span, step.evaluation.share)
         return ledgers
-
-    def status(self) -> dict[str, Any]:
-        """What the state holds, and why. It counts unusable records: for the operator only."""
-        newest, budget = self.store.newest(), self.plan.budget
-        return {
-            "schedule": described(self.plan.schedule),
-            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-            "private": self.config.not_private_seed is None,
-            "releases": 0 if newest is None else newest.number + 1,
-            "newest": None if newest is None else newest.card["time"],
-            "streams": [self._status(stream, ledger) for stream, ledger in self.ledgers().items()],
-        }
-
-    def _status(self, stream: str, ledger: Ledger) -> dict[str, Any]:
-        count, needed = self.store.count(stream), self._needed(stream)
-        held = [segment for segment in self.store.held() if segment.stream == stream]
-        start = min([count, *(segment.span.start for segment in held)])
-        why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"
-        if held and start < needed:
-            why += f"; the {needed - start:,} before share a file with them"
-        return {
-            "stream": stream,
-            "records": count,
-            "unusable": self.store.quarantined(stream),
-            "in_open_step": count - self.store.done(stream),
-            "fits": ledger.posted,
-            "worst_share": down(ledger.worst().share + self.reserve),
-            "held_from": start,
-            "held_records": count - start,
-            "held_bytes": sum(segment.size for segment in held),
-            "held_because": why,
-        }
 
 
 def _open_store(folder: Path, config: Config | None) -> SqliteStore:

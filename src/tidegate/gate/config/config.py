@@ -47,6 +47,8 @@ class Chain:
 
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each."""
+        if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
+            X = X.tolist()  # records that were handed over as a list
         rows = X if isinstance(next(iter(self.maps), None), HashedText) else as_numbers(X)
         for each in self.maps:
             rows = each.transform(rows)
