@@ -1,4 +1,4 @@
-"""What a Gate refuses before it is too late, and what must never depend on somebody else's record."""
+"""What a Gate refuses before it is too late, and what must not depend on another record."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from tidegate.schedule import Span
 
 
 def usable(gate: Gate, n: int, name: str = "records") -> list[bool]:
-    return gate.store.read(name, Span(0, n)).usable.tolist()
+    return [bool(each) for each in gate.store.read(name, Span(0, n)).usable]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,9 @@ def test_the_first_batch_fixes_the_form_of_all_also_across_a_restart(
             n = len(part) if isinstance(part, list) else part.shape[0]
             gate.ingest(part, y[at : at + n])
             at += n
-            assert [release.hash for release in gate.releases()] == expected[: max(0, at // 100 - 2)]
+            assert [release.hash for release in gate.releases()] == expected[
+                : max(0, at // 100 - 2)
+            ]
             with pytest.raises(InvalidValueError, match="4 features, but 3 were expected"):
                 gate.ingest(np.ones((1, 4)), [0])
     assert len(expected) == 7

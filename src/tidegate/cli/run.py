@@ -1,13 +1,13 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
 import json
+import select
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tidegate.checks import InvalidValueError
 from tidegate.cli import options
@@ -17,8 +17,6 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Source, StandardInput, every, once
 from tidegate.gate.sources.files import Follow
 from tidegate.release import StoredRelease
-
-Sources = Mapping[str, Source] | Mapping[str | None, Source]
 
 PAUSE = 1.0
 """Seconds after which a source that is followed is looked at again."""
@@ -78,19 +76,16 @@ def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) 
     How far a file was read is remembered: adding it again adds only what is new at its end.
     """
     with Gate.open(state) as gate:
-        _follow(gate, {stream: gate.config.source_of(file)}, once, form=form, quiet=quiet)
+        name, source = gate.stream(stream), gate.config.source_of(file)
+        _follow(gate, {name: source}, once, form=form, quiet=quiet)
 
 
-def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bool) -> None:
+def _follow(
+    gate: Gate, sources: Mapping[str, Source], again: Follow, *, form: str, quiet: bool
+) -> None:
     """Take in what the sources have, and tell what is released."""
-    console = Console(stderr=True)
-    hidden = quiet or form == "json" or not console.is_terminal
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[records]:,} records, {task.fields[releases]:,} releases"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
+    with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
         for release in releases_of(gate, sources, again, partial(progress.update, task)):
             progress.update(task, releases=release.number + 1)
@@ -101,9 +96,12 @@ def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bo
 
 
 def releases_of(
-    gate: Gate, sources: Sources, again: Follow, counted: Callable[..., None]
+    gate: Gate, sources: Mapping[str, Source], again: Follow, counted: Callable[..., None]
 ) -> Iterator[StoredRelease]:
-    """Take in what the sources have, in turns, and carry out what becomes due.
+    """Take in what the sources have, and carry out what becomes due.
+
+    As long as two streams have records, they take turns by what has been carried out (`Gate.turn`):
+    what files hold decides the order, not how they are read or when a run was stopped.
 
     Args:
         gate: Where to.
@@ -111,25 +109,40 @@ def releases_of(
         again: Called when all are at their ends: whether to look again.
         counted: Told how many `records` there are.
     """
-    yield from gate.advance()  # what a stop left undone
+    pipes = {
+        stream: source.batches(gate.store.offset(source.name))
+        for stream, source in sources.items()
+        if isinstance(source, StandardInput)
+    }
     while True:
-        waiting = [
-            (stream, source.name, source.batches(gate.store.offset(source.name)))
+        feeds = {
+            stream: pipes.get(stream) or source.batches(gate.store.offset(source.name))
             for stream, source in sources.items()
-        ]
-        while waiting:
-            for turn in list(waiting):
-                stream, name, batches = turn
-                raw = next(batches, None)
-                if raw is None:
-                    waiting.remove(turn)
-                    continue
-                counted(records=gate.take(raw, source=name, stream=stream))
-                yield from gate.advance()
-        # A pipe that has ended has ended for good.
-        sources = {k: v for k, v in sources.items() if not isinstance(v, StandardInput)}
-        if not sources or not again():
+            if stream in pipes or not isinstance(source, StandardInput)
+        }
+        open_feeds = dict(feeds)
+        while left := [s for s in gate.streams if s in open_feeds or gate.complete(s)]:
+            stream = min(left, key=gate.turn)
+            if gate.complete(stream):
+                yield from gate.carry_out(stream)
+            elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
+                del open_feeds[stream]  # the other stream need not wait for this one
+            elif (raw := next(open_feeds[stream], None)) is not None:
+                gate.take(raw, source=sources[stream].name, stream=stream)
+                counted(records=sum(map(gate.store.count, gate.streams)))
+            else:
+                del open_feeds[stream]
+                pipes.pop(stream, None)  # a pipe that has ended has ended for good
+        if pipes:
+            ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
+        elif not feeds.keys() - pipes.keys() or not again():
             return
+
+
+def ready(*pipes: Source, seconds: float = 0) -> bool:
+    """Whether a pipe has something to read, or has ended; by default without waiting for it."""
+    streams: list[Any] = [pipe.stream for pipe in pipes if isinstance(pipe, StandardInput)]
+    return bool(select.select(streams, [], [], seconds)[0])
 
 
 def _line(release: StoredRelease) -> str:

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import click
@@ -15,8 +16,8 @@ from rich.console import Console
 from tidegate.cli import options
 from tidegate.cli.types import Count
 from tidegate.gate.gate import Gate
-from tidegate.gate.store import Evaluation, Step
 from tidegate.gate.status import status as status_of
+from tidegate.gate.store import Evaluation, Step
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
@@ -87,7 +88,9 @@ def _totals(gate: Gate) -> Iterator[dict[str, Any]]:
 def _paid(gate: Gate, record: int) -> Iterator[dict[str, Any]]:
     """What a record has paid, in the order in which it did."""
     with gate.store.snapshot():
-        lines = [_of_fit(stream, *line) for stream in gate.streams for line in gate.store.lines(stream)]
+        lines = [
+            _of_fit(stream, *line) for stream in gate.streams for line in gate.store.lines(stream)
+        ]
         lines += [_of_step(step, step.evaluation) for step in gate.store.steps() if step.evaluation]
     lines = [line for line in lines if line["start"] <= record < line["stop"]]
     yield from sorted(lines, key=lambda line: (line["stream"], line["at"], line["kind"]))
@@ -109,14 +112,33 @@ def _of_step(step: Step, paid: Evaluation) -> dict[str, Any]:
 @click.option("--start", type=Count(least=0), default=0, help="Leave out those before this one.")
 @options.form
 def releases(state: Path, start: int, form: str) -> None:
-    """List the releases: what each read and cost, and how good the one before turned out."""
-    with Gate.look(state) as gate:
-        rows = map(release_row, gate.releases(start))
+    """List the releases: what each read and cost, and how good it turned out."""
+    with Gate.look(state) as gate, gate.store.snapshot():
+        tried: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for step in gate.store.steps():
+            if step.evaluation is not None:
+                tried[step.evaluation.release].append(_tried(step, step.evaluation))
+        rows = ({**release_row(one), "tried": tried[one.number]} for one in gate.releases(start))
         options.show(rows if form == "json" else _narrow(list(rows)), form)
+
+
+def _tried(step: Step, known: Evaluation) -> dict[str, Any]:
+    """How good a release was on a step after it."""
+    return {
+        "stream": step.stream,
+        "start": step.span.start,
+        "stop": step.span.stop,
+        "share": down(known.share),
+        "accuracy": known.accuracy,
+        "deviation": known.deviation,
+    }
 
 
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows for a terminal: no column without values, hashes and times cut short."""
+    for row in rows:
+        tried = [each["accuracy"] for each in row["tried"]]
+        row["tried"] = mean(tried) if tried else None
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
         short = {**row, "hash": row["hash"][:8], "time": row["time"][:16].replace("T", " ")}

@@ -1,7 +1,7 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -197,7 +197,7 @@ class Gate:
             stream: "source" or "target", where there are two.
             key: A name for the batch: the second batch of that name is not added.
         """
-        name = self._stream(stream)
+        name = self.stream(stream)
         if raw.n == 0:
             return self.store.count(name)
         records = self._clean(name, raw)
@@ -218,7 +218,8 @@ class Gate:
             )
         )
 
-    def _stream(self, stream: str | None) -> str:
+    def stream(self, stream: str | None) -> str:
+        """The name of a stream; it may be left out where there is but one."""
         if stream is None and len(self.streams) == 1:
             return ONLY
         if stream not in self.streams:
@@ -239,13 +240,17 @@ class Gate:
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
-        """Carry out every fit that is due; each release is handed out once it is published.
-
-        Of two streams, the one whose step ends first goes first: as if their records had come in
-        turns.
-        """
+        """Carry out every fit that is due; each release is handed out once it is published."""
         while ready := [stream for stream in self.streams if self.complete(stream)]:
-            yield from self.carry_out(min(ready, key=self.next_at))
+            yield from self.carry_out(min(ready, key=self.turn))
+
+    def turn(self, stream: str) -> tuple[bool, int]:
+        """What decides which of two streams goes first where both have records, the least.
+
+        As if their records had come in turns, one by one; but target steps before the first model
+        of the source would be read by no fit, so that comes before all of them.
+        """
+        return stream == "target" and self.store.newest() is None, self.next_at(stream)
 
     def next_at(self, stream: str) -> int:
         """How many records complete the next step of a stream."""

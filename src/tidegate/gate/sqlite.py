@@ -185,7 +185,7 @@ class SqliteStore:
             raise StoreError(f"{where} has lost the last {lost} transaction(s): {RESTORE}")
 
     def _seal(self) -> int:
-        """A checksum of the rows on which all that follows depends: SQLite keeps none of its own."""
+        """A checksum of the rows on which all else depends: SQLite keeps none of its own."""
         state = self._one("SELECT config, committed, arrived FROM state")
         with self._explained():
             streams = self._db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
@@ -501,7 +501,9 @@ class SqliteStore:
     def steps(self) -> Iterator[Step]:
         """The steps that have been carried out, in that order, which is that of their arrival."""
         with self._explained():
-            for _, stream, start, stop, *paid in self._db.execute("SELECT * FROM steps ORDER BY number"):
+            for _, stream, start, stop, *paid in self._db.execute(
+                "SELECT * FROM steps ORDER BY number"
+            ):
                 known = None if paid[0] is None else _evaluation(*paid)
                 yield Step(stream=stream, span=Span(start, stop), evaluation=known)
 
@@ -613,7 +615,6 @@ class SqliteStore:
                     what = f"should be release {expected}, after {previous}"
                     yield Problem(where=f"release {release}", what=what)
                 expected, previous = release + 1, stored_hash
-
 
     def _holds(self, segment: Segment) -> bool:
         """Whether a segment is still there: beside a snapshot a Gate may go on and delete some."""
