@@ -25,7 +25,7 @@ from tidegate.gate.export import load, newest_published
 from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.failpoints import EXPORTS, NAMES
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches, SourceError
+from tidegate.gate.sources import Batches, SourceError, raw_batch
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
@@ -307,6 +307,77 @@ def test_private_quality_is_paid_for_and_is_right_up_to_its_noise(tmp_path: Path
         assert gate.plan.reserve == Fraction(1, 2)
         assert gate.ledgers()["records"].worst().share <= 1
         assert status(gate)["streams"][0]["worst_share"] <= 1
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_every_step_after_the_first_release_pays_for_one_evaluation(
+    two: bool, tmp_path: Path
+) -> None:
+    """Also a step that releases nothing: those of the source between two of its models."""
+    share = Fraction(1, 10)
+    with opened(tmp_path, config(TWO if two else None, quality={"share": "1/10"})) as gate:
+        newest: int | None = None
+        for X, y, name in gatelife.batches(two=two):
+            gate.take(raw_batch(X, y), stream=name)
+            while ready := [stream for stream in gate.streams if gate.complete(stream)]:
+                released = gate.carry_out(ready[0])
+                *_, step = gate.store.steps()
+                assert (step.stream, step.span.stop) == (ready[0], gate.store.done(ready[0]))
+                paid = step.evaluation
+                assert (paid and paid.release) == newest
+                assert paid is None or paid.share == share
+                newest = released[-1].number if released else newest
+        steps = list(gate.store.steps())
+        at = {step.span.stop for step in steps if step.stream == "source" and step.evaluation}
+        released_at = {release.card["at"] for release in gate.releases()}
+        assert not two or 600 in at - released_at
+        for stream, ledger in gate.ledgers().items():
+            lines = list(gate.store.lines(stream))
+            for record in range(0, gate.store.count(stream), 50):
+                fits = sum((line.share for line in lines if record in line.fit.span), Fraction(0))
+                own = [s for s in steps if s.stream == stream and record in s.span]
+                tried = sum((s.evaluation.share for s in own if s.evaluation), Fraction(0))
+                assert ledger.paid(record) == fits + tried <= 1
+        assert list(verify(gate)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ("UPDATE steps SET release = 0 WHERE number = 14", "the step of target at 1300"),
+        ("UPDATE steps SET share = '1/11' WHERE number = 14", "the step of target at 1300"),
+        ("UPDATE steps SET share = NULL, release = NULL WHERE number = 14", "the step of target"),
+        ("UPDATE steps SET stop = stop + 1 WHERE number = 14", "the step of target"),
+        ("DELETE FROM steps WHERE number = 14", "fit"),
+        ("DELETE FROM steps WHERE number = (SELECT max(number) FROM steps)", "source"),
+        ("UPDATE steps SET stream = 'source' WHERE number = 3", "fit"),
+        ("UPDATE state SET arrived = replace(arrived, '\"fits\": ', '\"fits\": 1')", "state.db"),
+    ],
+)
+def test_verify_recomputes_the_order_of_steps(change: str, where: str, tmp_path: Path) -> None:
+    with opened(tmp_path, config(TWO, quality={"share": "1/10"})) as gate:
+        for X, y, name in gatelife.batches(two=True):
+            gate.ingest(X, y, stream=name)
+        assert list(verify(gate)) == []
+        gate.store._db.execute(change)  # type: ignore[attr-defined]
+        found = list(verify(gate))
+        assert any(problem.where.startswith(where) for problem in found), found
+        assert all("\n" not in problem.what for problem in found)
+
+
+def test_a_gate_that_goes_on_is_sound_to_one_that_looks(tmp_path: Path) -> None:
+    process = children.Process(target=gatelife.go_on, args=(tmp_path / "state",))
+    process.start()
+    while not (tmp_path / "state.out" / "latest").exists():
+        process.join(0.01)
+    looks = 0
+    while process.is_alive():
+        with Gate.look(tmp_path / "state") as gate:
+            assert list(verify(gate)) == []
+            assert status(gate)["streams"][0]["worst_share"] <= 1
+        looks += 1
+    process.join()
+    assert (process.exitcode, looks > 1) == (0, True)
 
 
 def test_a_public_holdout_costs_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,15 @@ from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Evaluation, Made, NoStateError, Quarantined, Store
+from tidegate.gate.store import (
+    Batch,
+    Evaluation,
+    Made,
+    NoStateError,
+    Quarantined,
+    Store,
+    readable,
+)
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.records import Intake, Records
 from tidegate.learn.trainer import Trainer
@@ -279,9 +287,10 @@ class Gate:
         state = self.store.state()
         if state is None:
             return Arrived()
-        known = json.loads(state)
-        chain = {int(level): number for level, number in known.pop("chain").items()}
-        return Arrived(**known, chain=chain)
+        with readable("the state of the two streams in state.db"):
+            known = json.loads(state)
+            chain = {int(level): number for level, number in known.pop("chain").items()}
+            return Arrived(**known, chain=chain)
 
     def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
@@ -411,7 +420,8 @@ def _open_store(folder: Path, config: Config | None) -> SqliteStore:
 
 def _same_config(store: Store, config: Config | None) -> Config:
     """The configuration of a state, and that nothing that privacy depends on has changed."""
-    frozen = Config.from_json(store.config())
+    with readable("the configuration in state.db"):
+        frozen = Config.from_json(store.config())
     if config is None:
         return frozen
     if changed := differences(frozen.privacy_json(), config.privacy_json()):

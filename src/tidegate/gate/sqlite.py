@@ -20,6 +20,7 @@ from tidegate.gate import segments
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
 from tidegate.gate.store import (
+    RESTORE,
     Batch,
     Evaluation,
     Made,
@@ -28,6 +29,7 @@ from tidegate.gate.store import (
     Quarantined,
     Segment,
     Step,
+    readable,
 )
 from tidegate.learn.records import Records, join
 from tidegate.privacy import Line
@@ -69,8 +71,6 @@ CREATE TABLE steps (
     release INTEGER, share TEXT, accuracy REAL, deviation REAL
 )
 """
-
-RESTORE = "restore it from a copy, see docs/store.md"
 
 DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
 
@@ -281,7 +281,8 @@ class SqliteStore:
     def form(self, stream: str) -> Rows | None:
         """No rows, but of the width, dtype and kind that all of a stream have; None before them."""
         row = self._one("SELECT kind FROM streams WHERE stream = ?", stream)
-        return None if row is None else segments.form(row[0])
+        with readable(f"the kind of {stream}"):
+            return None if row is None else segments.form(row[0])
 
     def count(self, stream: str) -> int:
         """How many records of the stream are durable."""
@@ -540,13 +541,15 @@ class SqliteStore:
         if row is None:
             raise StoreError(f"there is no release {number}")
         card, shape, data, previous, stored_hash = row
-        release = StoredRelease(
-            card=json.loads(card),
-            weights=_weights(shape, data),
-            previous=previous,
-            hash=stored_hash,
-        )
-        if not release.intact or release.number != number:
+        with readable(f"release {number}"):
+            release = StoredRelease(
+                card=json.loads(card),
+                weights=_weights(shape, data),
+                previous=previous,
+                hash=stored_hash,
+            )
+            same = release.intact and release.number == number
+        if not same:
             raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
         return release
 
@@ -607,7 +610,7 @@ class SqliteStore:
         for row in self._db.execute("SELECT number, fit, release, previous, hash FROM fits"):
             number, fit, release, chained_to, stored_hash = row
             yield from _problem(f"fit {number}", self.fit, number)
-            if (release is not None) != json.loads(fit)["released"]:
+            if (release is not None) != ('"released":true' in fit):
                 yield Problem(where=f"fit {number}", what="is released, or should be")
             if release is not None:
                 yield from _problem(f"release {release}", self.release, release)
@@ -639,17 +642,20 @@ def _problem(where: str, read: Callable[..., object], *what: Any) -> Iterator[Pr
         yield Problem(where=where, what=str(error))
 
 
+@readable("an evaluation in state.db")
 def _evaluation(release: int, share: str, accuracy: float, deviation: float) -> Evaluation:
     return Evaluation(
         release=release, share=Fraction(share), accuracy=accuracy, deviation=deviation
     )
 
 
+@readable("a charge in state.db")
 def _line(fit: str, share: str) -> Line:
     fields = json.loads(fit)
     return Line(Fit(**{**fields, "span": Span(*fields["span"])}), Fraction(share))
 
 
+@readable("a model in state.db")
 def _weights(shape: str, data: bytes) -> NDArray[np.float64]:
     """The weights of a row, read-only because they are views of bytes."""
     return np.frombuffer(data, "<f8").reshape(json.loads(shape))

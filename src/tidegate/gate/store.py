@@ -1,7 +1,7 @@
 """The Store: all that the Gate keeps, and the promises it relies on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -15,6 +15,17 @@ from tidegate.learn.records import Records
 from tidegate.privacy import Line
 from tidegate.release import StoredRelease
 from tidegate.schedule import Span
+
+RESTORE = "restore it from a copy, see docs/store.md"
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Say in one line that something which was written by us cannot be read any more."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"{what} is damaged: {RESTORE}") from error
 
 
 class NoStateError(StoreError):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tidegate.gate import export, published
 from tidegate.gate.gate import Gate
-from tidegate.gate.sqlite import RESTORE
-from tidegate.gate.store import Evaluation, Problem, Step
+from tidegate.gate.store import RESTORE, Evaluation, Problem, Step
 from tidegate.plan import Plan
 from tidegate.privacy import Line
 from tidegate.schedule import Span, Stream
