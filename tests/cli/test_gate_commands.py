@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from tests.cli.run import json_lines, tidegate
+from tests.cli.run import json_lines, process, tidegate
 from tests.gate.gatelife import config, opened, stream
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
@@ -81,6 +81,34 @@ def test_init_writes_a_configuration_that_is_valid_and_overwrites_nothing(tmp_pa
     assert again.stderr.count("\n") == 1
     assert "does not exist yet" in again.stderr
     assert "continual" in Path(path).read_text()
+    other = str(tmp_path / "other.toml")
+    assert json_lines("init", "basic", "--output", other) == [{"file": other, "kind": "basic"}]
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "ingest", "verify"])
+def test_long_commands_can_keep_quiet(command: str) -> None:
+    assert "--quiet" in tidegate(command, "--help").stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_output_for_programs(command: str) -> None:
+    assert "--format [table|json]" in tidegate(command, "--help").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete_commands(shell: str) -> None:
+    """The script is printed for the shell, and asks back what a started word may become."""
+    script = process(_TIDEGATE_COMPLETE=f"{shell}_source")
+    assert (script.returncode, script.stderr) == (0, "")
+    assert f"_TIDEGATE_COMPLETE={shell}_complete" in script.stdout
+    word = "tidegate re" if shell != "fish" else "re"
+    asked = process(
+        _TIDEGATE_COMPLETE=f"{shell}_complete",
+        COMP_WORDS=f"{word}",
+        COMP_CWORD="re" if shell == "fish" else "1",
+    )
+    assert "releases" in asked.stdout
+    assert "verify" not in asked.stdout
 
 
 def test_run_goes_on_where_it_stopped(folder: Path) -> None:
@@ -126,6 +154,7 @@ def test_status_ledger_and_releases(state: str) -> None:
 
 def test_verify_says_what_is_wrong(state: str, folder: Path) -> None:
     assert "Sound" in tidegate("verify", state).stdout
+    assert tidegate("verify", state, "--quiet") == (0, "", "")
     assert json_lines("verify", state) == [{"sound": True, "problems": []}]
     (folder / "out" / "000001.md").unlink()
     done = tidegate("verify", state)
@@ -163,6 +192,12 @@ def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Pa
     again = tidegate("ingest", state, str(folder / "records.csv"))
     assert again.returncode == 2
     assert "which run takes in" in again.stderr
+    text = (folder / "gate.toml").read_text()
+    for path in (folder, folder / "more.csv"):
+        (folder / "gate.toml").write_text(text.replace(f"{folder}/records.csv", str(path)))
+        again = tidegate("run", str(folder / "gate.toml"))
+        assert again.returncode == 2
+        assert "more.csv" in again.stderr
 
 
 def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:

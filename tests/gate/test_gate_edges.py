@@ -63,6 +63,42 @@ def test_a_sparse_record_of_any_layout_can_be_set_aside(tmp_path: Path) -> None:
         assert bad.payload == '{"x": [0.0, NaN], "y": 0}'
 
 
+BAD = [[np.nan, 1.0, 1.0], [1e300, 1e300, 1e300], ["x", None, object()], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=["nan", "long", "no number", "zero"])
+@pytest.mark.parametrize("slot", [0, 99, 100, 299, 300, 699, 700, 950])
+def test_what_is_done_when_is_the_same_for_neighbouring_streams(
+    bad: list[Any], slot: int, tmp_path: Path
+) -> None:
+    """All but weights, accuracies and the quarantine: those are noised, or for the operator."""
+
+    def told(folder: Path, X: list[list[Any]], y: list[Any]) -> list[Any]:
+        out = folder.with_suffix(".out")
+        known = config(quality={"share": "1/10"}, publish={"folder": str(out)})
+        seen: list[Any] = []
+        for start in range(0, 1000, 250):  # each in a life of its own
+            with opened(folder, known) as gate:
+                gate.ingest(X[start : start + 250], y[start : start + 250])
+                steps = list(gate.store.steps())
+                held = [(each.span, each.size, each.file is None) for each in gate.store.held()]
+                cards = [dict(release.card, evaluation=None) for release in gate.releases()]
+                paid = [step.evaluation and step.evaluation.release for step in steps]
+                lines = list(gate.store.lines())
+                seen.append((held, cards, [step.span for step in steps], paid, lines))
+        return [*seen, sorted(os.listdir(out))]
+
+    X, y = stream(1000)
+    rows, labels = X.tolist(), y.tolist()
+    expected = told(tmp_path / "one", rows, labels)
+    found = told(
+        tmp_path / "other",
+        [*rows[:slot], bad, *rows[slot + 1 :]],
+        [*labels[:slot], "what", *labels[slot + 1 :]],
+    )
+    assert found == expected
+
+
 @pytest.mark.parametrize("X", [[[1.0, 2.0], [3.0]], [1.0, 2.0], 5, np.ones((2, 2, 2))])
 def test_a_batch_without_rows_of_one_length_is_refused_whole(X: Any, tmp_path: Path) -> None:
     with opened(tmp_path, config()) as gate:

@@ -12,9 +12,9 @@ import click
 from tidegate.checks import InvalidValueError
 from tidegate.cli import options
 from tidegate.cli.state import release_row
-from tidegate.gate.config import Config
+from tidegate.gate.config import Config, file_name
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Source, StandardInput, every, once
+from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
 from tidegate.gate.sources.files import Follow
 from tidegate.release import StoredRelease
 
@@ -59,6 +59,10 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
     with Gate.open(folder, known) as gate:
+        for path in known.files():
+            if gate.store.offset(file_name(path)) is not None:
+                told = f"{path} was taken in by ingest: run would take it twice"
+                raise InvalidValueError(f"{told}, so [source] must not name it")
         _follow(gate, sources, again, form=form, quiet=quiet)
     if form == "table" and not quiet:
         click.echo(f"The state is in {folder}; see tidegate status {folder}")
@@ -109,33 +113,33 @@ def releases_of(
         again: Called when all are at their ends: whether to look again.
         counted: Told how many `records` there are.
     """
-    pipes = {
-        stream: source.batches(gate.store.offset(source.name))
-        for stream, source in sources.items()
-        if isinstance(source, StandardInput)
-    }
-    while True:
-        feeds = {
-            stream: pipes.get(stream) or source.batches(gate.store.offset(source.name))
+
+    def batches(*, piped: bool) -> dict[str, Iterator[RawBatch]]:
+        return {
+            stream: source.batches(gate.store.offset(source.name))
             for stream, source in sources.items()
-            if stream in pipes or not isinstance(source, StandardInput)
+            if isinstance(source, StandardInput) == piped
         }
-        open_feeds = dict(feeds)
-        while left := [s for s in gate.streams if s in open_feeds or gate.complete(s)]:
+
+    pipes = batches(piped=True)
+    while True:
+        files = batches(piped=False)
+        waiting = {**pipes, **files}
+        while left := [s for s in gate.streams if s in waiting or gate.complete(s)]:
             stream = min(left, key=gate.turn)
             if gate.complete(stream):
                 yield from gate.carry_out(stream)
             elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
-                del open_feeds[stream]  # the other stream need not wait for this one
-            elif (raw := next(open_feeds[stream], None)) is not None:
+                del waiting[stream]  # the other stream need not wait for this one
+            elif (raw := next(waiting[stream], None)) is not None:
                 gate.take(raw, source=sources[stream].name, stream=stream)
                 counted(records=sum(map(gate.store.count, gate.streams)))
             else:
-                del open_feeds[stream]
+                del waiting[stream]
                 pipes.pop(stream, None)  # a pipe that has ended has ended for good
         if pipes:
             ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
-        elif not feeds.keys() - pipes.keys() or not again():
+        elif not files or not again():
             return
 
 
