@@ -137,7 +137,11 @@ class SqliteStore:
         if self._lock is not None or os.access(self.folder, os.W_OK):
             return sqlite3.connect(path, isolation_level=None)
         # SQLite cannot make its index of the log here. Without a log nobody has the state open.
-        how = "mode=ro" if (self.folder / "state.db-wal").exists() else "immutable=1"
+        log, index = (self.folder / f"state.db-{ending}" for ending in ("wal", "shm"))
+        if log.exists() and not index.exists():
+            told = f"{self.folder} was not closed, and its log can only be read where it can be"
+            raise StoreError(f"{told} written: copy the folder to such a place")
+        how = "mode=ro" if log.exists() else "immutable=1"
         return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
 
     def _make_folder(self) -> None:
