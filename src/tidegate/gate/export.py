@@ -225,15 +225,20 @@ def publish(folder: Path | str, release: StoredRelease) -> None:
     if not release.intact:
         raise InvalidValueError(f"release {release.number} is damaged: it is not published")
     before = folder / f"{release.number - 1:06}.json"
-    if _hash(folder / f"{name}.json") not in (None, release.hash):
-        raise InvalidValueError(f"{folder} has another release {release.number}")
+    check_same(folder, release)
     if _hash(before) not in (None, release.previous):
         raise InvalidValueError(f"release {release.number} does not follow {before}")
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("safetensors", "md", "json"):
         _replace(folder / f"{name}.{kind}", KINDS[kind](release))
-    newest = max(int(path.stem) for path in _published(folder))
+    newest = max(release.number, newest_published(folder) or 0)
     _replace(folder / "latest", f"{newest:06}\n".encode())
+
+
+def check_same(folder: Path | str, release: StoredRelease) -> None:
+    """Refuse a folder that has another release of the same number."""
+    if _hash(Path(folder) / f"{release.number:06}.json") not in (None, release.hash):
+        raise InvalidValueError(f"{folder} has another release {release.number}")
 
 
 def newest_published(folder: Path | str) -> int | None:

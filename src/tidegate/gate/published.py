@@ -26,11 +26,14 @@ def check_known(folder: Path, store: Store) -> None:
             f"{folder} holds release {newest}, which the state does not know: the state is an "
             "older copy, or the folder is of another; see docs/store.md"
         )
+    if newest is not None:
+        export.check_same(folder, store.release(newest))
 
 
 def catch_up(folder: Path, store: Store) -> None:
     """Publish all that is not in the folder yet, also what a crash or a full disk has left out."""
-    for release in store.releases(export.newest_published(folder) or 0):
+    newest = export.newest_published(folder)
+    for release in store.releases(0 if newest is None else newest + 1):
         try:
             export.publish(folder, release)
         except OSError as error:
