@@ -188,7 +188,7 @@ def test_killed_anywhere_it_ends_as_if_undisturbed(
         assert hashes(gate) == undisturbed[two]
         assert list(verify(gate)) == []
         assert sum(map(gate.store.count, gate.streams)) == sum(gatelife.SIZES)
-        needed = {stream: gate.needed(stream) for stream in gate.streams}
+        needed = {stream: gate.progress.needed(stream) for stream in gate.streams}
         assert all(segment.span.stop > needed[segment.stream] for segment in gate.store.held())
     assert kills > 0
     published = folder.with_suffix(".out")
@@ -319,7 +319,7 @@ def test_every_step_after_the_first_release_pays_for_one_evaluation(
         newest: int | None = None
         for X, y, name in gatelife.batches(two=two):
             gate.take(raw_batch(X, y), stream=name)
-            while ready := [stream for stream in gate.streams if gate.complete(stream)]:
+            while ready := [stream for stream in gate.streams if gate.progress.complete(stream)]:
                 released = gate.carry_out(ready[0])
                 *_, step = gate.store.steps()
                 assert (step.stream, step.span.stop) == (ready[0], gate.store.done(ready[0]))

@@ -104,7 +104,7 @@ def releases_of(
 ) -> Iterator[StoredRelease]:
     """Take in what the sources have, and carry out what becomes due.
 
-    As long as two streams have records, they take turns by what has been carried out (`Gate.turn`):
+    As long as two streams have records, they take turns by what was carried out (`Progress.turn`):
     what files hold decides the order, not how they are read or when a run was stopped.
 
     Args:
@@ -121,13 +121,13 @@ def releases_of(
             if isinstance(source, StandardInput) == piped
         }
 
-    pipes = batches(piped=True)
+    pipes, complete = batches(piped=True), gate.progress.complete
     while True:
         files = batches(piped=False)
         waiting = {**pipes, **files}
-        while left := [s for s in gate.streams if s in waiting or gate.complete(s)]:
-            stream = min(left, key=gate.turn)
-            if gate.complete(stream):
+        while left := [s for s in gate.streams if s in waiting or complete(s)]:
+            stream = min(left, key=gate.progress.turn)
+            if complete(stream):
                 yield from gate.carry_out(stream)
             elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
                 del waiting[stream]  # the other stream need not wait for this one

@@ -1,8 +1,7 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
+from tidegate.gate.progress import ONLY, Progress
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.sqlite import SqliteStore
 from tidegate.gate.store import (
@@ -29,15 +29,10 @@ from tidegate.gate.store import (
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.records import Intake, Records
 from tidegate.learn.trainer import Trainer
-from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About, Card, Release, StoredRelease, make_card
-from tidegate.schedule import Span, Stream
-from tidegate.schedule.twostream import Arrived
-
-ONLY = "records"
-"""The name of the stream of a schedule that has but one."""
+from tidegate.schedule import Span
 
 UNUSABLE = "a value is missing or no finite number, or the label is not a class"
 
@@ -78,6 +73,8 @@ class Gate:
         self.store = store
         self.config = config
         self.plan = config.plan()
+        self.progress = Progress(self.plan, store)
+        self.streams = self.progress.streams
         self._clock = clock
         self._task = config.task()
         self._intake = Intake(
@@ -147,7 +144,7 @@ class Gate:
         if self._published is not None:
             published.catch_up(self._published, self.store)
         for stream in self.streams:  # a model of the source ends what is needed of the target
-            self.store.forget(stream, self.needed(stream))
+            self.store.forget(stream, self.progress.needed(stream))
 
     def __enter__(self) -> Self:
         return self
@@ -165,11 +162,6 @@ class Gate:
         self.store.close()
 
     # --- records in
-
-    @property
-    def streams(self) -> list[str]:
-        """The names of the streams."""
-        return ["source", "target"] if isinstance(self.plan, TwoStreamPlan) else [ONLY]
 
     def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
         """Take records in and carry out what is due; the stream's new count.
@@ -249,57 +241,8 @@ class Gate:
 
     def advance(self) -> Iterator[StoredRelease]:
         """Carry out every fit that is due; each release is handed out once it is published."""
-        while ready := [stream for stream in self.streams if self.complete(stream)]:
-            yield from self.carry_out(min(ready, key=self.turn))
-
-    def turn(self, stream: str) -> tuple[bool, int]:
-        """What decides which of two streams goes first where both have records, the least.
-
-        As if their records had come in turns, one by one; but target steps before the first model
-        of the source would be read by no fit, so that comes before all of them.
-        """
-        return stream == "target" and self.store.newest() is None, self.next_at(stream)
-
-    def next_at(self, stream: str) -> int:
-        """How many records complete the next step of a stream."""
-        return self.store.done(stream) + self.step(stream)
-
-    def complete(self, stream: str) -> bool:
-        """Whether the next step of a stream has all its records."""
-        return self.next_at(stream) <= self.store.count(stream)
-
-    def step(self, stream: str) -> int:
-        """How many records a step of a stream has."""
-        schedule = self.plan.schedule
-        if isinstance(self.plan, TwoStreamPlan) and stream == "source":
-            return self.plan.schedule.source.step
-        return schedule.step
-
-    def _due(self, stream: str, at: int) -> tuple[list[Line], str | None]:
-        """The lines of a step, and what the future of two streams depends on after it."""
-        if not isinstance(self.plan, TwoStreamPlan):
-            return self.plan.due(at), None
-        name: Stream = "source" if stream == "source" else "target"
-        so_far, fits = self.plan.schedule.arrive(self._arrived(), name)
-        return [Line(fit, self.plan.share(fit)) for fit in fits], json.dumps(asdict(so_far))
-
-    def _arrived(self) -> Arrived:
-        state = self.store.state()
-        if state is None:
-            return Arrived()
-        with readable("the state of the two streams in state.db"):
-            known = json.loads(state)
-            chain = {int(level): number for level, number in known.pop("chain").items()}
-            return Arrived(**known, chain=chain)
-
-    def needed(self, stream: str) -> int:
-        """The first record of a stream that a fit to come may read."""
-        if not isinstance(self.plan, TwoStreamPlan):
-            return self.plan.schedule.needed(self.store.done(stream))
-        so_far = self._arrived()
-        if stream == "source":
-            return self.plan.schedule.source.needed(so_far.source)
-        return so_far.phase_start
+        while ready := list(filter(self.progress.complete, self.streams)):
+            yield from self.carry_out(min(ready, key=self.progress.turn))
 
     def carry_out(self, stream: str) -> list[StoredRelease]:
         """Make all models of the next step, then charge, keep and release them in one transaction.
@@ -309,8 +252,8 @@ class Gate:
         Args:
             stream: One whose next step is complete.
         """
-        span = Span(self.store.done(stream), self.next_at(stream))
-        lines, state = self._due(stream, span.stop)
+        span = self.progress.next(stream)
+        lines, state = self.progress.due(stream)
         evaluation = self._evaluation(stream, span)
         measured = None if evaluation is None else quality.on_card(evaluation, span)
         weights: dict[int, Weights] = {}

@@ -23,7 +23,7 @@ def status(gate: Gate) -> dict[str, Any]:
 
 
 def _of_stream(gate: Gate, stream: str, ledger: Ledger) -> dict[str, Any]:
-    count, needed = gate.store.count(stream), gate.needed(stream)
+    count, needed = gate.store.count(stream), gate.progress.needed(stream)
     held = [segment for segment in gate.store.held() if segment.stream == stream]
     start = min([count, *(segment.span.start for segment in held)])
     why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError, refuse
+from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
@@ -24,6 +24,8 @@ def readable(what: str) -> Iterator[None]:
     """Say in one line that something which was written by us cannot be read any more."""
     try:
         yield
+    except InvalidValueError:  # it can be read, and says itself what is wrong
+        raise
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise StoreError(f"{what} is damaged: {RESTORE}") from error
 

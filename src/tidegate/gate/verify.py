@@ -1,17 +1,15 @@
 """What `tidegate verify` checks: the state against the plan, and against itself."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 
 from tidegate.gate import export, published
 from tidegate.gate.gate import Gate
+from tidegate.gate.progress import as_text, lines_at
 from tidegate.gate.store import RESTORE, Evaluation, Problem, Step
-from tidegate.plan import Plan
 from tidegate.privacy import Line
-from tidegate.schedule import Span, Stream
+from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
 Told = Callable[[str], object]
@@ -61,9 +59,7 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
         if planned.done[stream] != gate.store.done(stream):
             what = f"steps end at {planned.done[stream]}, not {gate.store.done(stream)}: {RESTORE}"
             yield Problem(where=stream, what=what)
-    state = None if isinstance(gate.plan, Plan) else planned.so_far
-    known = gate.store.state()
-    if state is not None and known is not None and json.loads(known) != _plain(state):
+    if gate.store.state() not in (None, as_text(planned.so_far)):
         yield Problem(where="state.db", what=f"does not follow from its steps: {RESTORE}")
 
 
@@ -81,21 +77,15 @@ class _Planned:
         """What each step should have charged; on the way each step itself is checked."""
         for step in steps:
             start = self.done[step.stream]
-            span = Span(start, start + self._gate.step(step.stream))
+            span = Span(start, start + self._gate.progress.step(step.stream))
             self._expect(step, "is of records", span, step.span)
             self._expect(step, "has paid for", self._evaluation(), _paid(step.evaluation))
             self.done[step.stream] = step.span.stop
-            for line in self._due(step):
+            plan, at = self._gate.plan, step.span.stop
+            due, self.so_far = lines_at(plan, self.so_far, step.stream, at)
+            for line in due:
                 self._releases += line.fit.released
                 yield line
-
-    def _due(self, step: Step) -> list[Line]:
-        plan = self._gate.plan
-        if isinstance(plan, Plan):
-            return plan.due(step.span.stop)
-        name: Stream = "source" if step.stream == "source" else "target"
-        self.so_far, fits = plan.schedule.arrive(self.so_far, name)
-        return [Line(fit, plan.share(fit)) for fit in fits]
 
     def _evaluation(self) -> str:
         share = self._gate.config.quality.share
@@ -113,10 +103,6 @@ def _paid(evaluation: Evaluation | None) -> str:
     if evaluation is None:
         return "nothing"
     return f"{evaluation.share} for release {evaluation.release}"
-
-
-def _plain(so_far: Arrived) -> object:
-    return json.loads(json.dumps(asdict(so_far)))
 
 
 def _line(line: Line | None) -> str:
