@@ -296,7 +296,7 @@ def flips(folder: Path, expected: list[str], times: int) -> None:
 
 
 def test_flipped_bits_of_the_database(folder: Path, expected: list[str]) -> None:
-    flips(folder, expected, 40)
+    flips(folder, expected, 20)
 
 
 @pytest.mark.slow

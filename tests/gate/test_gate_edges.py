@@ -67,7 +67,7 @@ BAD = [[np.nan, 1.0, 1.0], [1e300, 1e300, 1e300], ["x", None, object()], [0.0, 0
 
 
 @pytest.mark.parametrize("bad", BAD, ids=["nan", "long", "no number", "zero"])
-@pytest.mark.parametrize("slot", [0, 99, 100, 299, 300, 699, 700, 950])
+@pytest.mark.parametrize("slot", [0, 299, 700])
 def test_what_is_done_when_is_the_same_for_neighbouring_streams(
     bad: list[Any], slot: int, tmp_path: Path
 ) -> None:
