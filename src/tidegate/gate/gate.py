@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.rows import Rows
 from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.progress import ONLY, Progress
@@ -77,6 +78,7 @@ class Gate:
         self.streams = self.progress.streams
         self._clock = clock
         self._task = config.task()
+        self._forms: dict[str, Rows] = {}  # of the streams that have records
         self._intake = Intake(
             norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
         )
@@ -228,13 +230,14 @@ class Gate:
 
     def _clean(self, stream: str, raw: RawBatch) -> Records:
         """Records in the form that the first batch of their stream has fixed, for good."""
-        records = replace(self._intake, form=self.store.form(stream)).records(raw.X, raw.y)
-        forms = [self.store.form(name) for name in self.streams]
-        forms += [] if self._holdout is None else [self._holdout.X]
-        for width in [form.shape[1] for form in forms if form is not None]:
-            if records.X.shape[1] != width:
-                told = f"X has {records.X.shape[1]} features, but {width} were expected"
-                raise InvalidValueError(f"{told}: all streams and the holdout have as many")
+        for name in self.streams:
+            if name not in self._forms and (form := self.store.form(name)) is not None:
+                self._forms[name] = form
+        records = replace(self._intake, form=self._forms.get(stream)).records(raw.X, raw.y)
+        rows = [*self._forms.values(), *([] if self._holdout is None else [self._holdout.X])]
+        for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
+            told = f"X has {records.X.shape[1]} features, but {width} were expected"
+            raise InvalidValueError(f"{told}: all streams and the holdout have as many")
         return records
 
     # --- releases out
