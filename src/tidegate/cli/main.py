@@ -79,7 +79,7 @@ def main() -> None:  # noqa: C901 (a list of endings)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our characters shows ?
     if "_TIDEGATE_COMPLETE" in os.environ:
-        tidegate()  # the shell asks for completions
+        tidegate(prog_name="tidegate")  # the shell asks for completions
     try:
         with tidegate.make_context("tidegate", sys.argv[1:]) as context:
             tidegate.invoke(context)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 form = click.option(
@@ -20,6 +21,14 @@ form = click.option(
 )
 quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
 state = click.argument("state", type=click.Path(path_type=Path))
+
+
+def progress(text: str, quiet: bool, form: str) -> Progress:
+    """A line on a terminal that says how far long work is, and vanishes with it."""
+    console = Console(stderr=True)
+    hidden = quiet or form == "json" or not console.is_terminal
+    columns = (SpinnerColumn(), TextColumn(text), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def lean_table(title: str | None = None) -> Table:
