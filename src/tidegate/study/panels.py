@@ -269,7 +269,7 @@ def _epsilons(scene: Scene, values: Iterable[float]) -> Varied:
 
 
 def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], OneStream]) -> Varied:
-    return [(f"{size} records a step", replace(scene, schedule=schedule(size))) for size in sizes]
+    return [(f"steps of {size}", replace(scene, schedule=schedule(size))) for size in sizes]
 
 
 def _over_values(name: str, title: str, claim: str, scene: Scene, varied: Varied) -> Panel:
