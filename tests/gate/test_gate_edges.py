@@ -211,8 +211,7 @@ def test_the_folder_has_no_gap_after_a_full_disk(
             def full(*_: Any) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-            patch.setattr(export.os, "fsync", full)  # type: ignore[attr-defined]
-            patch.setattr("tidegate.gate.segments.os.fsync", full)
+            patch.setattr(export, "failpoint", full)
             with pytest.raises(StoreError, match="No space left") as caught:
                 gate.ingest(*stream(100, 700))
         assert "\n" not in str(caught.value)
