@@ -69,8 +69,7 @@ def ends_as_if_undisturbed(folder: Path, expected: list[str]) -> None:
 
 
 def newest(folder: Path) -> Path:
-    file = max((folder / "gate.state" / "segments").iterdir())
-    return file
+    return max((folder / "gate.state" / "segments").iterdir())
 
 
 def flip(path: Path, at: int) -> None:
