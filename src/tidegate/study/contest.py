@@ -40,7 +40,7 @@ def contests(
     moving: dict[str, Source] = {
         "rotating digits": TurningDigits(folder=folder, records=n),
         "digits come and go": MovingLabels(folder=folder, records=n),
-        "arXiv, titles in the order of their dates": MovingArchives(
+        "arXiv by date": MovingArchives(
             folder=folder, kaggle=kaggle, records=min(n, 28_672)
         ),
     }
