@@ -35,7 +35,8 @@ class Models:
         """
         for line in lines:
             if line.fit.number not in self._weights:
-                weights = self.trainer.train(line, held.read, self._prior(line))
+                prior, start = self._model(line.fit.prior), self._model(line.fit.start)
+                weights = self.trainer.train(line, held.read, prior, start)
                 weights.flags.writeable = False
                 self._weights[line.fit.number] = weights
         for line in lines:
@@ -46,11 +47,11 @@ class Models:
             if line.fit.released and line.fit.number > newest:
                 self.releases.append(self._release(line))
 
-    def _prior(self, line: Line) -> Weights | None:
-        return None if line.fit.prior is None else self._weights[line.fit.prior]
+    def _model(self, number: int | None) -> Weights | None:
+        return None if number is None else self._weights[number]
 
     def _release(self, line: Line) -> Release:
-        weights, prior = self._weights[line.fit.number], self._prior(line)
+        weights, prior = self._weights[line.fit.number], self._model(line.fit.prior)
         return Release(
             number=len(self.releases),
             fit=line.fit,

@@ -151,7 +151,8 @@ def naive(
                 whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
                 spent = spent._replace(amount=whole)
         prior = None if fit.prior is None else models[fit.prior]
-        each = replace(task, behind=fit.behind)
+        start = None if fit.start is None else models[fit.start]
+        each = replace(task, behind=fit.behind, start=start)
         models[fit.number] = learner.fit(each, slots, allowance=spent, prior=prior, bits=bits)
         if fit.released:
             released.append(models[fit.number])

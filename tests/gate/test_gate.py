@@ -53,14 +53,16 @@ SCHEDULES = [
 class SeededByFit(Trainer[Any]):
     """A trainer that has the bits of the Gate: those of each fit follow from its number."""
 
-    def train(self, line: Line, read: Any, prior: Weights | None) -> Weights:
+    def train(
+        self, line: Line, read: Any, prior: Weights | None, start: Weights | None = None
+    ) -> Weights:
         plain = Trainer(
             task=self.task,
             learner=self.learner,
             budget=self.budget,
             bits=NotPrivateBits(7, line.fit.number),
         )
-        return plain.train(line, read, prior)
+        return plain.train(line, read, prior, start)
 
 
 def trainer(known: Config) -> SeededByFit:

@@ -118,9 +118,11 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     current: list[Line] = []
 
     class Watched(Trainer[Any]):
-        def train(self, line: Line, read: Read, prior: Weights | None) -> Weights:
+        def train(
+            self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
+        ) -> Weights:
             current[:] = [line]
-            models.append(super().train(line, read, prior))
+            models.append(super().train(line, read, prior, start))
             return models[-1]
 
     def hook(name: str) -> Callable[..., Floats]:

@@ -44,16 +44,31 @@ def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
 
 
 @given(schedules, untils)
-def test_what_is_behind_a_fit_is_what_the_chain_of_its_priors_has_read(
+def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
     schedule: OneStream, until: int
 ) -> None:
     found = list(fits(schedule, until))
     for fit in found:
-        read, prior = 0, fit.prior
-        while prior is not None:
-            read += found[prior].sample or found[prior].span.size
-            prior = found[prior].prior
+        link = "start" if fit.prior is None else "prior"
+        read, before = 0, getattr(fit, link)
+        while before is not None:
+            assert before < fit.number
+            read += found[before].sample or found[before].span.size
+            before = getattr(found[before], link)
         assert (fit.behind or 0) == read
+
+
+@given(schedules, untils)
+def test_a_start_is_the_base_before_and_stands_where_no_prior_does(
+    schedule: OneStream, until: int
+) -> None:
+    found = list(fits(schedule, until))
+    for fit in found:
+        if fit.start is not None:
+            assert fit.prior is None
+            assert not isinstance(schedule, SlidingWindow)  # a window knows of nothing before it
+            bases = [one.number for one in found[: fit.number] if one.role == "base"]
+            assert fit.start == bases[-1]
 
 
 @given(schedules, untils)

@@ -265,16 +265,16 @@ class Gate:
         weights: dict[int, Weights] = {}
         made = []
         for line in lines:
-            prior = self._prior(line.fit.prior, weights)
+            prior, start = (self._model(one, weights) for one in (line.fit.prior, line.fit.start))
             trainer = self._trainer(line.fit.number)
-            model = trainer.train(line, partial(self.store.read, stream), prior)
+            model = trainer.train(line, partial(self.store.read, stream), prior, start)
             weights[line.fit.number] = model
             made.append(self._made(line, model, prior, measured))
         released = self.store.publish(stream, span.stop, made, state, evaluation)
         self._after_commit()
         return released
 
-    def _prior(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
+    def _model(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
         if number is None:
             return None
         return made[number] if number in made else self.store.fit(number)

@@ -63,8 +63,8 @@ class GradientPerturbation:
     """Learns by accelerated descent along noisy gradients; for Gaussian budgets.
 
     What is left None is computed from public numbers so that the noise gathered in a margin has a
-    deviation of about 1, or where the descent starts at a prior of n / (n + behind): the part of
-    all records so far that is new. See `descent`.
+    deviation of about 1, or where the descent starts at an earlier model of n / (n + behind): the
+    part of all that has been read which is new. See `descent`.
 
     Args:
         steps: number of gradients released.
@@ -103,7 +103,7 @@ class GradientPerturbation:
             lipschitz: G, the loss's bound on a gradient's norm.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
-            behind: how many records the prior that it starts at has learnt from, 0 for no prior.
+            behind: how many records the model that it starts at has learnt from, 0 for the origin.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -159,7 +159,7 @@ class GradientPerturbation:
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
-            behind=0 if prior is None else task.behind or n,
+            behind=task.behind or (0 if prior is None else n),
         )
 
     def fit(
@@ -185,7 +185,8 @@ def descend(
         task: Whose gradients to follow.
         records: The slots; an unusable one holds zeros, and so has no gradient.
         descent: The public numbers.
-        prior: An earlier release to start at and to be drawn towards; None is the origin.
+        prior: An earlier release to start at and to be drawn towards; None is the origin, or, to
+            start at, the task's start.
         perturb: Where the noise comes from.
     """
     n, d = records.X.shape
@@ -194,7 +195,8 @@ def descend(
     rows = truncate(zeroed(records.X, ~records.usable).astype(np.float64, copy=False), x_bits)
     lengths = row_lengths(rows)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
-    weights, velocity = center, np.zeros_like(center)
+    weights = center if task.start is None else task.start
+    velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
         ahead = weights + momentum * velocity

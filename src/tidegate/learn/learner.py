@@ -1,7 +1,7 @@
 """What a learner is: it turns the records of a fit into private weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -24,13 +24,15 @@ class Pull:
         norm: The public bound R on the norm of every record.
         regularization: Lambda, the pull towards the prior (or the origin); None leaves it to the
             learner, which chooses it for each fit from public numbers.
-        behind: How many records of the same stream the prior has learnt from, where a fit's plan
-            says so.
+        behind: How many records of the same stream the prior or the start has learnt from, where a
+            fit's plan says so.
+        start: An earlier model at which a descent without a prior may start.
     """
 
     norm: float
     regularization: float | None
     behind: int | None = None
+    start: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.

@@ -57,12 +57,21 @@ class Trainer(Generic[AnyTask]):
         task = replace(self.task, behind=fit.behind)
         return self.learner.settings(task, n=slots, d=d, allowance=spent, prior=prior)
 
-    def train(self, line: Line, read: Read, prior: Weights | None) -> Weights:
-        """The private weights of one fit."""
+    def train(
+        self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
+    ) -> Weights:
+        """The private weights of one fit.
+
+        Args:
+            line: The fit and its share.
+            read: Where its records are read from.
+            prior: The model of the fit that is its prior.
+            start: The model of the fit that is its start.
+        """
         fit, share = line
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         return self.learner.fit(
-            replace(self.task, behind=fit.behind),
+            replace(self.task, behind=fit.behind, start=start),
             read(fit.span, slots),
             allowance=self.allowance(fit, share),
             prior=prior,

@@ -45,7 +45,7 @@ class Basic:
         phase = Phase.of(steps, block)
         number = steps - block
         if phase.index == 0:
-            return (base_fit(number, at, phase.number),)
+            return (base_fit(number, at, phase.number, start=phase.base // 2 - block),)
         span = Span(at - self.step, at)
         fit = Fit(number, at, span, number - 1, "update", 0, phase.number, behind=span.start)
         return (fit,)

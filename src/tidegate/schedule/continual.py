@@ -53,7 +53,8 @@ class Continual:
         phase = Phase.of(steps, block)
         number = steps - block
         if phase.index == 0:
-            return (base_fit(number, at, phase.number, self.sample),)
+            before = phase.base // 2 - block
+            return (base_fit(number, at, phase.number, start=before, sample=self.sample),)
         level = log2(phase.index)
         if is_power(phase.index):
             start, prior, chain = phase.base * self.step, phase.base - block, [phase.base]

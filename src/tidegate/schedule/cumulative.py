@@ -44,7 +44,8 @@ class Cumulative:
         blocks, rest = divmod(at, self.block)
         if rest or blocks == 0 or not is_power(blocks):
             return ()
-        return (base_fit(log2(blocks), at, log2(blocks), self.sample),)
+        number = log2(blocks)
+        return (base_fit(number, at, number, start=number - 1, sample=self.sample),)
 
     def reads(self, record: int) -> Iterator[int]:
         """Every base from the first that holds the record on."""

@@ -41,7 +41,10 @@ class Fit(NamedTuple):
         sample: How many slots of the span are drawn and read, or None for all of them.
         stream: The stream it reads, in a schedule of two.
         behind: How many records its prior, the prior of that, and so on have read, all of the same
-            stream; None where there is no prior or it comes from another stream.
+            stream; for a base, its start and the starts before that. None where there is neither,
+            or it comes from another stream.
+        start: The number of an earlier fit at whose model a descent may start, though the fit has
+            no prior: post-processing, so it costs nothing.
     """
 
     number: int
@@ -55,6 +58,7 @@ class Fit(NamedTuple):
     sample: int | None = None
     stream: Stream | None = None
     behind: int | None = None
+    start: int | None = None
 
 
 class Schedule(Protocol):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.fit import Fit, Span, least, sampled
 
 
 def whole_block(block: object, step: int) -> int:
@@ -45,9 +45,30 @@ class Phase:
         return cls(number=number, base=block << number, index=steps - (block << number))
 
 
-def base_fit(number: int, at: int, level: int, sample: int | None = None) -> Fit:
-    """The fit on all records so far that opens a phase."""
-    return Fit(number, at, Span(0, at), None, "base", level, level, sample=sampled(at, sample))
+def base_fit(
+    number: int, at: int, level: int, start: int | None = None, sample: int | None = None
+) -> Fit:
+    """The fit on all records so far that opens a phase.
+
+    Args:
+        number: Its number.
+        at: How many records there are.
+        level: How often they have doubled.
+        start: The number of the base before.
+        sample: How many of them it reads at the most.
+    """
+    return Fit(
+        number,
+        at,
+        Span(0, at),
+        None,
+        "base",
+        level,
+        level,
+        sample=sampled(at, sample),
+        behind=sum(least(at >> doublings, sample) for doublings in range(1, level + 1)) or None,
+        start=start if level else None,
+    )
 
 
 def doubled(at: int, block: int) -> int:

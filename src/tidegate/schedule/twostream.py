@@ -75,7 +75,8 @@ class TwoStream:
         for own in self.source.due(at):
             number = so_far.fits + len(fits)
             prior = None if own.prior is None else chain[own.level + 1]
-            fits.append(own._replace(number=number, prior=prior, stream="source"))
+            start = None if own.start is None else so_far.model
+            fits.append(own._replace(number=number, prior=prior, start=start, stream="source"))
             chain = {**chain, own.level: number}
             if own.released:
                 model, phase_start = number, so_far.target

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP
+from tidegate.privacy import ApproxDP, Tapered
 from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import Continual, Independent, SlidingWindow
 from tidegate.study.baselines import DPFTRL, NaiveSplitting, NonPrivate, WindowRefit
@@ -40,9 +40,7 @@ def contests(
     moving: dict[str, Source] = {
         "rotating digits": TurningDigits(folder=folder, records=n),
         "digits come and go": MovingLabels(folder=folder, records=n),
-        "arXiv by date": MovingArchives(
-            folder=folder, kaggle=kaggle, records=min(n, 28_672)
-        ),
+        "arXiv by date": MovingArchives(folder=folder, kaggle=kaggle, records=min(n, 28_672)),
     }
     return [
         _panel("accuracy", "MNIST, all records so far", _all_records(digits)),
@@ -117,7 +115,7 @@ def _drift(title: str, source: Source) -> Column:
 def _ours(schedule: OneStream) -> Method:
     return Scheduled(
         name=type(schedule).__name__,
-        plan=Plan(schedule=schedule, budget=BUDGET),
+        plan=Plan(schedule=schedule, budget=BUDGET, allocation=Tapered()),
         learner=GradientPerturbation(),
     )
 
