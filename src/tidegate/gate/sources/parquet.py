@@ -50,9 +50,7 @@ class Parquet:
 
     def _parts(self, path: Path, at: int) -> Iterator[Part]:
         with pq.ParquetFile(path) as file:
-            self.columns.find(file.schema_arrow.names, str(path))
-            for name in self.columns.names:
-                self._check(name, file.schema_arrow.field(name).type, path)
+            self.check(file.schema_arrow, str(path))
             end = file.metadata.num_rows
             if whole("at", at, least=0) > end:
                 raise SourceError(f"{path} has {end} rows, but {at} were read before")
@@ -63,19 +61,24 @@ class Parquet:
                 skip -= read.num_rows - batch.num_rows
                 if batch.num_rows:
                     at += batch.num_rows
-                    yield self._part(batch, at, last=at == end)
+                    yield self.part(batch, at, last=at == end)
 
-    def _check(self, name: str, kind: pa.DataType, path: Path) -> None:
-        if isinstance(kind, pa.DictionaryType):
-            kind = kind.value_type
-        text = name == self.columns.text or (
-            name == self.columns.label and not self.columns.whole_labels
-        )
-        if not (_is_text(kind) if text else _is_number(kind)):
-            wanted = "text" if text else "numbers"
-            raise SourceError(f"column {name} of {path} must hold {wanted}, it holds {kind}")
+    def check(self, schema: pa.Schema, where: str) -> None:
+        """Refuse a table that has not the columns, or has them of other types."""
+        self.columns.find(schema.names, where)
+        for name in self.columns.names:
+            kind = schema.field(name).type
+            if isinstance(kind, pa.DictionaryType):
+                kind = kind.value_type
+            text = name == self.columns.text or (
+                name == self.columns.label and not self.columns.whole_labels
+            )
+            if not (_is_text(kind) if text else _is_number(kind)):
+                wanted = "text" if text else "numbers"
+                raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {kind}")
 
-    def _part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
+    def part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
+        """The slots of some rows."""
         columns = [_values(batch.column(name)) for name in self.columns.names]
         X: Any = columns[0]
         if self.columns.text is None:
