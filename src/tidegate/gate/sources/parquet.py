@@ -73,13 +73,13 @@ class Parquet:
             text = name == self.columns.text or (
                 name == self.columns.label and not self.columns.whole_labels
             )
-            if not (_is_text(kind) if text else _is_number(kind)):
+            if not (is_text(kind) if text else is_number(kind)):
                 wanted = "text" if text else "numbers"
                 raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {kind}")
 
     def part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
         """The slots of some rows."""
-        columns = [_values(batch.column(name)) for name in self.columns.names]
+        columns = [values(batch.column(name)) for name in self.columns.names]
         X: Any = columns[0]
         if self.columns.text is None:
             X = self.columns.matrix(columns[:-1], batch.num_rows)
@@ -94,17 +94,19 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     return groups, at
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers."""
     kinds = pa.types
     numeric = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal
     return any(is_kind(kind) for is_kind in numeric)
 
 
-def _values(column: pa.Array) -> NDArray[Any]:
+def values(column: pa.Array) -> NDArray[Any]:
     """A column as an array: texts as objects, anything else as floats; a null is unusable.
 
     What is no float32 or float64 goes through float64, nulls or not: how a value is rounded
@@ -112,7 +114,7 @@ def _values(column: pa.Array) -> NDArray[Any]:
     """
     if isinstance(column.type, pa.DictionaryType):
         column = column.dictionary_decode()
-    if _is_text(column.type):
+    if is_text(column.type):
         return objects(column.to_pylist())
     if column.type not in {pa.float32(), pa.float64()}:
         column = column.cast(pa.float64(), safe=False)
