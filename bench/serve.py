@@ -136,7 +136,7 @@ def _into(client: Client) -> Send:
 
 def predictions(client: Client, going: Callable[[], bool]) -> list[float]:
     """Seconds for each prediction, as long as it is going on."""
-    X, taken = made(1, RECORDS)[0][0], []
+    X, taken = made(1, RECORDS)[0][0], list[float]()
     while len(taken) < PREDICTIONS and (len(taken) % 50 or going()):
         start = time.perf_counter()
         client.predict(X)

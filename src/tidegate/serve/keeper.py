@@ -103,7 +103,7 @@ class Keeper:
             with self._counting:
                 self.waiting, self._bytes_waiting = self.waiting - 1, self._bytes_waiting - size
         before, self._counts[name] = self._counts[name], count
-        if self.gate.complete(name):
+        if self.gate.progress.complete(name):
             self._due.set()
         self._tell()
         return Taken(count=count, taken=count - before)
@@ -129,7 +129,7 @@ class Keeper:
                 self._tell()
 
     def _advance(self) -> None:
-        self.training = any(map(self.gate.complete, self.gate.streams))
+        self.training = any(map(self.gate.progress.complete, self.gate.streams))
         for release in self.gate.advance():
             self.current = Current(release)
             self._tell()
