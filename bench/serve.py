@@ -19,8 +19,9 @@ from bench.table import ms, number, show, yes
 from tidegate.client import Client
 from tidegate.gate import Config, Gate
 from tidegate.gate.sources import raw_batch
+from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
-from tidegate.serve.server import kept, listen, server
+from tidegate.serve.server import kept, listen, run, server
 from tidegate.serve.tokens import Tokens
 
 BATCH, BATCHES, WIDTH = 1000, 60, 32
@@ -65,10 +66,10 @@ def made(n: int, size: int, classes: int = 2) -> list[Batch]:
 
 def serve(folder: Path, known: Config, pipe: Connection) -> None:
     limits = Limits(rate=1e6, burst=10**6)
-    with listen("127.0.0.1", 0) as listening, kept(Gate.open(folder, known), limits) as keeper:
+    with listen("127.0.0.1", 0) as listening, kept(ApartGate.open(folder, known), limits) as keeper:
         token = Tokens(folder).create("bench", ["ingest", "read"])
         pipe.send(Where(listening.getsockname()[1], token))
-        server(keeper, folder, limits).run(sockets=[listening])
+        run(server(keeper, folder, limits), listening)
 
 
 @contextmanager

@@ -4,17 +4,20 @@ import sys
 from pathlib import Path
 
 from tests.serve.served import config
-from tidegate.gate import Gate
+from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
-from tidegate.serve.server import kept, listen, server
+from tidegate.serve.server import kept, listen, run, server
 
 
 def main(folder: Path, port: int) -> None:
     """Serve until killed."""
     limits = Limits(rate=10_000, burst=10_000)
-    with listen("127.0.0.1", port) as listening, kept(Gate.open(folder, config()), limits) as it:
+    with (
+        listen("127.0.0.1", port) as listening,
+        kept(ApartGate.open(folder, config()), limits) as it,
+    ):
         print("ready", flush=True)
-        server(it, folder, limits).run(sockets=[listening])
+        run(server(it, folder, limits), listening)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """`tidegate serve`: a gate over HTTP."""
 
 import ipaddress
+import json
 import logging
 import secrets
-import signal
-import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,18 +14,17 @@ from pathlib import Path
 import click
 
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli import options
 from tidegate.cli.types import Count
 from tidegate.demo.stream import DriftingStream
 from tidegate.gate.config import Config
-from tidegate.gate.gate import Gate
 from tidegate.gate.sources import raw_batch
 
 try:
-    import uvicorn
-
+    from tidegate.serve.apart import ApartGate
     from tidegate.serve.keeper import Keeper
     from tidegate.serve.limits import Limits
-    from tidegate.serve.server import LOOPBACK, kept, listen, server
+    from tidegate.serve.server import LOOPBACK, kept, listen, run, server
     from tidegate.serve.tokens import Tokens
 except ModuleNotFoundError as error:
     missing = f"{error.name} is not installed: pip install 'tidegate[serve]'"
@@ -73,6 +71,7 @@ share = "1/20"
 @click.option(
     "--rate", type=Count(), default=int(Limits.rate), show_default=True, help="Requests/s a token."
 )
+@options.form
 def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     state: Path | None,
     config: Path | None,
@@ -81,6 +80,7 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     link: bool,
     demo: bool,
     rate: int,
+    form: str,
 ) -> None:
     """Serve the gate of STATE over HTTP: records in, releases and public numbers out.
 
@@ -92,47 +92,35 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     if state is None:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
     logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING)
+    if not _is_loopback(host):
+        click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
     limits = Limits(rate=rate, burst=2 * rate)
-    with listen(host, port) as listening, kept(Gate.open(state, known), limits) as keeper:
+    with listen(host, port) as listening, kept(ApartGate.open(state, known), limits) as keeper:
         served = server(keeper, state, limits)
-        with _shown(state, host, listening.getsockname()[1], link), _fed(keeper, demo):
-            _run(served, listening)
-    click.echo("Stopped; all that was acknowledged is kept.")
-
-
-def _run(served: uvicorn.Server, listening: socket.socket) -> None:
-    """Serve until a signal comes; uvicorn would end the process by it, before all is put away."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def stop(*_: object) -> None:
-        served.should_exit = True
-
-    before = [signal.signal(each, stop) for each in signals]
-    try:
-        served.run(sockets=[listening])
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)
+        where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        with _shown(state, where, link, form), _fed(keeper, demo):
+            run(served, listening)
+    if form == "table":
+        click.echo("Stopped; all that was acknowledged is kept.")
 
 
 @contextmanager
-def _shown(state: Path, host: str, port: int, link: bool) -> Iterator[None]:
+def _shown(state: Path, where: str, link: bool, form: str) -> Iterator[None]:
     """Say where the service is; a link has a token of its own, which ends with the server."""
-    where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    if not _is_loopback(host):
-        click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
-    click.echo(f"Serving {state} at {where}")
-    if not link:
-        click.echo(f"Make a token: tidegate token create {state} --name me --scope read")
-        yield
-        return
-    tokens, name = Tokens(state), f"link-{secrets.token_hex(4)}"
-    click.echo(f"Open {where}/#token={tokens.create(name, ['read'], timedelta(days=1))}")
+    tokens, name, secret = Tokens(state), f"link-{secrets.token_hex(4)}", None
+    if link:
+        secret = tokens.create(name, ["read"], timedelta(days=1))
+    if form == "json":
+        click.echo(json.dumps({"url": where, "token": secret}))
+    else:
+        click.echo(f"Serving {state} at {where}")
+        make = f"Make a token: tidegate token create {state} --name me --scope read"
+        click.echo(f"Open {where}/#token={secret}" if link else make)
     sys.stdout.flush()
     try:
         yield
     finally:
-        with suppress(InvalidValueError):  # revoked meanwhile
+        with suppress(InvalidValueError):  # none was made, or it is revoked
             tokens.revoke(name)
 
 

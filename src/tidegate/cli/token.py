@@ -88,10 +88,12 @@ def listed(state: Path, form: str) -> None:
 @token.command()
 @options.state
 @click.argument("name")
-def revoke(state: Path, name: str) -> None:
+@options.form
+def revoke(state: Path, name: str, form: str) -> None:
     """Make a token worth nothing, at once."""
     _tokens(state).revoke(name)
-    click.echo(f"{name} is revoked")
+    told = json.dumps({"name": name, "valid": False})
+    click.echo(told if form == "json" else f"{name} is revoked")
 
 
 def _tokens(state: Path) -> Tokens:

@@ -116,6 +116,8 @@ class Keeper:
                 self._advance()
                 self.trouble = None
             except StoreError as error:  # nothing of the step is seen or charged: make it again
+                if self._closing.is_set():
+                    return
                 log.error("training: %s", error)  # noqa: TRY400 (the line says what to do)
                 self.trouble = str(error)
                 self._closing.wait(PATIENCE)
@@ -171,8 +173,7 @@ class Keeper:
         self._closing.set()
         self._due.set()
         self._trainer.join(PATIENCE)
-        if not self._trainer.is_alive():
-            self.gate.close()
+        self.gate.close()
 
     def __enter__(self) -> "Keeper":
         return self

@@ -1,5 +1,6 @@
 """The service on a socket."""
 
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def kept(gate: Gate, limits: Limits) -> Iterator[Keeper]:
 
 
 def server(keeper: Keeper, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
-    """A server for a gate that is kept; `run(sockets=[...])` serves until it is told to stop."""
+    """A server for a gate that is kept; `run` serves until it is told to stop."""
     config = uvicorn.Config(
         create_app(keeper, folder, limits),
         http=Impatient,
@@ -96,3 +97,18 @@ def server(keeper: Keeper, folder: Path, limits: Limits | None = None) -> uvicor
         h11_max_incomplete_event_size=2**14,
     )
     return uvicorn.Server(config)
+
+
+def run(served: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until a signal comes; uvicorn would end the process by it, before all is put away."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(*_: object) -> None:
+        served.should_exit = True
+
+    before = [signal.signal(each, stop) for each in signals]
+    try:
+        served.run(sockets=[listening])
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
