@@ -59,12 +59,20 @@ class Keeper:
     Args:
         gate: What to keep, open for writing. It is closed by `close`.
         most_waiting: Bytes of batches that may wait to be made durable.
+
+    Attributes:
+        current: The newest release, None before the first.
+        training: Whether a step is being carried out.
+        trouble: What keeps it from being carried out, None if nothing does.
+        waiting: How many batches are on their way in.
+        news: Counts what has changed.
     """
 
     def __init__(self, gate: Gate, *, most_waiting: int = 2**26) -> None:
         self.gate = gate
         self.training = False
         self.trouble: str | None = None
+        self.news = 0
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
         self.waiting = 0
@@ -132,6 +140,7 @@ class Keeper:
 
     def _advance(self) -> None:
         self.training = any(map(self.gate.progress.complete, self.gate.streams))
+        self._tell()
         for release in self.gate.advance():
             self.current = Current(release)
             self._tell()
@@ -141,6 +150,8 @@ class Keeper:
     # --- who wants to know
 
     def _tell(self) -> None:
+        with self._counting:
+            self.news += 1
         for tell in list(self._watchers):
             tell()
 

@@ -1,7 +1,6 @@
 """What all routes share."""
 
 import asyncio
-import time
 from pathlib import Path
 
 from fastapi import HTTPException, Request
@@ -15,9 +14,6 @@ from tidegate.serve.bodies import Reader
 from tidegate.serve.facts import Facts, Told
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
-
-FRESH = 0.2
-"""Seconds for which the status is not asked for again, however many watch it."""
 
 LATER = {"Retry-After": "1"}
 CLOSE = {"Connection": "close"}
@@ -43,18 +39,18 @@ class Service:
             "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
         )
         self._bodies = 0
-        self._status: tuple[float, Told] = (-FRESH, {})
+        self._status: tuple[int, Told] = (-1, {})
 
     def needs(self, scope: str) -> list[Security]:
         """The dependency of routes that need a scope."""
         return [Security(self.door, scopes=[scope])]
 
     def status(self) -> Told:
-        """How things stand, or stood a moment ago."""
-        made, told = self._status
-        if time.monotonic() - made >= FRESH:
+        """How things stand: found out once for each piece of news, however many ask."""
+        news, (known, told) = self.keeper.news, self._status
+        if news != known:
             told = {**self.facts.status(), "training": self.keeper.training}
-            self._status = (time.monotonic(), told)
+            self._status = (news, told)
         return told
 
     def progress(self) -> Told:
