@@ -201,6 +201,29 @@ def test_all_ways_to_send_records_make_the_same_records(tmp_path: Path) -> None:
             assert all(np.array_equal(each.X, rows[0].X) for each in rows)
 
 
+def test_two_streams_are_told_apart(tmp_path: Path) -> None:
+    two = {"kind": "twostream", "step": 50, "source": {"kind": "cumulative", "block": 100}}
+    with served(tmp_path / "state", config(schedule=two)) as running, running.client() as client:
+        assert running.send(10).status == 422, "which stream?"
+        assert client.ingest(*stream(100), stream="source") == 100
+        next(client.follow())
+        assert client.ingest(*stream(60), stream="target") == 60
+        next(client.follow(1))
+        lines = client.ledger()["lines"]
+        assert lines == json_lines("ledger", str(tmp_path / "state"))
+        assert [(line["stream"], line["records"]) for line in lines] == [
+            ("source", 100),
+            ("target", 60),
+        ]
+        chain = client.get("/v1/plan")["chain"]
+        assert [block["stream"] for block in chain] == ["source", "target"]
+        assert {line["stream"] for line in client.ledger(record=7)["lines"]} == {"source", "target"}
+        only = client.get("/v1/ledger?record=7&stream=target")["lines"]
+        assert {line["stream"] for line in only} == {"target"}
+        assert running.ask("GET", "/v1/ledger?stream=other").status == 422
+        assert set(client.get("/v1/plan")["forever"]) == {"source", "target"}
+
+
 def test_metrics_are_public_numbers(service: Served) -> None:
     text = service.ask("GET", "/metrics").body.decode()
     assert 'tidegate_records{stream="records"} 500.0' in text

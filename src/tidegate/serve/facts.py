@@ -86,9 +86,10 @@ class Facts:
             self._books.catch_up()
             chain = self._books.chain()
         known, window = self.gate.config.records, None
-        if chain:
-            start = min(block["start"] for block in chain)
-            window = {"start": start, "stop": max(block["stop"] for block in chain)}
+        if chain:  # of two streams, what it reads of the one that made it
+            own = [block for block in chain if block["stream"] == chain[-1]["stream"]]
+            start = min(block["start"] for block in own)
+            window = {"start": start, "stop": max(block["stop"] for block in own)}
         return {
             **self._promise(),
             "allocation": described(self.gate.plan.allocation),
