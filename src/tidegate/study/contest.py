@@ -40,7 +40,9 @@ def contests(
     moving: dict[str, Source] = {
         "rotating digits": TurningDigits(folder=folder, records=n),
         "digits come and go": MovingLabels(folder=folder, records=n),
-        "arXiv by date": MovingArchives(folder=folder, kaggle=kaggle, records=min(n, 28_672)),
+        "arXiv by date": MovingArchives(
+            folder=folder, kaggle=kaggle, records=min(n, 28_672)
+        ),
     }
     return [
         _panel("accuracy", "MNIST, all records so far", _all_records(digits)),
