@@ -92,7 +92,10 @@ def test_long_commands_can_keep_quiet(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_output_for_programs(command: str) -> None:
-    assert "--format [table|json]" in tidegate(command, "--help").stdout
+    parts = ["create", "list", "revoke"] if command == "token" else [None]
+    for part in parts:
+        words = [command] if part is None else [command, part]
+        assert "--format [table|json]" in tidegate(*words, "--help").stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

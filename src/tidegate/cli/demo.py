@@ -172,4 +172,5 @@ def _summary(comparison: Comparison, moments: Sequence[Moment], plot: Path, seco
         f"No record has paid more than {float(worst.share):.3f} of its budget for the sliding "
         f"window's {comparison.releases:,} releases, and none ever will pay more than 1."
     )
-    console.print(f"{seconds:.0f} s. The plot is in {plot}. Next: tidegate init", soft_wrap=True)
+    next_step = "Next, live on a page: tidegate serve --demo"
+    console.print(f"{seconds:.0f} s. The plot is in {plot}. {next_step}", soft_wrap=True)

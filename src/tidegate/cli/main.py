@@ -28,6 +28,8 @@ COMMANDS = {
     "verify": ("state", "Recompute plan, ledger, hash chain and checksums."),
     "export": ("export", "Write a release to a file, in the form that its ending says."),
     "predict": ("export", "Predict the class of each record in a file."),
+    "serve": ("serve", "Serve a gate over HTTP, with a page to watch it on."),
+    "token": ("token", "Make, list and revoke the tokens of a served state."),
 }
 """In which module of this package each command is and what it does, as one meets them."""
 

@@ -2,10 +2,9 @@
 
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,13 +14,13 @@ from rich.console import Console
 
 from tidegate.cli import hints, options
 from tidegate.cli.types import Count
+from tidegate.gate.books import Books
 from tidegate.gate.gate import Gate
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Step
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
-from tidegate.schedule import Fit
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
 """What stands in sentences below the table of `status`."""
@@ -70,46 +69,10 @@ def ledger(state: Path, record: int | None, form: str) -> None:
     A line is a fit that read the record, or the private evaluation of a release on its step.
     """
     with Gate.look(state) as gate:
-        rows = _totals(gate) if record is None else _paid(gate, record)
+        books = Books(gate)
+        books.catch_up()
+        rows = books.totals() if record is None else books.paid(record)
         options.show(rows, form, empty="it has paid nothing so far")
-
-
-def _totals(gate: Gate) -> Iterator[dict[str, Any]]:
-    with gate.store.snapshot():
-        evaluated = Counter(step.stream for step in gate.store.steps() if step.evaluation)
-        for stream, paid in gate.ledgers().items():
-            worst = paid.worst()
-            yield {
-                "stream": stream,
-                "records": gate.store.count(stream),
-                "fits": paid.posted,
-                "evaluations": evaluated[stream],
-                "worst_record": worst.record,
-                "paid": down(worst.share),
-                "most_for_ever": 1.0,
-            }
-
-
-def _paid(gate: Gate, record: int) -> Iterator[dict[str, Any]]:
-    """What a record has paid, in the order in which it did."""
-    with gate.store.snapshot():
-        lines = [
-            _of_fit(stream, *line) for stream in gate.streams for line in gate.store.lines(stream)
-        ]
-        lines += [_of_step(step, step.evaluation) for step in gate.store.steps() if step.evaluation]
-    lines = [line for line in lines if line["start"] <= record < line["stop"]]
-    yield from sorted(lines, key=lambda line: (line["stream"], line["at"], line["kind"]))
-
-
-def _of_fit(stream: str, fit: Fit, share: Fraction) -> dict[str, Any]:
-    made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": None, "at": fit.at}
-    return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": down(share)}
-
-
-def _of_step(step: Step, paid: Evaluation) -> dict[str, Any]:
-    (start, stop), share = step.span, down(paid.share)
-    made = {"stream": step.stream, "kind": "quality", "fit": None, "release": paid.release}
-    return {**made, "at": stop, "start": start, "stop": stop, "share": share}
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")

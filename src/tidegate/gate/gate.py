@@ -267,12 +267,23 @@ class Gate:
         for line in lines:
             prior, start = (self._model(one, weights) for one in (line.fit.prior, line.fit.start))
             trainer = self._trainer(line.fit.number)
-            model = trainer.train(line, partial(self.store.read, stream), prior, start)
+            model = self.train(trainer, stream, line, prior, start)
             weights[line.fit.number] = model
             made.append(self._made(line, model, prior, measured))
         released = self.store.publish(stream, span.stop, made, state, evaluation)
         self._after_commit()
         return released
+
+    def train(
+        self,
+        trainer: Trainer[Task],
+        stream: str,
+        line: Line,
+        prior: Weights | None,
+        start: Weights | None,
+    ) -> Weights:
+        """The private weights of a fit of a stream; a gate may have another process do it."""
+        return trainer.train(line, partial(self.store.read, stream), prior, start)
 
     def _model(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
         if number is None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
@@ -82,7 +83,8 @@ class SqliteStore:
     """A state folder, held by one process at a time.
 
     Records are in files, but for a few: small batches wait in the database until there are enough
-    for a file, and what would be a tiny file stays there.
+    for a file, and what would be a tiny file stays there. One thread may append while another
+    reads, publishes and forgets: they take turns at the database, not at what they do besides.
 
     Args:
         folder: Where the state is.
@@ -117,6 +119,7 @@ class SqliteStore:
         self._few = max(1, segment_records // 1024)
         self._sound: set[str] = set()  # files whose checksum has been verified
         self._lock: Lock | None = None
+        self._turn = threading.RLock()
         with self._explained():
             if config is not None:
                 self._make_folder()
@@ -135,7 +138,7 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         path = self.folder / "state.db"
         if self._lock is not None or os.access(self.folder, os.W_OK):
-            return sqlite3.connect(path, isolation_level=None)
+            return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         # SQLite cannot make its index of the log here. Without a log nobody has the state open.
         log, index = (self.folder / f"state.db-{ending}" for ending in ("wal", "shm"))
         if log.exists() and not index.exists():
@@ -213,9 +216,10 @@ class SqliteStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say in one line what the disk or the database refused."""
+        """Have a turn at the database; say in one line what it or the disk refused."""
         try:
-            yield
+            with self._turn:
+                yield
         except OSError as error:
             where = error.filename or self.folder
             raise StoreError(
@@ -522,12 +526,11 @@ class SqliteStore:
         row = (step.stream, *step.span, *paid)
         self._db.execute("INSERT INTO steps VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def steps(self) -> Iterator[Step]:
-        """The steps that have been carried out, in that order, which is that of their arrival."""
+    def steps(self, after: int = 0) -> Iterator[Step]:
+        """The steps that have been carried out, in the order of their arrival, after so many."""
+        query = "SELECT * FROM steps WHERE number > ? ORDER BY number"
         with self._explained():
-            for _, stream, start, stop, *paid in self._db.execute(
-                "SELECT * FROM steps ORDER BY number"
-            ):
+            for _, stream, start, stop, *paid in self._db.execute(query, (after,)):
                 known = None if paid[0] is None else _evaluation(*paid)
                 yield Step(stream=stream, span=Span(start, stop), evaluation=known)
 
@@ -591,11 +594,13 @@ class SqliteStore:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
         return weights
 
-    def lines(self, stream: str | None = None) -> Iterator[Line]:
-        """What has been charged for fits to the records of a stream, or of all, in order."""
-        query = "SELECT fit, share FROM fits WHERE ?1 IS NULL OR stream = ?1 ORDER BY number"
+    def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
+        """What has been charged for fits to the records of a stream, or of all, after a fit."""
+        query = """
+            SELECT fit, share FROM fits
+            WHERE (?1 IS NULL OR stream = ?1) AND number > ?2 ORDER BY number"""
         with self._explained():
-            for fit, share in self._db.execute(query, (stream,)):
+            for fit, share in self._db.execute(query, (stream, after)):
                 yield _line(fit, share)
 
     def verify(self) -> Iterator[Problem]:

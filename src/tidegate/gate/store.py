@@ -161,7 +161,7 @@ class Store(Protocol):
 
     A method that writes has made it durable when it returns. If it raises, or the process ends
     inside it, all of what it writes is there or nothing. What is read is what was written, or it
-    raises StoreError.
+    raises StoreError. One thread may append while another does all the rest.
     """
 
     def config(self) -> str:
@@ -210,8 +210,8 @@ class Store(Protocol):
     ) -> list[StoredRelease]:
         """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
 
-    def steps(self) -> Iterator[Step]:
-        """The steps that have been carried out, in that order, which is that of their arrival."""
+    def steps(self, after: int = 0) -> Iterator[Step]:
+        """The steps that have been carried out, in the order of their arrival, after so many."""
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
@@ -225,8 +225,8 @@ class Store(Protocol):
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
 
-    def lines(self, stream: str | None = None) -> Iterator[Line]:
-        """What has been charged for fits to the records of a stream, or of all, in order."""
+    def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
+        """What has been charged for fits to the records of a stream, or of all, after a fit."""
 
     def forget(self, stream: str, before: int) -> None:
         """Delete every segment that lies wholly before a slot."""

@@ -1,0 +1,20 @@
+# Two stages: the wheel is built where the tools are, and runs where they are not.
+FROM python:3.13-slim AS build
+WORKDIR /build
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY src src
+RUN python -m venv /opt/tidegate \
+ && /opt/tidegate/bin/pip install --no-cache-dir --constraint constraints.txt '.[serve,onnx]'
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --no-create-home tidegate \
+ && install --directory --owner tidegate --group tidegate --mode 0700 /state
+COPY --from=build /opt/tidegate /opt/tidegate
+ENV PATH=/opt/tidegate/bin:$PATH PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
+USER tidegate
+VOLUME /state
+EXPOSE 8321
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8321/v1/health', timeout=4)"]
+# Inside of a container loopback reaches nobody; compose.yaml publishes the port on the host's own.
+ENTRYPOINT ["tidegate"]
+CMD ["serve", "/state/gate", "--config", "/etc/tidegate.toml", "--host", "0.0.0.0"]

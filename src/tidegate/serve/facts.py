@@ -1,0 +1,162 @@
+"""What may be told: public numbers only, of the plan, the ledger and the releases.
+
+How many records cannot be used is not among them, nor anything else that records have a say in but
+through a release.
+"""
+
+import threading
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tidegate.gate.books import Books
+from tidegate.gate.gate import Gate
+from tidegate.plan import TwoStreamPlan
+from tidegate.privacy.rounding import down
+from tidegate.release import StoredRelease, described
+
+Told = dict[str, Any]
+
+MOST_POINTS = 1000
+"""How far back private quality is told."""
+
+
+def summary(release: StoredRelease) -> Told:
+    """A release without its weights."""
+    card = release.card
+    return {
+        "number": release.number,
+        "at": card["at"],
+        "hash": release.hash,
+        "previous": release.previous,
+        "time": card["time"],
+        "card": card,
+    }
+
+
+class Facts:
+    """The public facts of a state, by a reader of its own that never waits for who writes.
+
+    Any thread may ask.
+
+    Args:
+        folder: The state.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.gate = Gate.look(folder)
+        self._books = Books(self.gate)
+        self._reading = threading.Lock()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self.gate.close()
+
+    def releases(self, start: int, most: int) -> list[Told]:
+        """The releases from a number on."""
+        with self._reading:
+            return [summary(release) for release in islice(self.gate.releases(start), most)]
+
+    def release(self, number: int) -> StoredRelease | None:
+        """One release, None if there is none of this number."""
+        with self._reading:
+            return next(islice(self.gate.releases(number), 1), None)
+
+    def ledger(self, record: int | None = None, stream: str | None = None) -> Told:
+        """What the records have paid, stream by stream; or one record, line by line."""
+        with self._reading:
+            self._books.catch_up()
+            lines = self._books.totals() if record is None else self._books.paid(record)
+        if record is None:
+            most = {"worst": max(line["paid"] for line in lines), "most_for_ever": 1.0}
+            return {"lines": lines, "summary": {"fits": sum(row["fits"] for row in lines), **most}}
+        lines = [line for line in lines if stream in {None, line["stream"]}]
+        return {"lines": lines, "summary": {"record": record, "lines": len(lines)}}
+
+    def strip(self, buckets: int) -> Told:
+        """The most that any record of each bucket has paid so far."""
+        with self._reading:
+            self._books.catch_up()
+            strips = [self._books.strip(stream, buckets) for stream in self.gate.streams]
+        return {"bound": 1, "streams": strips}
+
+    def plan(self) -> Told:
+        """What is released when and what it costs, and the blocks behind the newest release."""
+        with self._reading:
+            self._books.catch_up()
+            chain = self._books.chain()
+        known, window = self.gate.config.records, None
+        if chain:  # of two streams, what it reads of the one that made it
+            own = [block for block in chain if block["stream"] == chain[-1]["stream"]]
+            start = min(block["start"] for block in own)
+            window = {"start": start, "stop": max(block["stop"] for block in own)}
+        return {
+            **self._promise(),
+            "allocation": described(self.gate.plan.allocation),
+            "forever": self._forever(),
+            "records": {
+                "columns": None if known.columns is None else list(known.columns),
+                "text": known.text,
+                "label": known.label,
+                "classes": list(known.classes),
+            },
+            "chain": chain,
+            "window": window,
+        }
+
+    def _promise(self) -> Told:
+        budget = self.gate.plan.budget
+        return {
+            "schedule": described(self.gate.plan.schedule),
+            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+            "private": self.gate.config.not_private_seed is None,
+        }
+
+    def _forever(self) -> dict[str, float]:
+        """The most that any record of a stream ever pays: at most 1."""
+        plan = self.gate.plan
+        if isinstance(plan, TwoStreamPlan):
+            most = {"source": plan.source.forever, "target": plan.target.forever}
+        else:
+            most = {self.gate.streams[0]: plan.forever}
+        return {stream: down(share + plan.reserve) for stream, share in most.items()}
+
+    def status(self) -> Told:
+        """How things stand."""
+        with self._reading:
+            self._books.catch_up()
+            newest = self.gate.store.newest()
+            streams = [self._of_stream(stream) for stream in self.gate.streams]
+        quality = [
+            {
+                "at": step.span.stop,
+                "stream": step.stream,
+                "of_release": known.release,
+                "accuracy": known.accuracy,
+                "deviation": known.deviation,
+            }
+            for step, known in self._books.evaluated[-MOST_POINTS:]
+        ]
+        return {
+            **self._promise(),
+            "releases": 0 if newest is None else newest.number + 1,
+            "newest": None if newest is None else newest.card["time"],
+            "streams": streams,
+            "quality": quality,
+        }
+
+    def _of_stream(self, stream: str) -> Told:
+        store, progress = self.gate.store, self.gate.progress
+        count = store.count(stream)
+        held = [each.span.start for each in store.held() if each.stream == stream]
+        start = min([count, *held])
+        why = f"fits to come may read records from {progress.needed(stream):,} on"
+        return {
+            "stream": stream,
+            "records": count,
+            "done": store.done(stream),
+            "step": progress.step(stream),
+            "held_from": start,
+            "held_records": count - start,
+            "held_because": why if held else "nothing is held",
+        }

@@ -1,0 +1,50 @@
+"""Fits in a process of their own: the same models, and nothing lost when it ends."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.serve.served import config, stream
+from tidegate.gate import Gate
+from tidegate.gate.sources import raw_batch
+from tidegate.gate.verify import verify
+from tidegate.serve.apart import ApartGate
+from tidegate.serve.keeper import Keeper
+
+
+def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process(
+    tmp_path: Path,
+) -> None:
+    settings = config(not_private_seed=3)
+    with Gate.open(tmp_path / "one", settings) as one:
+        one.ingest(*stream(500))
+        wanted = [release.weights for release in one.releases()]
+    gate = ApartGate.open(tmp_path / "two", settings)
+    with Keeper(gate) as keeper:
+        keeper.take(raw_batch(*stream(300)), size=1).result()
+        until(lambda: keeper.current is not None)
+        running = gate._fits._running
+        assert running is not None
+        os.kill(running[0].pid, signal.SIGKILL)  # the out-of-memory killer would do this
+        keeper.take(raw_batch(*stream(200, 300)), size=1).result()
+        until(lambda: keeper.current is not None and keeper.current.release.number == 2)
+        assert keeper.trouble is None or "started again" in keeper.trouble
+    with Gate.look(tmp_path / "two") as looked:
+        assert list(verify(looked)) == []
+        found = [release.weights for release in looked.releases()]
+    assert all(np.array_equal(*pair) for pair in zip(found, wanted, strict=True))
+
+
+def until(met: Callable[[], bool]) -> None:
+    """Wait for what will be."""
+    deadline = time.monotonic() + 60
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
