@@ -1,0 +1,290 @@
+// The page: asks the service what is so, shows it, and keeps it up to date by its events.
+
+import { drawQuality, drawStrip } from "./charts.js";
+import {
+  $, accuracy, bytes, count, el, exact, percent, records, small, span, table,
+} from "./elements.js";
+import { showForm } from "./predict.js";
+import { addRelease, showOlder, showReleases } from "./releases.js";
+import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
+import { streamFigure, words } from "./stream.js";
+
+const known = { status: null, plan: null, ledger: null, strip: null };
+const figures = new Map();
+const charts = new Map();
+
+// --- what is shown
+
+function show() {
+  if (!known.plan) return;
+  showPromise();
+  showFacts();
+  showStreams();
+  showLedger();
+  showQuality();
+  showHeld();
+}
+
+function showPromise() {
+  const { epsilon, delta } = known.status.budget;
+  $("promise").textContent =
+    `All models together, now and for ever, tell at most ε = ${epsilon} about any one record.`;
+  const used = (line) => line.paid_for_fits + line.reserved_for_quality;
+  const most = Math.max(...known.ledger.lines.map(used));
+  $("used").replaceChildren(
+    "The record that has paid most has used ",
+    el("strong", {}, exact(most, percent(most))),
+    " of that. No record ever pays more than 100 %.",
+  );
+  $("meters").replaceChildren(...known.ledger.lines.map((line) => meter(line, used(line))));
+  $("meaning").querySelector("p").textContent =
+    "Exchange the content of any one record for anything else: nothing that this service ever " +
+    `publishes becomes more than e^ε ≈ ${Math.exp(epsilon).toPrecision(3)} times as likely or ` +
+    `unlikely${delta ? `, but for a chance of δ = ${small(delta)}` : ""}. So nobody, whatever ` +
+    "else they know, can tell much about one record from the models. Smaller ε is more private.";
+  $("warning").hidden = known.status.private;
+  $("warning").textContent =
+    "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
+}
+
+function meter(line, used) {
+  const bar = el("span", { class: "bar" });
+  bar.style.width = `${used * 100}%`;
+  const words = `Budget used by the record of ${line.stream} that has paid most`;
+  return el("div", {
+    class: "meter", role: "meter", "aria-label": words, "aria-valuemin": 0, "aria-valuemax": 100,
+    "aria-valuenow": (used * 100).toFixed(1),
+  }, bar);
+}
+
+function showFacts() {
+  const { streams, releases } = known.status;
+  const sum = (name) => streams.reduce((total, stream) => total + stream[name], 0);
+  const next = streams.map(({ records: arrived, done, step }) => Math.max(0, done + step - arrived));
+  $("fact-records").replaceChildren(exact(sum("records"), count(sum("records"))));
+  $("fact-releases").replaceChildren(exact(releases, count(releases)));
+  $("fact-next").textContent = releases
+    ? (known.status.training ? "training now" : records(Math.min(...next)))
+    : "not yet";
+  $("fact-held").replaceChildren(exact(sum("held_records"), count(sum("held_records"))));
+}
+
+function showStreams() {
+  const { schedule, streams } = known.status;
+  const { chain } = known.plan;
+  $("stream-words").textContent = chain.length
+    ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on records ` +
+      "of its own. Blocks stay while the stream flows on, so a record is read a few times only."
+    : "Records arrive; the first model comes when there are enough of them.";
+  const first = schedule.window ?? schedule.block ?? schedule.source?.window ??
+    schedule.source?.block ?? schedule.step;
+  for (const stream of streams) {
+    if (!figures.has(stream.stream)) {
+      const root = el("div", { class: "figure" });
+      if (streams.length > 1) root.append(el("h3", {}, `Stream “${stream.stream}”`));
+      $("streams").append(root);
+      figures.set(stream.stream, streamFigure(root, stream.stream));
+    }
+    figures.get(stream.stream)(stream, chain, first);
+  }
+  const rows = chain.map((block, index) => [
+    String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
+    percent(block.share),
+  ]);
+  $("chain-table").replaceChildren(
+    table("The chain of the newest model", ["", "model", "of records", "cost of each"], rows),
+  );
+}
+
+function showLedger() {
+  for (const strip of known.strip.streams) {
+    const line = known.ledger.lines.find((each) => each.stream === strip.stream);
+    if (!charts.has(strip.stream)) {
+      const root = el("div", { class: "chart" });
+      if (known.strip.streams.length > 1) $("ledger-charts").append(el("h3", {}, strip.stream));
+      $("ledger-charts").append(root);
+      charts.set(strip.stream, root);
+    }
+    drawStrip(charts.get(strip.stream), strip, line.records, known.strip.bound);
+  }
+  const rows = known.ledger.lines.map((line) => [
+    line.stream,
+    exact(line.records, count(line.records)),
+    exact(line.fits, count(line.fits)),
+    exact(line.worst_record ?? "", line.worst_record === null ? "–" : count(line.worst_record)),
+    exact(line.paid_for_fits, percent(line.paid_for_fits)),
+    exact(line.reserved_for_quality, percent(line.reserved_for_quality)),
+    exact(line.most_for_ever, percent(line.most_for_ever)),
+  ]);
+  const heads = ["stream", "records", "fits", "record that paid most", "it paid for fits",
+    "every record for quality", "most for ever"];
+  $("ledger-table").replaceChildren(table("The ledger", heads, rows));
+  const buckets = known.strip.streams.flatMap(({ stream, starts, paid }) =>
+    starts.map((start, index) => [stream, count(start), percent(paid[index])]));
+  $("strip-table").replaceChildren(
+    table("What records have paid", ["stream", "from record", "paid at most"], buckets),
+  );
+}
+
+function showQuality() {
+  const { quality } = known.status;
+  $("quality-words").textContent = quality.length
+    ? "Each model is tried on the step that follows it, which it has not read. The answer is noised " +
+      "and paid for like a model; the band is two standard deviations of that noise to each side."
+    : "Nothing is known about it yet. A [quality] share in the configuration buys a private accuracy " +
+      "at each step, from the second model on.";
+  $("quality-chart").hidden = !quality.length;
+  if (quality.length) drawQuality($("quality-chart"), quality);
+  const rows = [...quality].reverse().map((point) => [
+    count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
+    `± ${accuracy(2 * point.deviation)}`,
+  ]);
+  $("quality-table").replaceChildren(
+    table("Private accuracy", ["records arrived", "accuracy", "uncertain by"], rows),
+  );
+}
+
+function showHeld() {
+  $("held").replaceChildren(...known.status.streams.flatMap((stream) => {
+    const name = known.status.streams.length > 1 ? ` of “${stream.stream}”` : "";
+    const bar = el("span", { class: "bar" });
+    const gone = stream.held_from / Math.max(1, stream.records);
+    bar.style.left = `${gone * 100}%`;
+    bar.style.width = `${(1 - gone) * 100}%`;
+    const size = stream.held_bytes === undefined ? "" : `, ${bytes(stream.held_bytes)}`;
+    const why = stream.held_records
+      ? `Records ${span(stream.held_from, stream.records)}${name}${size}: ${stream.held_because}.`
+      : `None${name}.`;
+    return [
+      el("p", { class: "big" }, exact(stream.held_records, records(stream.held_records))),
+      el("div", { class: "rail", "aria-hidden": "true" }, bar),
+      el("p", {}, why),
+      el("p", {}, `${records(stream.held_from)}${name} before them are deleted.`),
+    ];
+  }));
+}
+
+// --- how it is kept up to date
+
+function connection(state, text) {
+  $("connection").dataset.state = state;
+  $("connection").textContent = text;
+}
+
+/** Ask for what a release changes; while one answer is awaited, further wishes wait as one. */
+let asking = null;
+let again = false;
+function refresh() {
+  if (asking) {
+    again = true;
+    return asking;
+  }
+  asking = (async () => {
+    do {
+      again = false;
+      const buckets = Math.min(240, Math.max(60, Math.round(innerWidth / 5)));
+      const paths = ["status", "plan", "ledger", `ledger/strip?buckets=${buckets}`];
+      const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
+      [known.status, known.plan, known.ledger, known.strip] = found;
+      show();
+    } while (again);
+  })().finally(() => { asking = null; });
+  return asking;
+}
+
+async function listen(signal) {
+  await refresh();
+  showForm(known.plan.records, () => classes);
+  await newest();
+  connection("live", "Live");
+  for await (const [event, data] of events("/v1/releases/events", signal)) {
+    if (event === "release") {
+      addRelease(data);
+      classes = data.card?.classes ?? classes;
+      await refresh();
+    } else if (event === "progress") {
+      known.status = { ...known.status, ...data };
+      showFacts();
+      showStreams();
+      showHeld();
+    }
+    releasesWords();
+  }
+}
+
+let classes = [];
+async function newest() {
+  await showReleases(known.status.releases);
+  releasesWords();
+}
+
+function releasesWords() {
+  const { releases } = known.status;
+  $("releases-words").textContent = releases
+    ? `${count(releases)} so far, the newest first. Each may be given to anyone.`
+    : "None yet. The first comes as soon as enough records have arrived.";
+  $("predict-words").textContent = releases
+    ? "What you write is answered and not kept."
+    : "There is no model yet.";
+}
+
+/** Stay connected for as long as there is a token that is good. */
+async function run() {
+  for (let wait = 1; token.get(); wait = Math.min(wait * 2, 15)) {
+    open(true);
+    try {
+      await listen();
+      wait = 0.5;
+    } catch (error) {
+      if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
+        token.forget();
+        $("door-error").textContent = "This token is not good for reading, or not any more.";
+        break;
+      }
+      console.warn(error.message);
+    }
+    connection("gone", "Reconnecting");
+    await new Promise((ready) => setTimeout(ready, wait * 1000));
+  }
+  open(false);
+}
+
+function open(inside) {
+  $("main").hidden = !inside;
+  $("door").hidden = inside;
+  $("leave").hidden = !inside;
+  $("connection").hidden = !inside;
+  if (!inside) $("token").focus();
+}
+
+// --- the page's own buttons
+
+function theme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  $("theme").textContent = (name ?? (dark ? "dark" : "light")) === "dark" ? "Light" : "Dark";
+  show();
+}
+
+$("theme").onclick = () => {
+  const next = $("theme").textContent.toLowerCase();
+  localStorage.setItem("tidegate-theme", next);
+  theme(next);
+};
+matchMedia("(prefers-color-scheme: dark)").onchange = () =>
+  theme(localStorage.getItem("tidegate-theme"));
+$("older").onclick = showOlder;
+$("leave").onclick = () => {
+  token.forget();
+  location.reload();
+};
+$("door-form").onsubmit = (event) => {
+  event.preventDefault();
+  token.set($("token").value.trim());
+  $("token").value = $("door-error").textContent = "";
+  run();
+};
+
+theme(localStorage.getItem("tidegate-theme"));
+tokenFromAddress();
+run();

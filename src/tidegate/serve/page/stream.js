@@ -1,0 +1,143 @@
+// The sliding-window figure, alive: the window stands still and the stream flows through it.
+//
+// The blocks are plain elements placed in percent and moved by CSS transitions. Plotly draws the
+// charts, but cannot do this: it does not animate shapes, and its bars have no identity that would
+// let one block slide while another takes its place.
+
+import { count, el, records, span } from "./elements.js";
+
+const LEAVING = 900; // milliseconds, a little more than the transitions in page.css
+const MOST_CELLS = 64;
+const MOST_LANES = 10;
+
+/** The colour of a block: the base has its own, updates take turns by level. */
+export const colour = (block) => (block.role === "base" ? "base" : `level-${block.level % 4}`);
+
+/** What one block of the chain is, in words. */
+export function words(block, newest) {
+  const size = records(block.stop - block.start);
+  const what = block.role === "base" ? `Base: ${size}` : `Refined on ${size}`;
+  return block === newest ? `◆ ${what}, released` : what;
+}
+
+/** A figure in `root` for one stream; what it returns draws a state of it. */
+export function streamFigure(root, name) {
+  const plot = el("div", { class: "plot", "aria-hidden": "true" });
+  const lanes = el("ol", { class: "lanes", "aria-label": `Chain of the newest model in ${name}` });
+  root.append(el("div", { class: "chain" }, lanes, plot));
+  const known = new Map();
+  let view = null;
+
+  return function draw(state, chain, first) {
+    const blocks = chain.filter((block) => (block.stream ?? name) === name).slice(-MOST_LANES);
+    const window = blocks.length
+      ? [Math.min(...blocks.map((b) => b.start)), Math.max(...blocks.map((b) => b.stop))]
+      : [0, first];
+    const next = seen(window, state.step);
+    const newest = chain.at(-1);
+    const items = [
+      ...cells(state, blocks, next),
+      { key: "window", kind: "window", start: window[0], stop: window[1] },
+      { key: "from", kind: "mark from", start: window[0], stop: window[1], text: count(window[0]) },
+      { key: "to", kind: "mark to", start: window[0], stop: window[1], text: count(window[1]) },
+      ...blocks.flatMap((block, lane) => [
+        ...(lane ? [link(blocks[lane - 1], block, lane)] : []),
+        { key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block,
+          text: block === newest ? "◆" : "" },
+      ]),
+    ];
+    join(plot, known, items, view ?? next, next);
+    view = next;
+
+    // As high as it ever was: the page below does not jump.
+    const height = Math.max(blocks.length, 1, Number(lanes.dataset.most ?? 0));
+    lanes.dataset.most = height;
+    root.style.setProperty("--lanes", height);
+    const told = blocks.map((block) => el(
+      "li", {},
+      el("span", { class: "what" }, words(block, newest)),
+      el("span", { class: "where" }, span(block.start, block.stop)),
+    ));
+    lanes.replaceChildren(...(told.length ? told : [el("li", {}, el("span", { class: "what" },
+      `The first model comes with record ${count(first)}`))]));
+  };
+}
+
+/** The records that are in view: the window, something of the past and the next steps. */
+function seen([start, stop], step) {
+  const size = stop - start;
+  return [start - 0.1 * size, stop + Math.max(0.16 * size, 1.1 * step)];
+}
+
+/** The stream in cells of a step each, or of 2, 4, ... steps where they would get too narrow. */
+function cells(state, blocks, [low, high]) {
+  let size = state.step;
+  while ((high - low) / size > MOST_CELLS) size *= 2;
+  const made = [];
+  for (let n = Math.max(0, Math.floor(low / size)); n * size < high; n += 1) {
+    const [start, stop] = [n * size, (n + 1) * size];
+    const middle = (start + stop) / 2;
+    const block = blocks.find((each) => each.start <= middle && middle < each.stop);
+    made.push({ key: `cell ${n} ${size}`, start, stop, ...look(state, start, stop, block) });
+  }
+  return made;
+}
+
+function look(state, start, stop, block) {
+  if (block) return { kind: `cell part ${colour(block)}` };
+  if (stop <= state.held_from) return { kind: "cell gone" };
+  if (stop <= state.done) return { kind: "cell held" };
+  const arrived = (state.records - start) / (stop - start);
+  return { kind: "cell open", fill: Math.min(1, Math.max(0, arrived)) };
+}
+
+/** The line from a block to the one that refines it. */
+function link(from, to, lane) {
+  const middle = (from.start + from.stop) / 2;
+  const right = to.start >= middle;
+  return {
+    key: `link ${from.fit} ${to.fit}`,
+    kind: `link ${right ? "right" : "left"}`,
+    lane,
+    start: right ? middle : Math.min(to.stop, middle),
+    stop: right ? to.start : middle,
+  };
+}
+
+/** Show these items: known ones move, new ones come in where they would have been, others go. */
+function join(plot, known, items, before, after) {
+  const keys = new Set(items.map((item) => item.key));
+  for (const [key, { node, item }] of known) {
+    if (keys.has(key)) continue;
+    place(node, item, after);
+    node.classList.add("away");
+    setTimeout(() => node.remove(), LEAVING);
+    known.delete(key);
+  }
+  const fresh = [];
+  for (const item of items) {
+    if (known.has(item.key)) continue;
+    const node = el("div");
+    known.set(item.key, { node, item });
+    place(node, item, before);
+    node.classList.add("away");
+    fresh.push(node);
+  }
+  plot.append(...fresh);
+  void plot.offsetWidth; // the browser has to see where they start, or nothing would move
+  for (const item of items) {
+    const found = known.get(item.key);
+    found.item = item;
+    place(found.node, item, after);
+  }
+}
+
+function place(node, item, [low, high]) {
+  const at = (record) => `${((record - low) / (high - low)) * 100}%`;
+  node.className = item.kind;
+  node.style.left = at(item.start);
+  node.style.width = `${((item.stop - item.start) / (high - low)) * 100}%`;
+  node.style.setProperty("--lane", item.lane ?? 0);
+  node.style.setProperty("--fill", item.fill ?? 0);
+  if (node.textContent !== (item.text ?? "")) node.textContent = item.text ?? "";
+}
