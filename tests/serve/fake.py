@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -31,7 +32,9 @@ class Fake:
 
     def __init__(self, *, window: int = 7168, step: int = 1024, records: int = 0) -> None:
         self.plan = Plan(
-            schedule=SlidingWindow(window=window, step=step), budget=ApproxDP(1.0, 1e-6)
+            schedule=SlidingWindow(window=window, step=step),
+            budget=ApproxDP(1.0, 1e-6),
+            reserve=Fraction(1, 20),
         )
         self.step = step
         self.records = 0

@@ -45,6 +45,11 @@ function layout(height, more) {
   };
 }
 
+function percents(low, high) {
+  const tickvals = [0, 25, 50, 75, 100];
+  return { range: [low, high], tickvals, ticktext: tickvals.map((value) => `${value} %`) };
+}
+
 async function draw(root, words, traces, look) {
   root.setAttribute("role", "img");
   root.setAttribute("aria-label", words);
@@ -72,7 +77,7 @@ export function drawStrip(root, strip, records, bound) {
   const line = { type: "line", xref: "paper", x0: 0, x1: 1, y0: bound * 100, y1: bound * 100 };
   const look = layout(230, {
     xaxis: { range: [0, Math.max(records, 1)], title: { text: "record" }, tickformat: ",d" },
-    yaxis: { range: [0, 116], ticksuffix: " %", tickvals: [0, 25, 50, 75, 100] },
+    yaxis: percents(0, 116),
     shapes: [{ ...line, line: { color: limit, width: 2, dash: "dash" } }],
     annotations: [{
       text: "the bound: 100 %, for ever", xref: "paper", x: 1, y: bound * 100, yanchor: "bottom",
@@ -106,9 +111,9 @@ export function drawQuality(root, quality) {
       hovertemplate: "at record %{x:,}: %{customdata}<extra></extra>",
     },
   ];
-  const look = layout(230, {
+  const look = layout(300, {
     xaxis: { title: { text: "records arrived" }, tickformat: ",d" },
-    yaxis: { range: [0, 104], ticksuffix: " %", tickvals: [0, 25, 50, 75, 100] },
+    yaxis: percents(Math.floor(Math.min(...edge(-1)) / 25) * 25, 103),
   });
   const last = quality.at(-1);
   const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at record ` +

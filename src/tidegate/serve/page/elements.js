@@ -10,9 +10,9 @@ export const records = (number) => `${count(number)} record${number === 1 ? "" :
 export const span = (start, stop) => `${count(start)} to ${count(stop - 1)}`;
 
 /** A share of the budget, rounded up: what is used is never told too small. */
-export const percent = (share) => `${(Math.ceil(share * 1000 - 1e-9) / 10).toFixed(1)} %`;
+export const percent = (share) => `${+(Math.ceil(share * 1000 - 1e-9) / 10).toFixed(1)} %`;
 
-export const accuracy = (share) => `${(share * 100).toFixed(1)} %`;
+export const accuracy = (share) => `${(share * 100).toFixed(1)} %`;
 
 export const bytes = (number) => {
   const power = Math.min(4, Math.floor(Math.log10(Math.max(number, 1)) / 3));
@@ -21,7 +21,7 @@ export const bytes = (number) => {
 };
 
 export const moment = (time) =>
-  new Date(time).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+  new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
 /** A small number as a power of ten where that is shorter: 0.000001 is 10⁻⁶. */
 export const small = (number) => {

@@ -9,6 +9,16 @@ import { addRelease, showOlder, showReleases } from "./releases.js";
 import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
 import { streamFigure, words } from "./stream.js";
 
+/** The lines of the ledger, as `tidegate ledger` names them. */
+const LEDGER = [
+  ["records", "records", count],
+  ["fits", "fits that read them", count],
+  ["worst_record", "the record that paid most", count],
+  ["paid_for_fits", "it paid for fits", percent],
+  ["reserved_for_quality", "every record pays for quality", percent],
+  ["most_for_ever", "the most any record ever pays", percent],
+];
+
 const known = { status: null, plan: null, ledger: null, strip: null };
 const figures = new Map();
 const charts = new Map();
@@ -28,20 +38,20 @@ function show() {
 function showPromise() {
   const { epsilon, delta } = known.status.budget;
   $("promise").textContent =
-    `All models together, now and for ever, tell at most ε = ${epsilon} about any one record.`;
+    `All models released here, now and for ever, together tell at most ε = ${epsilon} about any ` +
+    "one record.";
   const used = (line) => line.paid_for_fits + line.reserved_for_quality;
   const most = Math.max(...known.ledger.lines.map(used));
   $("used").replaceChildren(
     "The record that has paid most has used ",
     el("strong", {}, exact(most, percent(most))),
-    " of that. No record ever pays more than 100 %.",
+    " of that. No record ever pays more than 100 %.",
   );
   $("meters").replaceChildren(...known.ledger.lines.map((line) => meter(line, used(line))));
-  $("meaning").querySelector("p").textContent =
-    "Exchange the content of any one record for anything else: nothing that this service ever " +
-    `publishes becomes more than e^ε ≈ ${Math.exp(epsilon).toPrecision(3)} times as likely or ` +
-    `unlikely${delta ? `, but for a chance of δ = ${small(delta)}` : ""}. So nobody, whatever ` +
-    "else they know, can tell much about one record from the models. Smaller ε is more private.";
+  $("meaning").textContent =
+    "Exchange any one record for another, and nothing that is published here becomes more than " +
+    `${Math.exp(epsilon).toPrecision(3)} times as likely (e to the power of ε` +
+    `${delta ? `; but for a chance of δ = ${small(delta)}` : ""}).`;
   $("warning").hidden = known.status.private;
   $("warning").textContent =
     "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
@@ -51,10 +61,11 @@ function meter(line, used) {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${used * 100}%`;
   const words = `Budget used by the record of ${line.stream} that has paid most`;
-  return el("div", {
+  const name = known.ledger.lines.length > 1 ? [el("p", { class: "quiet" }, line.stream)] : [];
+  return el("div", {}, ...name, el("div", {
     class: "meter", role: "meter", "aria-label": words, "aria-valuemin": 0, "aria-valuemax": 100,
     "aria-valuenow": (used * 100).toFixed(1),
-  }, bar);
+  }, bar));
 }
 
 function showFacts() {
@@ -85,7 +96,8 @@ function showStreams() {
       $("streams").append(root);
       figures.set(stream.stream, streamFigure(root, stream.stream));
     }
-    figures.get(stream.stream)(stream, chain, first);
+    const cell = figures.get(stream.stream)(stream, chain, first);
+    $("cell-words").textContent = `one cell: ${records(cell)}`;
   }
   const rows = chain.map((block, index) => [
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
@@ -107,17 +119,11 @@ function showLedger() {
     }
     drawStrip(charts.get(strip.stream), strip, line.records, known.strip.bound);
   }
-  const rows = known.ledger.lines.map((line) => [
-    line.stream,
-    exact(line.records, count(line.records)),
-    exact(line.fits, count(line.fits)),
-    exact(line.worst_record ?? "", line.worst_record === null ? "–" : count(line.worst_record)),
-    exact(line.paid_for_fits, percent(line.paid_for_fits)),
-    exact(line.reserved_for_quality, percent(line.reserved_for_quality)),
-    exact(line.most_for_ever, percent(line.most_for_ever)),
+  const lines = known.ledger.lines;
+  const rows = LEDGER.map(([name, words, text]) => [
+    words, ...lines.map((line) => exact(line[name], text(line[name]))),
   ]);
-  const heads = ["stream", "records", "fits", "record that paid most", "it paid for fits",
-    "every record for quality", "most for ever"];
+  const heads = ["stream", ...lines.map((line) => line.stream)];
   $("ledger-table").replaceChildren(table("The ledger", heads, rows));
   const buckets = known.strip.streams.flatMap(({ stream, starts, paid }) =>
     starts.map((start, index) => [stream, count(start), percent(paid[index])]));
@@ -134,7 +140,14 @@ function showQuality() {
     : "Nothing is known about it yet. A [quality] share in the configuration buys a private accuracy " +
       "at each step, from the second model on.";
   $("quality-chart").hidden = !quality.length;
-  if (quality.length) drawQuality($("quality-chart"), quality);
+  $("quality-newest").hidden = !quality.length;
+  if (quality.length) {
+    const newest = quality.at(-1);
+    $("quality-newest").replaceChildren(
+      exact(newest.accuracy, accuracy(newest.accuracy)), ` ± ${accuracy(2 * newest.deviation)}`,
+    );
+    drawQuality($("quality-chart"), quality);
+  }
   const rows = [...quality].reverse().map((point) => [
     count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
     `± ${accuracy(2 * point.deviation)}`,

@@ -15,12 +15,12 @@ export const colour = (block) => (block.role === "base" ? "base" : `level-${bloc
 
 /** What one block of the chain is, in words. */
 export function words(block, newest) {
-  const size = records(block.stop - block.start);
-  const what = block.role === "base" ? `Base: ${size}` : `Refined on ${size}`;
-  return block === newest ? `◆ ${what}, released` : what;
+  const size = count(block.stop - block.start);
+  const what = block.role === "base" ? `Base of ${size} records` : `Refined on ${size} more`;
+  return block === newest ? `◆ ${what}` : what;
 }
 
-/** A figure in `root` for one stream; what it returns draws a state of it. */
+/** A figure in `root` for one stream; it returns what draws a state and tells a cell's size. */
 export function streamFigure(root, name) {
   const plot = el("div", { class: "plot", "aria-hidden": "true" });
   const lanes = el("ol", { class: "lanes", "aria-label": `Chain of the newest model in ${name}` });
@@ -35,10 +35,14 @@ export function streamFigure(root, name) {
       : [0, first];
     const next = seen(window, state.step);
     const newest = chain.at(-1);
+    let size = state.step;
+    while ((next[1] - next[0]) / size > MOST_CELLS) size *= 2;
     const items = [
-      ...cells(state, blocks, next),
+      ...cells(state, blocks, next, size),
       { key: "window", kind: "window", start: window[0], stop: window[1] },
       { key: "from", kind: "mark from", start: window[0], stop: window[1], text: count(window[0]) },
+      { key: "size", kind: "mark size", start: window[0], stop: window[1],
+        text: records(window[1] - window[0]) },
       { key: "to", kind: "mark to", start: window[0], stop: window[1], text: count(window[1]) },
       ...blocks.flatMap((block, lane) => [
         ...(lane ? [link(blocks[lane - 1], block, lane)] : []),
@@ -60,6 +64,7 @@ export function streamFigure(root, name) {
     ));
     lanes.replaceChildren(...(told.length ? told : [el("li", {}, el("span", { class: "what" },
       `The first model comes with record ${count(first)}`))]));
+    return size;
   };
 }
 
@@ -69,10 +74,8 @@ function seen([start, stop], step) {
   return [start - 0.1 * size, stop + Math.max(0.16 * size, 1.1 * step)];
 }
 
-/** The stream in cells of a step each, or of 2, 4, ... steps where they would get too narrow. */
-function cells(state, blocks, [low, high]) {
-  let size = state.step;
-  while ((high - low) / size > MOST_CELLS) size *= 2;
+/** The stream in cells: a step each, or 2, 4, ... steps where they would get too narrow. */
+function cells(state, blocks, [low, high], size) {
   const made = [];
   for (let n = Math.max(0, Math.floor(low / size)); n * size < high; n += 1) {
     const [start, stop] = [n * size, (n + 1) * size];
@@ -84,8 +87,9 @@ function cells(state, blocks, [low, high]) {
 }
 
 function look(state, start, stop, block) {
-  if (block) return { kind: `cell part ${colour(block)}` };
-  if (stop <= state.held_from) return { kind: "cell gone" };
+  const gone = stop <= state.held_from ? "gone" : "";
+  if (block) return { kind: `cell part ${colour(block)} ${gone}` };
+  if (gone) return { kind: "cell gone" };
   if (stop <= state.done) return { kind: "cell held" };
   const arrived = (state.records - start) / (stop - start);
   return { kind: "cell open", fill: Math.min(1, Math.max(0, arrived)) };
