@@ -46,7 +46,8 @@ function layout(height, more) {
 }
 
 function percents(low, high) {
-  const tickvals = [0, 25, 50, 75, 100];
+  const between = high - low > 60 ? 25 : 10;
+  const tickvals = Array.from({ length: 100 / between + 1 }, (_, index) => index * between);
   return { range: [low, high], tickvals, ticktext: tickvals.map((value) => `${value} %`) };
 }
 
@@ -113,7 +114,7 @@ export function drawQuality(root, quality) {
   ];
   const look = layout(300, {
     xaxis: { title: { text: "records arrived" }, tickformat: ",d" },
-    yaxis: percents(Math.floor(Math.min(...edge(-1)) / 25) * 25, 103),
+    yaxis: percents(Math.floor(Math.min(...edge(-1)) / 20) * 20, 103),
   });
   const last = quality.at(-1);
   const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at record ` +

@@ -207,13 +207,13 @@ function refresh() {
 
 async function listen(signal) {
   await refresh();
-  showForm(known.plan.records, () => classes);
-  await newest();
+  showForm(known.plan.records);
+  await showReleases(known.status.releases);
+  releasesWords();
   connection("live", "Live");
   for await (const [event, data] of events("/v1/releases/events", signal)) {
     if (event === "release") {
       addRelease(data);
-      classes = data.card?.classes ?? classes;
       await refresh();
     } else if (event === "progress") {
       known.status = { ...known.status, ...data };
@@ -223,12 +223,6 @@ async function listen(signal) {
     }
     releasesWords();
   }
-}
-
-let classes = [];
-async function newest() {
-  await showReleases(known.status.releases);
-  releasesWords();
 }
 
 function releasesWords() {

@@ -1,12 +1,13 @@
 // A box to try the newest model in: a field for each column, or one for numbers or text.
 
 import { $, accuracy, count, el } from "./elements.js";
+import { classes } from "./releases.js";
 import { post } from "./service.js";
 
 const MOST_FIELDS = 12; // more columns than this are written as one list of numbers
 
 /** Ask for what a record is made of, as the public configuration says it. */
-export function showForm(known, classes) {
+export function showForm(known) {
   const columns = known?.columns ?? [];
   const fields = known?.text
     ? [field("text", known.text, el("textarea", { rows: 3, required: true }))]
@@ -19,7 +20,7 @@ export function showForm(known, classes) {
   );
   $("predict").onsubmit = (event) => {
     event.preventDefault();
-    predict(known, classes);
+    predict();
   };
 }
 
@@ -45,23 +46,23 @@ function number(text) {
   return value;
 }
 
-async function predict(_, classes) {
+async function predict() {
   try {
     const told = await post("/v1/predict", written());
-    $("prediction").replaceChildren(...result(told, classes()));
+    $("prediction").replaceChildren(...result(told));
   } catch (error) {
     $("prediction").replaceChildren(el("p", { class: "error" }, error.message));
   }
 }
 
-function result(told, classes) {
-  const label = told.labels[0];
+function result(told) {
+  const names = classes();
   const rows = told.probabilities[0]
-    .map((probability, index) => ({ probability, name: String(classes[index] ?? index) }))
+    .map((probability, index) => ({ probability, name: String(names[index] ?? index) }))
     .sort((one, other) => other.probability - one.probability)
     .slice(0, 10);
   return [
-    el("p", {}, "Release ", count(told.release), " says ", el("strong", {}, String(label)), "."),
+    el("p", {}, "Release ", count(told.release), " says ", el("strong", {}, String(told.labels[0])), "."),
     el("dl", { class: "bars" }, ...rows.flatMap(({ probability, name }) => {
       const bar = el("span", { class: "bar" });
       bar.style.width = `${probability * 100}%`;

@@ -12,6 +12,10 @@ const FILES = [
 ];
 
 let oldest = 0; // the number of the oldest one shown
+let card = null; // of the newest one
+
+/** The names of the classes, in the order of a prediction's probabilities. */
+export const classes = () => card?.classes ?? [];
 
 /** Show the newest releases of all that there are. */
 export async function showReleases(total) {
@@ -23,7 +27,9 @@ export async function showReleases(total) {
 export async function showOlder() {
   const from = Math.max(0, oldest - PAGE);
   const found = oldest ? await ask(`/v1/releases?from=${from}&limit=${oldest - from}`) : null;
-  $("releases").append(...(found?.releases ?? []).reverse().map((each) => item(each)));
+  const added = (found?.releases ?? []).reverse();
+  $("releases").append(...added.map((each) => item(each)));
+  card ??= added[0]?.card;
   oldest = from;
   $("older").hidden = oldest === 0;
   $("older").textContent = `Show ${Math.min(PAGE, oldest)} older`;
@@ -34,6 +40,7 @@ export function addRelease(release) {
   const first = $("releases").firstElementChild;
   if (first && Number(first.dataset.number) >= release.number) return;
   $("releases").prepend(item(release, "fresh"));
+  card = release.card;
 }
 
 function item(release, kind = "") {
@@ -41,7 +48,7 @@ function item(release, kind = "") {
   const summary = el(
     "summary", {},
     el("span", { class: "number" }, `◆ ${count(number)}`),
-    el("span", { class: "read" }, `records ${span(card.start, card.stop)}`),
+    el("span", { class: "read" }, `after ${count(release.at)} records`),
     el("time", { datetime: release.time, class: "when" }, moment(release.time)),
   );
   const said = el("p", { class: "error", role: "alert" });
