@@ -187,7 +187,7 @@ def test_killed_anywhere_it_ends_as_if_undisturbed(
         assert hashes(gate) == undisturbed[two]
         assert list(verify(gate)) == []
         assert sum(map(gate.store.count, gate.streams)) == sum(gatelife.SIZES)
-        needed = {stream: gate._needed(stream) for stream in gate.streams}
+        needed = {stream: gate.needed(stream) for stream in gate.streams}
         assert all(segment.span.start >= needed[segment.stream] for segment in gate.store.held())
     assert kills > 0
     published = folder.with_suffix(".out")
@@ -231,7 +231,7 @@ def test_what_left_the_window_is_deleted_and_status_says_why_the_rest_is_not(
         for start in range(0, 1300, size):
             gate.ingest(*stream(min(size, 1300 - start), start))
             status = gate.status()["streams"][0]
-            assert status["held_from"] == gate._needed("records")
+            assert status["held_from"] == gate.needed("records")
             assert status["held_records"] == status["records"] - status["held_from"]
         assert status["records"] == 1300
         assert status["held_from"] == 700

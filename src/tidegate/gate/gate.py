@@ -124,7 +124,7 @@ class Gate:
     def _recover(self) -> None:
         """Finish what may follow a commit, in case the last process could not."""
         for stream in self.streams:
-            self.store.forget(stream, self._needed(stream))
+            self.store.forget(stream, self.needed(stream))
         if self.config.publish is not None:
             folder = Path(self.config.publish.folder)
             for release in self.releases(newest_published(folder) or 0):
@@ -187,7 +187,7 @@ class Gate:
             stream: "source" or "target", where there are two.
             key: A name for the batch: the second batch of that name is not added.
         """
-        name = self._stream(stream)
+        name = self.stream(stream)
         if raw.n == 0:
             return self.store.count(name)
         records = self._clean(raw)
@@ -217,7 +217,8 @@ class Gate:
             return self.plan.schedule.step
         return _forgets_after(self.plan.schedule.source)
 
-    def _stream(self, stream: str | None) -> str:
+    def stream(self, stream: str | None) -> str:
+        """The name of a stream, which may be left out where there is but one."""
         if stream is None and len(self.streams) == 1:
             return ONLY
         if stream not in self.streams:
@@ -233,11 +234,20 @@ class Gate:
     def advance(self) -> Iterator[StoredRelease]:
         """Carry out every fit that is due; each release is handed out once it is published."""
         for stream in self.streams:
-            while (at := self.store.done(stream) + self._step(stream)) <= self.store.count(stream):
+            while self.complete(stream):
+                at = self.next_at(stream)
                 lines, state = self._due(stream, at)
                 yield from self._carry_out(stream, at, lines, state)
 
-    def _step(self, stream: str) -> int:
+    def next_at(self, stream: str) -> int:
+        """Where the next step of a stream ends."""
+        return self.store.done(stream) + self.step(stream)
+
+    def complete(self, stream: str) -> bool:
+        """Whether the next step of a stream has all its records."""
+        return self.next_at(stream) <= self.store.count(stream)
+
+    def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
         schedule = self.plan.schedule
         if isinstance(self.plan, TwoStreamPlan) and stream == "source":
@@ -260,7 +270,7 @@ class Gate:
         chain = {int(level): number for level, number in known.pop("chain").items()}
         return Arrived(**known, chain=chain)
 
-    def _needed(self, stream: str) -> int:
+    def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
         if not isinstance(self.plan, TwoStreamPlan):
             return self.plan.schedule.needed(self.store.done(stream))
@@ -290,7 +300,7 @@ class Gate:
             for release in released:
                 publish(self.config.publish.folder, release)
         for name in self.streams:  # a model of the source ends what is needed of the target
-            self.store.forget(name, self._needed(name))
+            self.store.forget(name, self.needed(name))
         return released
 
     def _prior(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
@@ -344,7 +354,7 @@ class Gate:
         newest = self.store.newest()
         if not self.reserve or newest is None or not any(line.fit.released for line in lines):
             return None
-        span = Span(at - self._step(stream), at)
+        span = Span(at - self.step(stream), at)
         records = self.store.read(stream, span)
         spent = allowance(self.plan.budget, self.reserve)
         bits = self._bits(lines[0].fit.number, 1)
@@ -403,7 +413,7 @@ class Gate:
         }
 
     def _status(self, stream: str, ledger: Ledger) -> dict[str, Any]:
-        count, needed = self.store.count(stream), self._needed(stream)
+        count, needed = self.store.count(stream), self.needed(stream)
         held = [segment for segment in self.store.held() if segment.stream == stream]
         start = min([count, *(segment.span.start for segment in held)])
         why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -66,7 +67,8 @@ class SqliteStore:
     """A state folder, held by one process at a time.
 
     Records are in files, but for a few: small batches wait in the database until there are enough
-    for a file, and what would be a tiny file stays there.
+    for a file, and what would be a tiny file stays there. One thread may append while another
+    reads, publishes and forgets: they take turns at the database, not at what they do besides.
 
     Args:
         folder: Where the state is.
@@ -101,13 +103,16 @@ class SqliteStore:
         self._few = max(1, segment_records // 1024)
         self._sound: set[str] = set()  # files whose checksum has been verified
         self._lock: Lock | None = None
+        self._turn = threading.RLock()
         with self._explained():
             if config is not None:
                 self._make_folder()
             elif not (self.folder / "state.db").exists():
                 raise NoStateError(f"{self.folder} holds no state: make one first")
             self._lock = None if read_only else Lock(self.folder)
-            self._db = sqlite3.connect(self.folder / "state.db", isolation_level=None)
+            self._db = sqlite3.connect(
+                self.folder / "state.db", isolation_level=None, check_same_thread=False
+            )
             try:
                 self._open(config)
             except BaseException:
@@ -167,9 +172,10 @@ class SqliteStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say in one line what the disk or the database refused."""
+        """Have a turn at the database; say in one line what it or the disk refused."""
         try:
-            yield
+            with self._turn:
+                yield
         except OSError as error:
             where = error.filename or self.folder
             raise StoreError(
@@ -488,11 +494,11 @@ class SqliteStore:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
         return weights
 
-    def lines(self, stream: str) -> Iterator[Line]:
-        """What has been charged to the records of a stream, in order."""
-        query = "SELECT fit, share FROM fits WHERE stream = ? ORDER BY number"
+    def lines(self, stream: str, after: int = -1) -> Iterator[Line]:
+        """What has been charged to the records of a stream, in order, after a fit's number."""
+        query = "SELECT fit, share FROM fits WHERE stream = ? AND number > ? ORDER BY number"
         with self._explained():
-            for fit, share in self._db.execute(query, (stream,)):
+            for fit, share in self._db.execute(query, (stream, after)):
                 yield _line(fit, share)
 
     def verify(self) -> Iterator[Problem]:

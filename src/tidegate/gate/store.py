@@ -113,7 +113,7 @@ class Store(Protocol):
 
     A method that writes has made it durable when it returns. If it raises, or the process ends
     inside it, all of what it writes is there or nothing. What is read is what was written, or it
-    raises StoreError.
+    raises StoreError. One thread may append while another does all the rest.
     """
 
     def config(self) -> str:
@@ -160,8 +160,8 @@ class Store(Protocol):
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
 
-    def lines(self, stream: str) -> Iterator[Line]:
-        """What has been charged to the records of a stream, in order."""
+    def lines(self, stream: str, after: int = -1) -> Iterator[Line]:
+        """What has been charged to the records of a stream, in order, after a fit's number."""
 
     def forget(self, stream: str, before: int) -> None:
         """Delete every segment that lies wholly before a slot."""

@@ -3,13 +3,14 @@
 import json
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.gate.sources.columns import Columns, as_json
 from tidegate.gate.sources.files import Files, Follow, Part
@@ -53,16 +54,19 @@ class JsonLines:
         """The slots of some lines."""
         rows = [_parsed(line) for line in block]
         reasons = {index: row for index, row in enumerate(rows) if isinstance(row, str)}
-        objs = [{} if isinstance(row, str) else row for row in rows]
+        X, y = self.slots([{} if isinstance(row, str) else row for row in rows])
+        return Part(X, y, partial(_arrived, block), reasons, at, last)
+
+    def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
+        """The records and labels of some objects: what an object lacks cannot be used."""
         *record, label = self.columns.names
         if self.columns.text is not None:
             texts = [row.get(self.columns.text) for row in objs]
             X: Any = objects([text if isinstance(text, str) else None for text in texts])
         else:
             values = [[_number(row.get(name)) for row in objs] for name in record]
-            X = self.columns.matrix([np.array(column) for column in values], len(block))
-        y = objects([row.get(label) for row in objs])
-        return Part(X, y, partial(_arrived, block), reasons, at, last)
+            X = self.columns.matrix([np.array(column) for column in values], len(objs))
+        return X, objects([row.get(label) for row in objs])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

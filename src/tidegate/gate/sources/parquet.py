@@ -50,9 +50,7 @@ class Parquet:
 
     def _parts(self, path: Path, at: int) -> Iterator[Part]:
         with pq.ParquetFile(path) as file:
-            self.columns.find(file.schema_arrow.names, str(path))
-            for name in self.columns.names:
-                self._check(name, file.schema_arrow.field(name).type, path)
+            self.check(file.schema_arrow, str(path))
             end = file.metadata.num_rows
             if whole("at", at, least=0) > end:
                 raise SourceError(f"{path} has {end} rows, but {at} were read before")
@@ -63,20 +61,25 @@ class Parquet:
                 skip -= read.num_rows - batch.num_rows
                 if batch.num_rows:
                     at += batch.num_rows
-                    yield self._part(batch, at, last=at == end)
+                    yield self.part(batch, at, last=at == end)
 
-    def _check(self, name: str, kind: pa.DataType, path: Path) -> None:
-        if isinstance(kind, pa.DictionaryType):
-            kind = kind.value_type
-        text = name == self.columns.text or (
-            name == self.columns.label and not self.columns.whole_labels
-        )
-        if not (_is_text(kind) if text else _is_number(kind)):
-            wanted = "text" if text else "numbers"
-            raise SourceError(f"column {name} of {path} must hold {wanted}, it holds {kind}")
+    def check(self, schema: pa.Schema, where: str) -> None:
+        """Refuse a table that has not the columns, or has them of other types."""
+        self.columns.find(schema.names, where)
+        for name in self.columns.names:
+            kind = schema.field(name).type
+            if isinstance(kind, pa.DictionaryType):
+                kind = kind.value_type
+            text = name == self.columns.text or (
+                name == self.columns.label and not self.columns.whole_labels
+            )
+            if not (is_text(kind) if text else is_number(kind)):
+                wanted = "text" if text else "numbers"
+                raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {kind}")
 
-    def _part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
-        columns = [_values(batch.column(name)) for name in self.columns.names]
+    def part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
+        """The slots of some rows."""
+        columns = [values(batch.column(name)) for name in self.columns.names]
         X: Any = columns[0]
         if self.columns.text is None:
             X = self.columns.matrix(columns[:-1], batch.num_rows)
@@ -91,17 +94,19 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     return groups, at
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers."""
     kinds = pa.types
     numeric = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal
     return any(is_kind(kind) for is_kind in numeric)
 
 
-def _values(column: pa.Array) -> NDArray[Any]:
+def values(column: pa.Array) -> NDArray[Any]:
     """A column as an array: texts as objects, anything else as floats; a null is unusable.
 
     What is no float32 or float64 goes through float64, nulls or not: how a value is rounded
@@ -109,7 +114,7 @@ def _values(column: pa.Array) -> NDArray[Any]:
     """
     if isinstance(column.type, pa.DictionaryType):
         column = column.dictionary_decode()
-    if _is_text(column.type):
+    if is_text(column.type):
         return objects(column.to_pylist())
     if column.type not in {pa.float32(), pa.float64()}:
         column = column.cast(pa.float64(), safe=False)

@@ -1,0 +1,112 @@
+"""Who may come in, and what is said and noted about it."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from prometheus_client import Counter
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidegate.serve.audit import Audit
+from tidegate.serve.limits import Bucket, Limits
+from tidegate.serve.tokens import Token, Tokens
+
+NO = "a valid token is needed that may do this"
+"""All that is ever said to one who may not."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""On every answer that does not say otherwise."""
+
+bearer = HTTPBearer(
+    auto_error=False,
+    description="A token from `tidegate token create`, with the scope that the operation names.",
+)
+Given = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+
+
+class Door:
+    """Lets a request in whose token has the scopes that its route asks for, and not too often.
+
+    Args:
+        folder: The state whose tokens are good.
+        limits: How often one token may come.
+    """
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self._tokens, self._limits = Tokens(folder), limits
+        self._buckets: dict[str, Bucket] = {}
+
+    async def __call__(self, request: Request, needed: SecurityScopes, given: Given) -> Token:
+        """The token of a request, which is refused without one."""
+        token = self._tokens.find(given.credentials if given else "")
+        if token is None:
+            raise HTTPException(401, NO, {"WWW-Authenticate": "Bearer"})
+        request.state.token = token.name
+        if not set(needed.scopes) <= set(token.scopes):
+            raise HTTPException(403, NO)
+        made = Bucket(rate=self._limits.rate, burst=self._limits.burst)
+        if wait := self._buckets.setdefault(token.name, made).wait():
+            later = {"Retry-After": str(math.ceil(wait))}
+            raise HTTPException(429, "too many requests with this token", later)
+        return token
+
+
+class Noted:
+    """Gives every answer its headers, and notes what was asked with a token and what came of it.
+
+    Args:
+        app: What answers.
+        audit: Where it is noted.
+        requests: Counts answers by route and status.
+    """
+
+    def __init__(self, app: ASGIApp, audit: Audit, requests: Counter) -> None:
+        self._app, self._audit, self._requests = app, audit, requests
+        self._strangers = Bucket(rate=1.0, burst=100)  # lest they fill the disk
+        self._unnoted = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope.setdefault("state", {})
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                self._note(scope, message["status"])
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+    def _note(self, scope: Scope, status: int) -> None:
+        state = scope["state"]
+        path = getattr(scope.get("route"), "path", None)
+        self._requests.labels(path or "none", str(status)).inc()
+        if "token" not in state and status not in {401, 429}:
+            return  # open to all, or not there
+        token = state.get("token")
+        if token is None and self._strangers.wait():
+            self._unnoted += 1
+            return
+        more = {"records": state["records"]} if "records" in state else {}
+        if self._unnoted:
+            more["unnoted"], self._unnoted = self._unnoted, 0
+        client = (scope.get("client") or [None])[0]
+        what = f"{scope['method']} {path or 'none'}"
+        self._audit.note(token, what, status, client=client, path=scope["path"][:200], **more)

@@ -1,0 +1,92 @@
+"""The service: one Gate over HTTP."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.serve.access import Noted
+from tidegate.serve.keeper import Keeper
+from tidegate.serve.limits import Limits
+from tidegate.serve.routes.ledger import ledger
+from tidegate.serve.routes.records import records
+from tidegate.serve.routes.releases import releases
+from tidegate.serve.routes.watch import watch
+from tidegate.serve.service import LATER, Service
+
+log = logging.getLogger("tidegate.serve")
+
+ABOUT = """\
+Records in, private models out. No route hands out a record, or anything computed from records but
+what is released. Errors are `{"error": "one clear line"}`.
+"""
+
+
+def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> FastAPI:
+    """The service around a gate that is kept.
+
+    Args:
+        keeper: Keeps the gate; closed by whoever made it.
+        folder: The gate's state, where tokens and the audit log are as well.
+        limits: What a client may ask.
+    """
+    service = Service(keeper, folder, limits or Limits())
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.books.close()
+
+    app = FastAPI(
+        title="Tidegate",
+        version=version("tidegate"),
+        description=ABOUT,
+        lifespan=life,
+        openapi_url=None,  # served below, to those who have a token
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+    )
+    for routes in (records, releases, ledger, watch):
+        app.include_router(routes(service))
+
+    @app.get("/v1/openapi.json", dependencies=service.needs("read"), include_in_schema=False)
+    def openapi() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+    _add_refusals(app)
+    app.add_middleware(Noted, audit=service.audit, requests=service.requests)
+    return app
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Say what is refused in one line that quotes nothing of a body."""
+
+    @app.exception_handler(HTTPException)
+    async def told(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(InvalidValueError)
+    async def invalid(_: Request, error: InvalidValueError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+
+    @app.exception_handler(StoreError)
+    async def stuck(_: Request, error: StoreError) -> JSONResponse:
+        log.error("%s", error)
+        return JSONResponse({"error": "the state cannot do this at the moment"}, 503, LATER)
+
+    @app.exception_handler(Exception)
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": f"a bug in tidegate ({type(error).__name__})"}, 500)

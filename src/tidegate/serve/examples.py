@@ -1,0 +1,136 @@
+"""What the OpenAPI document says about bodies and answers, with an example of each."""
+
+from http import HTTPStatus
+from typing import Any
+
+from tidegate.serve.bodies import ARROW, JSON
+
+Said = dict[str, Any]
+
+NUMBERS = {"type": "array", "items": {"type": ["number", "string", "null"]}}
+RECORDS: Said = {
+    "matrix": {"value": {"x": [[0.5, -1.25], [2.0, 0.75]], "y": [0, 1]}},
+    "named": {"value": {"records": [{"a": 0.5, "b": -1.25, "y": 0}]}},
+}
+TO_PREDICT: Said = {
+    "matrix": {"value": {"x": [[0.5, -1.25]]}},
+    "named": {"value": {"records": [{"a": 0.5, "b": -1.25}]}},
+}
+TAKEN = {"count": 7168, "taken": 1000}
+PREDICTED = {"release": 12, "labels": [1], "probabilities": [[0.18, 0.82]]}
+CARD = {"release": 12, "at": 19456, "start": 18432, "stop": 19456, "share": "2/7", "private": True}
+RELEASE = {
+    "number": 12,
+    "at": 19456,
+    "hash": "9f" * 32,
+    "previous": "41" * 32,
+    "time": "2026-01-05T08:00:00+00:00",
+    "card": CARD,
+}
+RELEASES = {"releases": [RELEASE]}
+LINE = {
+    "stream": "records",
+    "records": 19500,
+    "fits": 31,
+    "worst_record": 6144,
+    "paid_for_fits": 0.95,
+    "reserved_for_quality": 0.05,
+    "most_for_ever": 1.0,
+}
+SUMMARY = {"fits": 31, "releases": 13, "worst": 1.0, "most_for_ever": 1.0}
+LEDGER = {"lines": [LINE], "summary": SUMMARY}
+STRIP = {
+    "bound": 1,
+    "streams": [{"stream": "records", "starts": [0, 9750], "paid": [1.0, 0.86]}],
+}
+PROMISE = {
+    "schedule": {"kind": "SlidingWindow", "window": 7168, "step": 1024, "sample": None},
+    "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "private": True,
+}
+BLOCK = {
+    "fit": 30,
+    "stream": None,
+    "start": 18432,
+    "stop": 19456,
+    "role": "update",
+    "level": 0,
+    "share": 0.28,
+}
+PLAN = {
+    **PROMISE,
+    "allocation": {"kind": "Paper"},
+    "reserved_for_quality": 0.05,
+    "forever": {"records": 1.0},
+    "records": {"columns": ["a", "b"], "text": None, "label": "y", "classes": [0, 1]},
+    "chain": [BLOCK],
+    "window": {"start": 12288, "stop": 19456},
+}
+STREAM = {
+    "stream": "records",
+    "records": 19500,
+    "done": 19456,
+    "step": 1024,
+    "held_from": 12288,
+    "held_records": 7212,
+    "held_because": "fits to come may read records from 12,288 on",
+}
+QUALITY = {"at": 19456, "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
+STATUS = {
+    **PROMISE,
+    "releases": 13,
+    "streams": [STREAM],
+    "quality": [QUALITY],
+    "training": False,
+}
+HEALTH = {"status": "ok"}
+AUDIT = {
+    "lines": [
+        {
+            "time": "2026-01-05T08:00:00.000+00:00",
+            "token": "app",
+            "what": "POST /v1/records",
+            "outcome": 200,
+            "client": "127.0.0.1",
+            "path": "/v1/records",
+            "records": 1000,
+        }
+    ]
+}
+
+
+def body(examples: Said) -> Said:
+    """A body of records, in JSON or as an Arrow stream."""
+    shape = {
+        "type": "object",
+        "properties": {
+            "x": {"type": "array", "items": NUMBERS},
+            "y": {"type": "array", "items": {"type": ["number", "string", "null"]}},
+            "records": {"type": "array", "items": {"type": "object"}},
+        },
+    }
+    arrow = {"schema": {"type": "string", "format": "binary"}}
+    content = {JSON: {"schema": shape, "examples": examples}, ARROW: arrow}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def answers(example: Said, *refusals: int) -> dict[int | str, Said]:
+    """An answer, and the statuses of refusals besides those that every route with a token has."""
+    told: dict[int | str, Said] = {
+        200: {"description": "As asked.", "content": {JSON: {"example": example}}}
+    }
+    for status in (401, 403, 422, 429, *refusals):
+        told[status] = _refusal(status)
+    return told
+
+
+def _refusal(status: int) -> Said:
+    words = {"description": HTTPStatus(status).phrase}
+    if status == HTTPStatus.NOT_MODIFIED:
+        return words
+    return {**words, "content": {JSON: {"example": {"error": "one clear line"}}}}
+
+
+def other(kind: str, words: str) -> dict[int | str, Said]:
+    """An answer that is not JSON."""
+    return {**answers({}, 404, 503), 200: {"description": words, "content": {kind: {}}}}

@@ -1,0 +1,58 @@
+"""What a client may ask of the service, and for how long."""
+
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a client may ask of the service.
+
+    Attributes:
+        body: Bytes of a request's body.
+        bodies: How many bodies may be on their way in at a time.
+        records: Records in a body.
+        waiting: Bytes of batches that may wait to be made durable.
+        rate: Requests a second of one token, on average.
+        burst: How many of them may come at once.
+        patience: Seconds for a body to arrive.
+        watchers: How many may wait for news at a time.
+        wait: Seconds that one question for news may wait.
+    """
+
+    body: int = 2**24
+    bodies: int = 16
+    records: int = 100_000
+    waiting: int = 2**26
+    rate: float = 200.0
+    burst: int = 400
+    patience: float = 30.0
+    watchers: int = 64
+    wait: float = 60.0
+
+
+class Bucket:
+    """Lets through so many a second on average, and a burst of them at once.
+
+    Args:
+        rate: How many a second.
+        burst: How many at once.
+
+    >>> bucket = Bucket(rate=0.001, burst=2)
+    >>> [bucket.wait() > 0 for _ in range(3)]
+    [False, False, True]
+    """
+
+    def __init__(self, *, rate: float, burst: int) -> None:
+        self._rate, self._burst = rate, burst
+        self._left, self._at = float(burst), time.monotonic()
+
+    def wait(self) -> float:
+        """0 if one may pass now, otherwise after how many seconds it may."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + self._rate * (now - self._at))
+        self._at = now
+        if self._left < 1:
+            return (1 - self._left) / self._rate
+        self._left -= 1
+        return 0.0

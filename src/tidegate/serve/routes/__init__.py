@@ -1,0 +1,1 @@
+"""The routes of the service, a file for each subject."""

@@ -1,0 +1,132 @@
+"""Releases: the list, the newest, news of them, and their files."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, HTTPException, Query, Response
+from fastapi import Path as InPath
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from tidegate.checks import MAX_COUNT, InvalidValueError
+from tidegate.gate.export import to_md, to_onnx, to_safetensors
+from tidegate.release import StoredRelease
+from tidegate.serve import examples
+from tidegate.serve.facts import summary
+from tidegate.serve.service import Service
+
+PAUSE = 0.25
+"""Least seconds between two events of progress."""
+
+HEARTBEAT = 15.0
+"""Most seconds without an event, lest something between takes the connection for dead."""
+
+NONE_YET = "nothing is released yet"
+FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
+    "weights.safetensors": (to_safetensors, "application/octet-stream"),
+    "model.onnx": (to_onnx, "application/octet-stream"),
+    "card.md": (to_md, "text/markdown; charset=utf-8"),
+}
+
+Number = Annotated[int, InPath(ge=0, le=MAX_COUNT, description="Which release.")]
+File = Annotated[
+    Literal["weights.safetensors", "model.onnx", "card.md"], InPath(description="In which form.")
+]
+IfNoneMatch = Annotated[str | None, Header(description="The ETag of the release that is known.")]
+
+
+def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
+    """Routes that hand out releases."""
+    router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
+    keeper, books, limits = service.keeper, service.books, service.limits
+
+    @router.get("/v1/releases", responses=examples.answers(examples.RELEASES))
+    def listed(
+        start: Annotated[int, Query(alias="from", ge=0, le=MAX_COUNT)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    ) -> JSONResponse:
+        """The releases from a number on, at most `limit` of them."""
+        return JSONResponse({"releases": books.releases(start, limit)})
+
+    @router.get("/v1/releases/latest", responses=examples.answers(examples.RELEASE, 304, 404, 503))
+    async def latest(
+        wait: Annotated[float, Query(ge=0, le=limits.wait)] = 0.0,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """The newest release; with `wait`, up to so many seconds for a newer one than is known."""
+        until = time.monotonic() + wait
+        service.check_watchers()
+        with keeper.watched() as news:
+            while True:
+                news.clear()
+                current = keeper.current
+                tag = None if current is None else f'"{current.release.hash}"'
+                if current is not None and tag not in (if_none_match or ""):
+                    return JSONResponse(summary(current.release), headers={"ETag": str(tag)})
+                if not await _within(news, until - time.monotonic()):
+                    break
+        if tag is None:
+            raise HTTPException(404, NONE_YET)
+        return Response(status_code=304, headers={"ETag": tag})
+
+    @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
+    async def events() -> StreamingResponse:
+        """Server-sent events: `release` with each new release, `progress` with the status."""
+        service.check_watchers()
+        return StreamingResponse(_events(service), media_type="text/event-stream")
+
+    @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
+    def release(number: Number) -> JSONResponse:
+        """One release: its card and its place in the chain of hashes."""
+        return JSONResponse(summary(_found(service, number)))
+
+    @router.get("/v1/releases/{number}/{file}", responses=examples.other("application/octet-stream", "The file."))
+    def download(number: Number, file: File) -> Response:
+        """A release as a file."""
+        made, kind = FILES[file]
+        try:
+            content = made(_found(service, number))
+        except InvalidValueError as error:  # it has no such form
+            raise HTTPException(404, str(error)) from None
+        name = f'attachment; filename="release-{number:06}-{file}"'
+        return Response(content, media_type=kind, headers={"Content-Disposition": name})
+
+    return router
+
+
+def _found(service: Service, number: int) -> StoredRelease:
+    found = service.books.release(number)
+    if found is None:
+        raise HTTPException(404, f"there is no release {number}")
+    return found
+
+
+async def _within(news: asyncio.Event, seconds: float) -> bool:
+    """Whether there was news within so many seconds."""
+    try:
+        await asyncio.wait_for(news.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _events(service: Service) -> AsyncIterator[str]:
+    keeper = service.keeper
+    seen = -1 if keeper.current is None else keeper.current.release.number
+    with keeper.watched() as news:
+        while True:
+            news.clear()
+            for told in await run_in_threadpool(service.books.releases, seen + 1, 100):
+                seen = told["number"]
+                yield _event("release", told)
+            yield _event("progress", await run_in_threadpool(service.progress))
+            await asyncio.sleep(PAUSE)
+            while not await _within(news, HEARTBEAT):
+                yield ": nothing new\n\n"
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

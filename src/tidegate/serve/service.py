@@ -1,0 +1,91 @@
+"""What all routes share."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from fastapi import HTTPException, Request
+from fastapi.params import Security
+from prometheus_client import CollectorRegistry, Counter
+from starlette.requests import ClientDisconnect
+
+from tidegate.serve.access import Door
+from tidegate.serve.audit import Audit
+from tidegate.serve.bodies import Reader
+from tidegate.serve.facts import Books, Facts
+from tidegate.serve.keeper import Keeper
+from tidegate.serve.limits import Limits
+
+FRESH = 0.2
+"""Seconds for which the status is not asked for again, however many watch it."""
+
+LATER = {"Retry-After": "1"}
+
+
+class Service:
+    """One Gate, and all that stands between it and those who ask.
+
+    Args:
+        keeper: Keeps the gate.
+        folder: The gate's state, where tokens and the audit log are too.
+        limits: What a client may ask.
+    """
+
+    def __init__(self, keeper: Keeper, folder: Path, limits: Limits) -> None:
+        self.keeper, self.limits = keeper, limits
+        self.books = Books(folder)
+        self.audit = Audit(folder)
+        self.reader = Reader(config=keeper.gate.config, most=limits.records)
+        self.door = Door(folder, limits)
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
+        )
+        self._bodies = 0
+        self._status: tuple[float, Facts] = (-FRESH, {})
+
+    def needs(self, scope: str) -> list[Security]:
+        """The dependency of routes that need a scope."""
+        return [Security(self.door, scopes=[scope])]
+
+    def status(self) -> Facts:
+        """How things stand, or stood a moment ago."""
+        made, told = self._status
+        if time.monotonic() - made >= FRESH:
+            told = {**self.books.status(), "training": self.keeper.training}
+            self._status = (time.monotonic(), told)
+        return told
+
+    def progress(self) -> Facts:
+        """The status without its history."""
+        return {name: told for name, told in self.status().items() if name != "quality"}
+
+    async def body(self, request: Request) -> bytes:
+        """The body of a request, if it is not too large and does not take too long."""
+        most = self.limits.body
+        too_large = HTTPException(413, f"the body must be at most {most} bytes")
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:20]) > most:
+            raise too_large
+        if self._bodies >= self.limits.bodies:
+            raise HTTPException(429, "too many requests at once: come back later", LATER)
+        self._bodies += 1
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.patience):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > most:
+                        raise too_large
+        except TimeoutError:
+            raise HTTPException(408, "the body did not arrive in time") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the body did not arrive") from None
+        finally:
+            self._bodies -= 1
+        return bytes(body)
+
+    def check_watchers(self) -> None:
+        """Refuse one more who waits for news if too many do."""
+        if self.keeper.watchers >= self.limits.watchers:
+            raise HTTPException(503, "too many wait for news: come back later", LATER)

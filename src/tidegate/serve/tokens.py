@@ -1,0 +1,175 @@
+"""Tokens: who may do what. Only their hashes are kept.
+
+A token is 256 random bits, so that nobody can guess one and no list of likely ones exists: a
+single SHA-256 is as hard to turn round as any slow password hash would be, and costs a request
+nothing. `docs/threats.md` says what tokens protect, and what they do not.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tidegate.checks import InvalidValueError, refuse
+
+SCOPES = ("ingest", "read", "admin")
+"""ingest sends records, read sees what is published, admin sees who did what. None reads records."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+FILE = "tokens.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """What is kept of a token.
+
+    Attributes:
+        name: What it is called in the audit log, and what its batches' keys are kept under.
+        scopes: What it may do.
+        hash: SHA-256 of the token, in hexadecimal.
+        created: When it was made, ISO 8601.
+        expires: From when on it is worth nothing, None for never.
+        revoked: When it was revoked, None if it was not.
+    """
+
+    name: str
+    scopes: tuple[str, ...]
+    hash: str
+    created: str
+    expires: str | None = None
+    revoked: str | None = None
+
+    def valid(self, at: datetime) -> bool:
+        """Whether it is worth anything at a time."""
+        late = self.expires is not None and datetime.fromisoformat(self.expires) <= at
+        return not late and self.revoked is None
+
+
+class Tokens:
+    """The tokens of a state, in a file of their own that only its owner can read.
+
+    The file is replaced as a whole, and read again when it has been: a token that is created or
+    revoked on the command line is so at once, also for a server that runs.
+
+    Args:
+        folder: The state.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     tokens = Tokens(Path(folder))
+    ...     secret = tokens.create("dashboard", ["read"])
+    ...     tokens.find(secret).scopes, tokens.find("guess")
+    ...     tokens.revoke("dashboard")
+    ...     tokens.find(secret)
+    (('read',), None)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = Path(folder) / FILE
+        self._seen: tuple[int, int] | None = None
+        self._known: tuple[Token, ...] = ()
+
+    def create(self, name: str, scopes: Sequence[str], expires: timedelta | None = None) -> str:
+        """Make a token; this is the only time that it can be seen.
+
+        Args:
+            name: No other valid token may have it. One that replaces a token that is revoked or
+                has expired goes on with the keys of its batches.
+            scopes: What it may do.
+            expires: After how long it is worth nothing.
+        """
+        if not NAME.fullmatch(name):
+            raise refuse("name", "letters, digits, _, . or -, at most 64", name)
+        if not scopes or not set(scopes) <= set(SCOPES):
+            raise refuse("scope", f"one or more of {', '.join(SCOPES)}", ", ".join(scopes))
+        now, secret = datetime.now(UTC), f"tidegate_{secrets.token_urlsafe(32)}"
+        token = Token(
+            name=name,
+            scopes=tuple(scope for scope in SCOPES if scope in scopes),
+            hash=_hash(secret),
+            created=_text(now),
+            expires=None if expires is None else _text(now + expires),
+        )
+        with self._changed() as tokens:
+            if any(each.name == name and each.valid(now) for each in tokens):
+                raise InvalidValueError(f"there is a token {name}: revoke it first, or take a name")
+            tokens[:] = [*(each for each in tokens if each.name != name), token]
+        return secret
+
+    def revoke(self, name: str) -> None:
+        """Make a token worth nothing, from now on."""
+        with self._changed() as tokens:
+            for index, each in enumerate(tokens):
+                if each.name == name and each.revoked is None:
+                    tokens[index] = replace(each, revoked=_text(datetime.now(UTC)))
+                    return
+        raise InvalidValueError(f"there is no token {name} that could be revoked")
+
+    def all(self) -> tuple[Token, ...]:
+        """All that were made, but for those that were replaced."""
+        try:
+            now = os.stat(self._file)
+        except FileNotFoundError:
+            return ()
+        seen = (now.st_ino, now.st_mtime_ns)
+        if seen != self._seen:
+            self._known, self._seen = _read(self._file), seen
+        return self._known
+
+    def find(self, secret: str) -> Token | None:
+        """The valid token that this is, None for anything else.
+
+        All are compared with, and each in a time that does not depend on how much of it agrees.
+        """
+        hashed, found = _hash(secret), None
+        for token in self.all():
+            if hmac.compare_digest(token.hash, hashed):
+                found = token
+        return found if found is not None and found.valid(datetime.now(UTC)) else None
+
+    @contextmanager
+    def _changed(self) -> Iterator[list[Token]]:
+        """The tokens, which are written back with what is done to them; one writer at a time."""
+        lock = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            tokens = list(self.all())
+            yield tokens
+            _write(self._file, tokens)
+        finally:
+            os.close(lock)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
+
+
+def _read(file: Path) -> tuple[Token, ...]:
+    try:
+        rows = json.loads(file.read_bytes())
+        return tuple(Token(**{**row, "scopes": tuple(row["scopes"])}) for row in rows)
+    except (ValueError, TypeError, KeyError):  # fail closed
+        raise InvalidValueError(f"{file} is damaged: delete it, then make new tokens") from None
+
+
+def _write(file: Path, tokens: Sequence[Token]) -> None:
+    """Replace the file, so that a crash leaves the old one or the new one."""
+    unfinished = file.with_suffix(".unfinished")
+    text = json.dumps([asdict(token) for token in tokens], indent=1)
+    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    unfinished.replace(file)
