@@ -139,7 +139,6 @@ class Fake:
                     "step": self.step,
                     "held_from": held,
                     "held_records": self.records - held,
-                    "held_bytes": (self.records - held) * 16,
                     "held_because": f"fits to come may read records from {held:,} on",
                 }
             ],
@@ -148,14 +147,14 @@ class Fake:
     def strip(self, buckets: int) -> dict[str, Any]:
         width = max(1, -(-self.records // buckets))
         starts = list(range(0, self.records, width))
-        paid = [0.0] * len(starts)
+        paid = [0.05] * len(starts)
         for span, share in self.ledger.runs():
             for bucket in range(span.start // width, (span.stop - 1) // width + 1):
-                paid[bucket] = max(paid[bucket], down(share))
+                paid[bucket] = max(paid[bucket], down(share + self.plan.reserve))
         return {"bound": 1, "streams": [{"stream": "records", "starts": starts, "paid": paid}]}
 
 
-def fake_app(fake: Fake) -> FastAPI:
+def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
     """The service's answers, out of a plan."""
     app = FastAPI()
     add_page(app)
@@ -182,7 +181,9 @@ def fake_app(fake: Fake) -> FastAPI:
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "chain": chain,
             "window": window,
-            "records": {"columns": ["temperature", "humidity"], "text": None},
+            "records": {
+                "columns": ["temperature", "humidity"], "text": None, "classes": CLASSES
+            },
         }
 
     @app.get("/v1/ledger")
@@ -209,6 +210,10 @@ def fake_app(fake: Fake) -> FastAPI:
         stop = start + int(request.query_params.get("limit", 10**9))
         known = range(len(fake.released))[start:stop]
         return {"releases": [fake.summary(number) for number in known]}
+
+    @app.get("/v1/releases/latest")
+    def latest() -> Any:
+        return fake.summary(len(fake.released) - 1)
 
     @app.get("/v1/releases/events")
     async def events(request: Request) -> StreamingResponse:

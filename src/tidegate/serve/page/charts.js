@@ -93,19 +93,18 @@ export function drawStrip(root, strip, records, bound) {
 /** Private accuracy over time, with two standard deviations of its noise to each side. */
 export function drawQuality(root, quality) {
   const x = quality.map((point) => point.at);
-  const edge = (sign) => quality.map(
-    (point) => Math.min(100, Math.max(0, (point.accuracy + sign * 2 * point.deviation) * 100)),
-  );
+  const edge = (deviations) => quality.map(({ accuracy: share, deviation }) =>
+    Math.min(100, Math.max(0, (share + deviations * deviation) * 100)));
   const line = ink("base");
   const side = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
   const traces = [
-    { ...side, y: edge(-1) },
-    { ...side, y: edge(+1), fill: "tonexty", fillcolor: faint(line, 0.2) },
+    { ...side, y: edge(-2) },
+    { ...side, y: edge(+2), fill: "tonexty", fillcolor: faint(line, 0.2) },
     {
       type: "scatter",
       mode: quality.length > 60 ? "lines" : "lines+markers",
       x,
-      y: quality.map((point) => point.accuracy * 100),
+      y: edge(0),
       customdata: quality.map((p) => `${accuracy(p.accuracy)} ± ${accuracy(2 * p.deviation)}`),
       line: { color: line, width: 2 },
       marker: { color: line, size: 5 },
@@ -114,7 +113,7 @@ export function drawQuality(root, quality) {
   ];
   const look = layout(300, {
     xaxis: { title: { text: "records arrived" }, tickformat: ",d" },
-    yaxis: percents(Math.floor(Math.min(...edge(-1)) / 20) * 20, 103),
+    yaxis: percents(Math.floor(Math.min(...edge(-2)) / 20) * 20, 103),
   });
   const last = quality.at(-1);
   const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at record ` +

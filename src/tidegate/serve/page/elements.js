@@ -12,13 +12,8 @@ export const span = (start, stop) => `${count(start)} to ${count(stop - 1)}`;
 /** A share of the budget, rounded up: what is used is never told too small. */
 export const percent = (share) => `${+(Math.ceil(share * 1000 - 1e-9) / 10).toFixed(1)} %`;
 
-export const accuracy = (share) => `${(share * 100).toFixed(1)} %`;
-
-export const bytes = (number) => {
-  const power = Math.min(4, Math.floor(Math.log10(Math.max(number, 1)) / 3));
-  const unit = ["bytes", "kB", "MB", "GB", "TB"][power];
-  return `${(number / 1000 ** power).toFixed(power ? 1 : 0)} ${unit}`;
-};
+/** A share of records or a probability. Noise may have lifted it above 1, which means nothing. */
+export const accuracy = (share) => `${(Math.min(1, Math.max(0, share)) * 100).toFixed(1)} %`;
 
 export const moment = (time) =>
   new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
@@ -45,12 +40,11 @@ export function el(tag, attributes = {}, ...children) {
 /** A number that programs can read as well. */
 export const exact = (value, text) => el("data", { value }, text);
 
-export function table(caption, heads, rows) {
+/** Fill an element with a table. The element stays, and with it the focus that it may have. */
+export function table(root, caption, heads, rows) {
   const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
   const body = rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, cell))));
-  const made = el(
+  root.replaceChildren(el(
     "table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body),
-  );
-  // A long table scrolls on its own, and by keyboard.
-  return el("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": caption }, made);
+  ));
 }

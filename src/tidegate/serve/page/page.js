@@ -2,10 +2,10 @@
 
 import { drawQuality, drawStrip } from "./charts.js";
 import {
-  $, accuracy, bytes, count, el, exact, percent, records, small, span, table,
+  $, accuracy, count, el, exact, percent, records, small, span, table,
 } from "./elements.js";
 import { showForm } from "./predict.js";
-import { addRelease, showOlder, showReleases } from "./releases.js";
+import { showNewer, showOlder, showReleases } from "./releases.js";
 import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
 import { streamFigure, words } from "./stream.js";
 
@@ -33,6 +33,7 @@ function show() {
   showLedger();
   showQuality();
   showHeld();
+  showWords();
 }
 
 function showPromise() {
@@ -103,9 +104,8 @@ function showStreams() {
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
   ]);
-  $("chain-table").replaceChildren(
-    table("The chain of the newest model", ["", "model", "of records", "cost of each"], rows),
-  );
+  const heads = ["", "model", "of records", "cost of each"];
+  table($("chain-table"), "The chain of the newest model", heads, rows);
 }
 
 function showLedger() {
@@ -124,19 +124,19 @@ function showLedger() {
     words, ...lines.map((line) => exact(line[name], text(line[name]))),
   ]);
   const heads = ["stream", ...lines.map((line) => line.stream)];
-  $("ledger-table").replaceChildren(table("The ledger", heads, rows));
+  table($("ledger-table"), "The ledger", heads, rows);
   const buckets = known.strip.streams.flatMap(({ stream, starts, paid }) =>
     starts.map((start, index) => [stream, count(start), percent(paid[index])]));
-  $("strip-table").replaceChildren(
-    table("What records have paid", ["stream", "from record", "paid at most"], buckets),
-  );
+  const columns = ["stream", "from record", "paid at most"];
+  table($("strip-table"), "What records have paid", columns, buckets);
 }
 
 function showQuality() {
   const { quality } = known.status;
   $("quality-words").textContent = quality.length
     ? "Each model is tried on the step that follows it, which it has not read. The answer is noised " +
-      "and paid for like a model; the band is two standard deviations of that noise to each side."
+      "and paid for like a model; the band is two standard deviations of that noise to each side. " +
+      "What the noise lifts above 100 % is shown as 100 %."
     : "Nothing is known about it yet. A [quality] share in the configuration buys a private accuracy " +
       "at each step, from the second model on.";
   $("quality-chart").hidden = !quality.length;
@@ -152,9 +152,8 @@ function showQuality() {
     count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
     `± ${accuracy(2 * point.deviation)}`,
   ]);
-  $("quality-table").replaceChildren(
-    table("Private accuracy", ["records arrived", "accuracy", "uncertain by"], rows),
-  );
+  const heads = ["records arrived", "accuracy", "uncertain by"];
+  table($("quality-table"), "Private accuracy", heads, rows);
 }
 
 function showHeld() {
@@ -164,9 +163,8 @@ function showHeld() {
     const gone = stream.held_from / Math.max(1, stream.records);
     bar.style.left = `${gone * 100}%`;
     bar.style.width = `${(1 - gone) * 100}%`;
-    const size = stream.held_bytes === undefined ? "" : `, ${bytes(stream.held_bytes)}`;
     const why = stream.held_records
-      ? `Records ${span(stream.held_from, stream.records)}${name}${size}: ${stream.held_because}.`
+      ? `Records ${span(stream.held_from, stream.records)}${name}: ${stream.held_because}.`
       : `None${name}.`;
     return [
       el("p", { class: "big" }, exact(stream.held_records, records(stream.held_records))),
@@ -179,53 +177,55 @@ function showHeld() {
 
 // --- how it is kept up to date
 
+const pause = (seconds) => new Promise((ready) => setTimeout(ready, seconds * 1000));
+
 function connection(state, text) {
   $("connection").dataset.state = state;
   $("connection").textContent = text;
 }
 
-/** Ask for what a release changes; while one answer is awaited, further wishes wait as one. */
-let asking = null;
-let again = false;
-function refresh() {
-  if (asking) {
-    again = true;
-    return asking;
-  }
-  asking = (async () => {
-    do {
-      again = false;
-      const buckets = Math.min(240, Math.max(60, Math.round(innerWidth / 5)));
-      const paths = ["status", "plan", "ledger", `ledger/strip?buckets=${buckets}`];
-      const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
-      [known.status, known.plan, known.ledger, known.strip] = found;
-      show();
-    } while (again);
-  })().finally(() => { asking = null; });
-  return asking;
+/** Ask for all that a release changes. */
+async function refresh() {
+  const buckets = Math.min(240, Math.max(60, Math.round(innerWidth / 5)));
+  const paths = ["status", "plan", "ledger", `ledger/strip?buckets=${buckets}`];
+  const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
+  [known.status, known.plan, known.ledger, known.strip] = found;
+  show();
 }
 
-async function listen(signal) {
+/** Show what is so, then what changes. */
+async function listen() {
   await refresh();
-  showForm(known.plan.records);
   await showReleases(known.status.releases);
-  releasesWords();
+  await showBox();
   connection("live", "Live");
-  for await (const [event, data] of events("/v1/releases/events", signal)) {
-    if (event === "release") {
-      addRelease(data);
+  wait = 1;
+  for await (const [event, data] of events("/v1/releases/events")) {
+    // Progress is told at once, and again after every release, so that nothing is missed. What
+    // was said before the last answer is old.
+    if (event !== "progress" || arrived(data) < arrived(known.status)) continue;
+    if (data.releases > known.status.releases) {
       await refresh();
-    } else if (event === "progress") {
+      await showNewer(known.status.releases);
+      await showBox();
+    } else {
       known.status = { ...known.status, ...data };
       showFacts();
       showStreams();
       showHeld();
     }
-    releasesWords();
   }
 }
 
-function releasesWords() {
+const arrived = ({ streams }) => streams.reduce((sum, stream) => sum + stream.records, 0);
+
+/** The box to try the newest model in, made once there is one: its card says the width. */
+async function showBox() {
+  if ($("predict").childElementCount || !known.status.releases) return;
+  showForm(known.plan.records, (await ask("/v1/releases/latest")).card);
+}
+
+function showWords() {
   const { releases } = known.status;
   $("releases-words").textContent = releases
     ? `${count(releases)} so far, the newest first. Each may be given to anyone.`
@@ -236,12 +236,12 @@ function releasesWords() {
 }
 
 /** Stay connected for as long as there is a token that is good. */
+let wait = 1; // seconds, longer each time that it is in vain
 async function run() {
-  for (let wait = 1; token.get(); wait = Math.min(wait * 2, 15)) {
+  for (; token.get(); wait = Math.min(wait * 2, 15)) {
     open(true);
     try {
       await listen();
-      wait = 0.5;
     } catch (error) {
       if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
         token.forget();
@@ -251,7 +251,7 @@ async function run() {
       console.warn(error.message);
     }
     connection("gone", "Reconnecting");
-    await new Promise((ready) => setTimeout(ready, wait * 1000));
+    await pause(wait);
   }
   open(false);
 }

@@ -11,15 +11,15 @@ const FILES = [
   ["card.md", "Card (Markdown)"],
 ];
 
-let oldest = 0; // the number of the oldest one shown
-let card = null; // of the newest one
-
-/** The names of the classes, in the order of a prediction's probabilities. */
-export const classes = () => card?.classes ?? [];
+let newest = -1; // the numbers of the newest and the oldest one shown
+let oldest = 0;
+let most = 0; // how many have been asked for
 
 /** Show the newest releases of all that there are. */
 export async function showReleases(total) {
+  newest = total - 1;
   oldest = total;
+  most = 0;
   $("releases").replaceChildren();
   await showOlder();
 }
@@ -29,18 +29,30 @@ export async function showOlder() {
   const found = oldest ? await ask(`/v1/releases?from=${from}&limit=${oldest - from}`) : null;
   const added = (found?.releases ?? []).reverse();
   $("releases").append(...added.map((each) => item(each)));
-  card ??= added[0]?.card;
   oldest = from;
+  most += PAGE;
+  showButton();
+}
+
+function showButton() {
   $("older").hidden = oldest === 0;
   $("older").textContent = `Show ${Math.min(PAGE, oldest)} older`;
 }
 
-/** Put a new release on top. */
-export function addRelease(release) {
-  const first = $("releases").firstElementChild;
-  if (first && Number(first.dataset.number) >= release.number) return;
-  $("releases").prepend(item(release, "fresh"));
-  card = release.card;
+/** Put the releases on top that have come since; the list gets no longer than was asked for. */
+export async function showNewer(total) {
+  if (total - 1 - newest > PAGE) {
+    await showReleases(total);
+    return;
+  }
+  const { releases } = await ask(`/v1/releases?from=${newest + 1}&limit=${PAGE}`);
+  for (const release of releases) $("releases").prepend(item(release, "fresh"));
+  newest += releases.length;
+  while ($("releases").childElementCount > most) {
+    $("releases").lastElementChild.remove();
+    oldest += 1;
+  }
+  showButton();
 }
 
 function item(release, kind = "") {

@@ -1,6 +1,7 @@
 // All that the page says to the service: with the token of this tab, to the server it came from.
 
 const KEPT = "tidegate-token";
+const SILENCE = 40_000; // milliseconds after which a server that says nothing is taken for gone
 
 export const token = {
   get: () => sessionStorage.getItem(KEPT),
@@ -50,11 +51,13 @@ export async function save(path, name) {
 }
 
 /** Server-sent events as they come: [event, data]. EventSource could not send the token. */
-export async function* events(path, signal) {
-  const answer = await send(path, { signal });
+export async function* events(path) {
+  const gone = new AbortController();
+  const answer = await send(path, { signal: gone.signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ""; ; ) {
-    const { value, done } = await reader.read();
+    const silent = setTimeout(() => gone.abort(), SILENCE);
+    const { value, done } = await reader.read().finally(() => clearTimeout(silent));
     if (done) return;
     text += value.replaceAll("\r", "");
     const parts = text.split("\n\n");
