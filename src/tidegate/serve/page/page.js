@@ -19,6 +19,8 @@ const LEDGER = [
   ["most_for_ever", "the most any record ever pays", percent],
 ];
 
+const MOST_POINTS = 80;
+
 const known = { status: null, plan: null, ledger: null, strip: null };
 const figures = new Map();
 const charts = new Map();
@@ -62,8 +64,8 @@ function meter(line, used) {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${used * 100}%`;
   const words = `Budget used by the record of ${line.stream} that has paid most`;
-  const name = known.ledger.lines.length > 1 ? [el("p", { class: "quiet" }, line.stream)] : [];
-  return el("div", {}, ...name, el("div", {
+  const name = known.ledger.lines.length > 1 ? line.stream : "";
+  return el("div", { class: "quiet" }, name, el("div", {
     class: "meter", role: "meter", "aria-label": words, "aria-valuemin": 0, "aria-valuemax": 100,
     "aria-valuenow": (used * 100).toFixed(1),
   }, bar));
@@ -75,21 +77,27 @@ function showFacts() {
   const next = streams.map(({ records: arrived, done, step }) => Math.max(0, done + step - arrived));
   $("fact-records").replaceChildren(exact(sum("records"), count(sum("records"))));
   $("fact-releases").replaceChildren(exact(releases, count(releases)));
-  $("fact-next").textContent = releases
-    ? (known.status.training ? "training now" : records(Math.min(...next)))
-    : "not yet";
+  $("fact-next").textContent = known.status.training
+    ? "training now"
+    : records(releases ? Math.min(...next) : Math.max(0, firstAt() - streams[0].records));
   $("fact-held").replaceChildren(exact(sum("held_records"), count(sum("held_records"))));
 }
 
+/** How many records the first model needs. */
+function firstAt() {
+  const { schedule } = known.status;
+  const { window, block, step } = schedule.source ?? schedule;
+  return window ?? block ?? step;
+}
+
 function showStreams() {
-  const { schedule, streams } = known.status;
+  const { streams } = known.status;
   const { chain } = known.plan;
   $("stream-words").textContent = chain.length
     ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on records ` +
       "of its own. Blocks stay while the stream flows on, so a record is read a few times only."
     : "Records arrive; the first model comes when there are enough of them.";
-  const first = schedule.window ?? schedule.block ?? schedule.source?.window ??
-    schedule.source?.block ?? schedule.step;
+  const cells = [];
   for (const stream of streams) {
     if (!figures.has(stream.stream)) {
       const root = el("div", { class: "figure" });
@@ -97,9 +105,10 @@ function showStreams() {
       $("streams").append(root);
       figures.set(stream.stream, streamFigure(root, stream.stream));
     }
-    const cell = figures.get(stream.stream)(stream, chain, first);
-    $("cell-words").textContent = `one cell: ${records(cell)}`;
+    const cell = figures.get(stream.stream)(stream, chain, firstAt());
+    cells.push(`${records(cell)}${streams.length > 1 ? ` of ${stream.stream}` : ""}`);
   }
+  $("cell-words").textContent = `one cell: ${cells.join(", ")}`;
   const rows = chain.map((block, index) => [
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
@@ -133,10 +142,12 @@ function showLedger() {
 
 function showQuality() {
   const { quality } = known.status;
+  const each = Math.ceil(quality.length / MOST_POINTS);
   $("quality-words").textContent = quality.length
     ? "Each model is tried on the step that follows it, which it has not read. The answer is noised " +
       "and paid for like a model; the band is two standard deviations of that noise to each side. " +
-      "What the noise lifts above 100 % is shown as 100 %."
+      "What the noise lifts above 100 % is shown as 100 %." +
+      (each > 1 ? ` The chart shows means of ${each} steps.` : "")
     : "Nothing is known about it yet. A [quality] share in the configuration buys a private accuracy " +
       "at each step, from the second model on.";
   $("quality-chart").hidden = !quality.length;
@@ -146,7 +157,7 @@ function showQuality() {
     $("quality-newest").replaceChildren(
       exact(newest.accuracy, accuracy(newest.accuracy)), ` ± ${accuracy(2 * newest.deviation)}`,
     );
-    drawQuality($("quality-chart"), quality);
+    drawQuality($("quality-chart"), means(quality, each));
   }
   const rows = [...quality].reverse().map((point) => [
     count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
@@ -154,6 +165,19 @@ function showQuality() {
   ]);
   const heads = ["records arrived", "accuracy", "uncertain by"];
   table($("quality-table"), "Private accuracy", heads, rows);
+}
+
+/** Many points as the means of a few each: their noise is independent, so it gets smaller. */
+function means(quality, each) {
+  return Array.from({ length: Math.ceil(quality.length / each) }, (_, index) => {
+    const group = quality.slice(index * each, (index + 1) * each);
+    const sum = (value) => group.reduce((total, point) => total + value(point), 0);
+    return {
+      at: group.at(-1).at,
+      accuracy: sum((point) => point.accuracy) / group.length,
+      deviation: Math.sqrt(sum((point) => point.deviation ** 2)) / group.length,
+    };
+  });
 }
 
 function showHeld() {

@@ -29,7 +29,9 @@ export function streamFigure(root, name) {
   let view = null;
 
   return function draw(state, chain, first) {
-    const blocks = chain.filter((block) => (block.stream ?? name) === name).slice(-MOST_LANES);
+    const blocks = chain.filter((block) => (block.stream ?? name) === name);
+    const shown = blocks.length > MOST_LANES
+      ? [blocks[0], ...blocks.slice(1 - MOST_LANES)] : blocks;
     const window = blocks.length
       ? [Math.min(...blocks.map((b) => b.start)), Math.max(...blocks.map((b) => b.stop))]
       : [0, first];
@@ -44,22 +46,23 @@ export function streamFigure(root, name) {
       { key: "size", kind: "mark size", start: window[0], stop: window[1],
         text: records(window[1] - window[0]) },
       { key: "to", kind: "mark to", start: window[0], stop: window[1], text: count(window[1]) },
-      ...blocks.flatMap((block, lane) => [
-        ...(lane ? [link(blocks[lane - 1], block, lane)] : []),
-        { key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block,
-          text: block === newest ? "◆" : "" },
+      ...shown.flatMap((block, lane) => [
+        ...(lane ? [link(shown[lane - 1], block, lane)] : []),
+        { key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block },
+        ...(block === newest ? [{ ...middle(block), key: "newest", kind: "gem", lane }] : []),
       ]),
     ];
     join(plot, known, items, view ?? next, next);
     view = next;
 
     // As high as it ever was: the page below does not jump.
-    const height = Math.max(blocks.length, 1, Number(lanes.dataset.most ?? 0));
+    const height = Math.max(shown.length, 1, Number(lanes.dataset.most ?? 0));
     lanes.dataset.most = height;
     root.style.setProperty("--lanes", height);
-    const told = blocks.map((block) => el(
+    const left = blocks.length - shown.length;
+    const told = shown.map((block, lane) => el(
       "li", {},
-      el("span", { class: "what" }, words(block, newest)),
+      el("span", { class: "what" }, words(block, newest), left && lane === 1 ? ` (${left} later)` : ""),
       el("span", { class: "where" }, span(block.start, block.stop)),
     ));
     lanes.replaceChildren(...(told.length ? told : [el("li", {}, el("span", { class: "what" },
@@ -71,7 +74,7 @@ export function streamFigure(root, name) {
 /** The records that are in view: the window, something of the past and the next steps. */
 function seen([start, stop], step) {
   const size = stop - start;
-  return [start - 0.1 * size, stop + Math.max(0.16 * size, 1.1 * step)];
+  return [Math.max(start - 0.1 * size, 0), stop + Math.max(0.16 * size, 1.1 * step)];
 }
 
 /** The stream in cells: a step each, or 2, 4, ... steps where they would get too narrow. */
@@ -79,8 +82,8 @@ function cells(state, blocks, [low, high], size) {
   const made = [];
   for (let n = Math.max(0, Math.floor(low / size)); n * size < high; n += 1) {
     const [start, stop] = [n * size, (n + 1) * size];
-    const middle = (start + stop) / 2;
-    const block = blocks.find((each) => each.start <= middle && middle < each.stop);
+    const centre = (start + stop) / 2;
+    const block = blocks.find((each) => each.start <= centre && centre < each.stop);
     made.push({ key: `cell ${n} ${size}`, start, stop, ...look(state, start, stop, block) });
   }
   return made;
@@ -95,16 +98,20 @@ function look(state, start, stop, block) {
   return { kind: "cell open", fill: Math.min(1, Math.max(0, arrived)) };
 }
 
+function middle({ start, stop }) {
+  return { start: (start + stop) / 2, stop: (start + stop) / 2 };
+}
+
 /** The line from a block to the one that refines it. */
 function link(from, to, lane) {
-  const middle = (from.start + from.stop) / 2;
-  const right = to.start >= middle;
+  const centre = middle(from).start;
+  const right = to.start >= centre;
   return {
     key: `link ${from.fit} ${to.fit}`,
     kind: `link ${right ? "right" : "left"}`,
     lane,
-    start: right ? middle : Math.min(to.stop, middle),
-    stop: right ? to.start : middle,
+    start: right ? centre : Math.min(to.stop, centre),
+    stop: right ? to.start : centre,
   };
 }
 
