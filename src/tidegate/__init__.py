@@ -7,6 +7,7 @@ from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
 
 if TYPE_CHECKING:
+    from tidegate.client import Client
     from tidegate.estimators import (
         ContinualClassifier,
         PrivateClassifier,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApproxDP",
+    "Client",
     "Config",
     "ContinualClassifier",
     "Gate",
@@ -38,6 +40,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load the estimators and the gate when asked for: planning needs no scikit-learn."""
     if name in __all__:
-        home = "gate" if name in {"Config", "Gate"} else "estimators"
-        return getattr(import_module(f"tidegate.{home}"), name)
+        homes = {"Client": "client", "Config": "gate", "Gate": "gate"}
+        return getattr(import_module(f"tidegate.{homes.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

@@ -24,6 +24,8 @@ COMMANDS = {
     "verify": "state",
     "export": "export",
     "predict": "export",
+    "serve": "serve",
+    "token": "token",
 }
 """In which module of this package each command is, in the order in which one meets them."""
 

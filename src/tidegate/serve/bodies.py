@@ -111,7 +111,9 @@ class Reader:
         if labelled:
             of_kind = is_number if isinstance(self.config.records.classes[0], int) else is_text
             if table.schema.names.count("y") != 1 or not of_kind(table.schema.field("y").type):
-                raise InvalidValueError("y must be a column of labels, numbers or text as those are")
+                raise InvalidValueError(
+                    "y must be a column of labels, numbers or text as those are"
+                )
             y = values(table.column("y"))
         return RawBatch(X=X, y=y, offset="", arrived=partial(_arrived, X, y))
 

@@ -114,6 +114,7 @@ class Books:
         """What one record has paid, fit by fit, in a stream or in each."""
         with self._reading:
             self._catch_up()
+            names = [name for name in self.gate.streams if stream in {None, name}]
             lines = [
                 {
                     "stream": name,
@@ -123,13 +124,13 @@ class Books:
                     "stop": fit.span.stop,
                     "share": down(share),
                 }
-                for name in self.gate.streams
-                if stream in {None, name}
+                for name in names
                 for fit, share in self._fits.values()
-                if record in fit.span and (fit.stream or name) == name
+                if record in fit.span and fit.stream in {None, name}
             ]
-            total = sum((self._fits[line["fit"]][1] for line in lines), self.gate.reserve)
-        return {"lines": lines, "summary": {"record": record, "paid": down(total)}}
+            paid = {name: self._ledgers[name].paid(record) + self.gate.reserve for name in names}
+        told = {name: down(share) for name, share in paid.items()}
+        return {"lines": lines, "summary": {"record": record, "paid": told}}
 
     def strip(self, buckets: int) -> Facts:
         """The most that any record of each bucket has paid so far."""

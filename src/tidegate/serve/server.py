@@ -1,9 +1,8 @@
 """The service on a socket."""
 
-import asyncio
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,11 +40,12 @@ class Impatient(H11Protocol):
 
     def _look(self) -> None:
         """Close a connection that has had no request since it was last looked at."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if not answering and self._seen is not None and self._seen is (self.cycle or self):
+        request: Any = self.cycle  # the last one, None before the first
+        idle = request is None or request.response_complete
+        if idle and self._seen is (request or self):
             self.transport.close()
         elif not self.transport.is_closing():
-            self._seen = None if answering else (self.cycle or self)
+            self._seen = (request or self) if idle else None
             self.loop.call_later(IDLE, self._look)
 
 
@@ -56,6 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen(512)  # who comes before the server is ready waits
     except OSError:
         made.close()
         raise

@@ -21,7 +21,7 @@ from pathlib import Path
 from tidegate.checks import InvalidValueError, refuse
 
 SCOPES = ("ingest", "read", "admin")
-"""ingest sends records, read sees what is published, admin sees who did what. None reads records."""
+"""Who may send records, see what is published, see who did what. Nobody may read records."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 FILE = "tokens.json"

@@ -63,12 +63,12 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
             while True:
                 news.clear()
                 current = keeper.current
-                tag = None if current is None else f'"{current.release.hash}"'
+                tag = "" if current is None else f'"{current.release.hash}"'
                 if current is not None and tag not in (if_none_match or ""):
-                    return JSONResponse(summary(current.release), headers={"ETag": str(tag)})
+                    return JSONResponse(summary(current.release), headers={"ETag": tag})
                 if not await _within(news, until - time.monotonic()):
                     break
-        if tag is None:
+        if not tag:
             raise HTTPException(404, NONE_YET)
         return Response(status_code=304, headers={"ETag": tag})
 
@@ -83,7 +83,10 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         """One release: its card and its place in the chain of hashes."""
         return JSONResponse(summary(_found(service, number)))
 
-    @router.get("/v1/releases/{number}/{file}", responses=examples.other("application/octet-stream", "The file."))
+    @router.get(
+        "/v1/releases/{number}/{file}",
+        responses=examples.other("application/octet-stream", "The file."),
+    )
     def download(number: Number, file: File) -> Response:
         """A release as a file."""
         made, kind = FILES[file]

@@ -25,7 +25,11 @@ def watch(service: Service) -> APIRouter:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "trouble"}, 503)
 
-    @router.get("/metrics", dependencies=service.needs("read"), responses=examples.other("text/plain", "Numbers."))
+    @router.get(
+        "/metrics",
+        dependencies=service.needs("read"),
+        responses=examples.other("text/plain", "Numbers."),
+    )
     def metrics() -> Response:
         """Public numbers for Prometheus."""
         kind = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,0 +1,171 @@
+"""`tidegate serve`: a gate over HTTP."""
+
+import ipaddress
+import logging
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.types import Count
+from tidegate.demo.stream import DriftingStream
+from tidegate.gate.config import Config
+from tidegate.gate.gate import Gate
+from tidegate.gate.sources import raw_batch
+
+try:
+    import uvicorn
+
+    from tidegate.serve.keeper import Keeper
+    from tidegate.serve.limits import Limits
+    from tidegate.serve.server import LOOPBACK, kept, listen, server
+    from tidegate.serve.tokens import Tokens
+except ModuleNotFoundError as error:
+    missing = f"{error.name} is not installed: pip install 'tidegate[serve]'"
+    raise InvalidValueError(missing) from None
+
+EPILOG = """\b
+Examples:
+  tidegate serve tidegate.state --config tidegate.toml   make the state if it is not there
+  tidegate serve tidegate.state --open                   and a link to its page
+  tidegate serve --demo                                  a stream to look at
+"""
+
+DEMO_STATE = Path("tidegate-demo.state")
+DEMO_BATCH, DEMO_PAUSE = 64, 0.125
+"""Records that arrive at once, and seconds between them: a step each second."""
+
+DEMO = """
+[schedule]
+kind = "sliding"
+window = 7168
+step = 512
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[records]
+classes = [0, 1, 2, 3, 4]
+norm = 1.5
+[quality]
+share = "1/20"
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("state", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="What the gate does, if there is no state."
+)
+@click.option("--host", default=LOOPBACK, show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=Count(least=0, most=65535), default=8321, show_default=True, help="0: any."
+)
+@click.option("--open", "link", is_flag=True, help="Print a link to the page that opens it.")
+@click.option("--demo", is_flag=True, help="Feed a built-in stream, so that there is news.")
+@click.option(
+    "--rate", type=Count(), default=int(Limits.rate), show_default=True, help="Requests/s a token."
+)
+def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
+    state: Path | None,
+    config: Path | None,
+    host: str,
+    port: int,
+    link: bool,
+    demo: bool,
+    rate: int,
+) -> None:
+    """Serve the gate of STATE over HTTP: records in, releases and public numbers out.
+
+    Nobody can do anything without a token: see tidegate token. Stop it at any time and in any way.
+    """
+    known = None if config is None else Config.load(config)
+    if demo:
+        state, known, link = state or DEMO_STATE, Config.parse(DEMO), True
+    if state is None:
+        raise click.UsageError("Missing argument 'STATE' (or --demo).")
+    logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING)
+    limits = Limits(rate=rate, burst=2 * rate)
+    with listen(host, port) as listening, kept(Gate.open(state, known), limits) as keeper:
+        served = server(keeper, state, limits)
+        with _shown(state, host, listening.getsockname()[1], link), _fed(keeper, demo):
+            _run(served, listening)
+    click.echo("Stopped; all that was acknowledged is kept.")
+
+
+def _run(served: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until a signal comes; uvicorn would end the process by it, before all is put away."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(*_: object) -> None:
+        served.should_exit = True
+
+    before = [signal.signal(each, stop) for each in signals]
+    try:
+        served.run(sockets=[listening])
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _shown(state: Path, host: str, port: int, link: bool) -> Iterator[None]:
+    """Say where the service is; a link has a token of its own, which ends with the server."""
+    where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if not _is_loopback(host):
+        click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
+    click.echo(f"Serving {state} at {where}")
+    if not link:
+        click.echo(f"Make a token: tidegate token create {state} --name me --scope read")
+        yield
+        return
+    tokens, name = Tokens(state), f"link-{secrets.token_hex(4)}"
+    click.echo(f"Open {where}/#token={tokens.create(name, ['read'], timedelta(days=1))}")
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        with suppress(InvalidValueError):  # revoked meanwhile
+            tokens.revoke(name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def _fed(keeper: Keeper, demo: bool) -> Iterator[None]:
+    """Feed the demo's stream while the server runs: the first window at once, then at a pace."""
+    stopping = threading.Event()
+    feeder = threading.Thread(target=_feed, args=(keeper, stopping), name="demo")
+    if demo:
+        feeder.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        if demo:
+            feeder.join()
+
+
+def _feed(keeper: Keeper, stopping: threading.Event) -> None:
+    stream, at = DriftingStream(), keeper.gate.store.count("records")
+    while not stopping.is_set():
+        X, y = stream.batch(at, DEMO_BATCH)
+        try:
+            at = keeper.take(raw_batch(X, y), size=X.nbytes).result().count
+        except StoreError as error:
+            logging.getLogger(__name__).error("the demo stops: %s", error)  # noqa: TRY400
+            return
+        if at >= 7168:
+            stopping.wait(DEMO_PAUSE)

@@ -1,0 +1,101 @@
+"""`tidegate token`: who may use the service of a state."""
+
+import json
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.checks import refuse
+from tidegate.cli import options
+from tidegate.gate.store import NoStateError
+from tidegate.serve.tokens import SCOPES, Tokens
+
+EPILOG = """\b
+Examples:
+  tidegate token create tidegate.state --name app --scope ingest
+  tidegate token create tidegate.state --name dashboard --scope read --expires 30d
+  tidegate token list tidegate.state
+  tidegate token revoke tidegate.state dashboard
+"""
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class Duration(click.ParamType[timedelta]):
+    """How long, such as 30d, 12h or 15m."""
+
+    name = "DURATION"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> timedelta:
+        """Read the option."""
+        found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", str(value))
+        if found is None:
+            raise refuse("expires", "how long from now on, such as 30d, 12h or 15m", value)
+        return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+@click.group(epilog=EPILOG)
+def token() -> None:
+    """Make, list and revoke the tokens of a state's service, also while it runs.
+
+    A scope is ingest (send records), read (see what is published, predict) or admin (see who did
+    what). No scope reads records.
+    """
+
+
+@token.command()
+@options.state
+@click.option("--name", required=True, help="What it is called in the audit log.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; once for each.",
+)
+@click.option("--expires", type=Duration(), help="After how long it is worth nothing: 30d, 12h.")
+@options.form
+def create(
+    state: Path, name: str, scopes: tuple[str, ...], expires: timedelta | None, form: str
+) -> None:
+    """Make a token and show it, this once: only its hash is kept."""
+    secret = _tokens(state).create(name, scopes, expires)
+    click.echo(json.dumps({"name": name, "token": secret}) if form == "json" else secret)
+
+
+@token.command("list")
+@options.state
+@options.form
+def listed(state: Path, form: str) -> None:
+    """List the tokens: what they are called and may do, not what they are."""
+    now, rows = datetime.now(UTC), []
+    for each in _tokens(state).all():
+        row = {**asdict(each), "scopes": " ".join(each.scopes), "valid": each.valid(now)}
+        del row["hash"]
+        rows.append(row)
+    options.show(rows, form)
+
+
+@token.command()
+@options.state
+@click.argument("name")
+def revoke(state: Path, name: str) -> None:
+    """Make a token worth nothing, at once."""
+    _tokens(state).revoke(name)
+    click.echo(f"{name} is revoked")
+
+
+def _tokens(state: Path) -> Tokens:
+    if not (state / "state.db").is_file():
+        raise NoStateError(f"{state} holds no state: make one with tidegate serve or tidegate run")
+    return Tokens(state)

@@ -1,0 +1,213 @@
+"""A client of the service, for Python programs that send records or read releases."""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.checks import refuse
+
+if TYPE_CHECKING:
+    from tidegate.release import Model
+
+ARROW = "application/vnd.apache.arrow.stream"
+AGAIN = {429, 502, 503, 504}
+"""Statuses after which the same request may do."""
+
+
+class ServiceError(RuntimeError):
+    """The service said no, or could not be reached.
+
+    Attributes:
+        status: Of its answer, None if there was none.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a release says of some records.
+
+    Attributes:
+        release: The number of the release.
+        labels: The class of each record, shape (n,).
+        probabilities: The probability of each class, shape (n, K).
+    """
+
+    release: int
+    labels: NDArray[Any]
+    probabilities: NDArray[np.float64]
+
+
+class Client:
+    """Talks to a service, over one connection that is kept; each thread needs its own.
+
+    It follows no redirect and uses no proxy, so that the token goes to the service only.
+
+    Args:
+        url: Where the service is, such as "http://127.0.0.1:8321".
+        token: From `tidegate token create`.
+        timeout: Seconds to wait for an answer.
+        patience: Seconds for which a request is tried again while the service is busy or away.
+    """
+
+    def __init__(
+        self, url: str, token: str, *, timeout: float = 60.0, patience: float = 60.0
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise refuse("url", "one that starts with http:// or https://", url)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._connection = kind(parts.netloc, timeout=timeout)
+        self._url, self._prefix = url, parts.path.rstrip("/")
+        self._authorization = f"Bearer {token}"
+        self._patience = patience
+
+    def __repr__(self) -> str:
+        return f"Client({self._url!r})"
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        self._connection.close()
+
+    def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
+        """Send a batch, exactly once; how many records the stream has now.
+
+        When this returns the records are durable. A request whose answer is lost is sent again
+        under the same key, so that it is not added twice.
+
+        Args:
+            X: Numbers of shape (n, d), or a list of n texts.
+            y: A label for each.
+            stream: "source" or "target", where there are two.
+            key: A name for the batch, if it has one; made up by default.
+        """
+        where = "/v1/records" + (f"?{urlencode({'stream': stream})}" if stream else "")
+        headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
+        answer = self._ask("POST", where, *_body(X, y), headers=headers)
+        return int(json.loads(answer)["count"])
+
+    def predict(self, X: Any) -> Prediction:
+        """What the newest release says of some records."""
+        told = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
+        return Prediction(
+            release=told["release"],
+            labels=np.asarray(told["labels"]),
+            probabilities=np.asarray(told["probabilities"], np.float64),
+        )
+
+    def releases(self, start: int = 0) -> Iterator[dict[str, Any]]:
+        """The releases from a number on, without their weights."""
+        while found := self.get(f"/v1/releases?from={start}&limit=100")["releases"]:
+            yield from found
+            start = found[-1]["number"] + 1
+
+    def follow(self, start: int = 0) -> Iterator[dict[str, Any]]:
+        """The releases from a number on, and then each new one when it comes, without end."""
+        tag = ""
+        while True:
+            for release in self.releases(start):
+                start, tag = release["number"] + 1, f'"{release["hash"]}"'
+                yield release
+            try:
+                self._ask("GET", "/v1/releases/latest?wait=30", headers={"If-None-Match": tag})
+            except ServiceError as error:
+                if error.status != 404:  # there is none yet
+                    raise
+
+    def model(self, number: int | None = None) -> "Model":
+        """A release to predict with here, checked against its hash; by default the newest."""
+        from tidegate.gate.export import load  # noqa: PLC0415 (only those who want it pay for it)
+
+        chosen = self.get("/v1/releases/latest")["number"] if number is None else number
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "release.safetensors"
+            path.write_bytes(self._ask("GET", f"/v1/releases/{chosen}/weights.safetensors"))
+            return load(path)
+
+    def status(self) -> dict[str, Any]:
+        """How things stand."""
+        return self.get("/v1/status")
+
+    def ledger(self, record: int | None = None) -> dict[str, Any]:
+        """What the records have paid, or one of them fit by fit."""
+        return self.get("/v1/ledger" + ("" if record is None else f"?record={record}"))
+
+    def get(self, path: str) -> dict[str, Any]:
+        """What the service says at a path."""
+        told: dict[str, Any] = json.loads(self._ask("GET", path))
+        return told
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        kind: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The body of an answer; asked again for a while if the service is busy or away."""
+        all_headers = {"Authorization": self._authorization, **(headers or {})}
+        if kind is not None:
+            all_headers["Content-Type"] = kind
+        until, pause = time.monotonic() + self._patience, 0.1
+        while True:
+            try:
+                self._connection.request(method, self._prefix + path, body, all_headers)
+                answer = self._connection.getresponse()
+                told = answer.read()
+            except (OSError, HTTPException) as error:
+                self._connection.close()
+                failure = ServiceError(f"{self._url} does not answer: {error}")
+            else:
+                if answer.status in {200, 304}:
+                    return told
+                failure = ServiceError(_error(told, answer.status), answer.status)
+                if answer.status not in AGAIN:
+                    raise failure
+                pause = max(pause, float(answer.headers.get("Retry-After", pause)))
+            if time.monotonic() + pause > until:
+                raise failure
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+
+def _error(told: bytes, status: int) -> str:
+    try:
+        return str(json.loads(told)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the service answered {status}"
+
+
+def _body(X: Any, y: Any = None) -> tuple[bytes, str]:
+    """Records as a body: numbers as an Arrow stream, texts as JSON."""
+    if isinstance(X, list) and all(isinstance(text, str) for text in X):
+        given = {"x": X} if y is None else {"x": X, "y": np.asarray(y).tolist()}
+        return json.dumps(given).encode(), "application/json"
+    rows = np.ascontiguousarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
+        raise refuse("X", "numbers of shape (n, d), or a list of texts", f"shape {rows.shape}")
+    if rows.dtype not in {np.dtype(np.float32), np.dtype(np.float64)}:
+        rows = rows.astype(np.float64)
+    columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
+    if y is not None:
+        columns["y"] = pa.array(np.asarray(y))
+    batch = pa.record_batch(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes(), ARROW

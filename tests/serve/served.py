@@ -1,0 +1,127 @@
+"""A service on loopback, for a while."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate.client import Client
+from tidegate.gate import Config, Gate
+from tidegate.serve.keeper import Keeper
+from tidegate.serve.limits import Limits
+from tidegate.serve.server import kept, listen, server
+from tidegate.serve.tokens import Tokens
+
+SCOPES = ("ingest", "read", "admin")
+
+
+def config(**sections: Any) -> Config:
+    """A small gate whose first release comes after 300 records."""
+    return Config.of(
+        {
+            "schedule": {"kind": "sliding", "window": 300, "step": 100},
+            "budget": {"epsilon": 1.0},
+            "records": {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b"], "label": "y"},
+            "quality": {"share": "1/20"},
+        }
+        | sections
+    )
+
+
+def stream(n: int, start: int = 0) -> tuple[Any, Any]:
+    """Records that can be told apart."""
+    slots = np.arange(start, start + n)
+    y = slots % 2
+    return np.column_stack([2.0 * y - 1, np.cos(slots)]), y
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the service said."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A service that runs, with a token for each scope."""
+
+    folder: Path
+    port: int
+    keeper: Keeper
+    tokens: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, *scopes: str, patience: float = 10.0) -> Client:
+        """A client with a token of its own."""
+        name = f"test-{len(Tokens(self.folder).all())}"
+        return Client(
+            self.url, Tokens(self.folder).create(name, scopes or SCOPES), patience=patience
+        )
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        **headers: str,
+    ) -> Answer:
+        """One request, by default with the token whose scope it needs."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is None:
+            needed = "ingest" if path.startswith("/v1/records") else "read"
+            token = self.tokens["admin" if path.startswith("/v1/audit") else needed]
+        if token:
+            given["Authorization"] = f"Bearer {token}"
+        if body is not None and not isinstance(body, bytes):
+            body, given = json.dumps(body).encode(), {"Content-Type": "application/json", **given}
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, path, body, given)
+            answer = connection.getresponse()
+            return Answer(status=answer.status, body=answer.read(), headers=dict(answer.headers))
+        finally:
+            connection.close()
+
+    def send(self, n: int, start: int = 0, **headers: str) -> Answer:
+        """A batch of the stream."""
+        X, y = stream(n, start)
+        return self.ask("POST", "/v1/records", {"x": X.tolist(), "y": y.tolist()}, **headers)
+
+
+@contextmanager
+def served(
+    folder: Path, settings: Config | None = None, limits: Limits | None = None
+) -> Iterator[Served]:
+    """A service of a state, which is made if it is not there."""
+    limits = limits or Limits(rate=10_000, burst=10_000)
+    gate = Gate.open(folder, settings or config())
+    with listen("127.0.0.1", 0) as listening, kept(gate, limits) as keeper:
+        tokens = Tokens(folder)
+        known = {scope: tokens.create(f"{scope}-{len(tokens.all())}", [scope]) for scope in SCOPES}
+        running = server(keeper, folder, limits)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            port = listening.getsockname()[1]
+            yield Served(folder=folder, port=port, keeper=keeper, tokens=known)
+        finally:
+            running.should_exit = True
+            thread.join()

@@ -1,0 +1,167 @@
+"""Who may do what, what is said to those who may not, and what is noted."""
+
+import json
+import os
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.serve.served import SCOPES, Served, served, stream
+from tidegate.checks import InvalidValueError
+from tidegate.serve.limits import Limits
+from tidegate.serve.tokens import Tokens
+
+ROUTES = {
+    "POST /v1/records": "ingest",
+    "POST /v1/predict": "read",
+    "GET /v1/releases": "read",
+    "GET /v1/releases/latest": "read",
+    "GET /v1/releases/events": "read",
+    "GET /v1/releases/0": "read",
+    "GET /v1/releases/0/card.md": "read",
+    "GET /v1/ledger": "read",
+    "GET /v1/ledger/strip": "read",
+    "GET /v1/plan": "read",
+    "GET /v1/status": "read",
+    "GET /v1/openapi.json": "read",
+    "GET /metrics": "read",
+    "GET /v1/audit": "admin",
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_route_but_health_needs_its_scope(service: Served, route: str) -> None:
+    method, path = route.split()
+    tokens = Tokens(service.folder)
+    expired = tokens.create(f"expired-{len(tokens.all())}", SCOPES, timedelta(seconds=-1))
+    name = f"revoked-{len(tokens.all())}"
+    revoked = tokens.create(name, SCOPES)
+    tokens.revoke(name)
+    said = set()
+    for token in ("", "wrong", "tidegate_" + "A" * 43, expired, revoked, "é" * 10, "x" * 5000):
+        answer = service.ask(method, path, token=token)
+        assert answer.status == 401
+        said.add((answer.body, answer.headers["www-authenticate"]))
+    for scope in set(SCOPES) - {ROUTES[route]}:
+        answer = service.ask(method, path, token=service.tokens[scope])
+        assert answer.status == 403
+        said.add((answer.body, "Bearer"))
+    assert len(said) == 1, "nothing tells them apart"
+
+
+def test_every_route_is_in_the_list(service: Served) -> None:
+    document = service.ask("GET", "/v1/openapi.json").json
+    known = {
+        path.replace("{number}", "0").replace("{file}", "card.md") for path in document["paths"]
+    }
+    assert known - {route.split()[1] for route in ROUTES} == {"/v1/health"}
+
+
+def test_health_is_open_and_says_nothing_else(service: Served) -> None:
+    answer = service.ask("GET", "/v1/health", token="")
+    assert (answer.status, answer.json) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("path", ["/v1/health", "/v1/status", "/nowhere"])
+def test_every_answer_has_its_headers(service: Served, path: str) -> None:
+    headers = service.ask("GET", path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "server" not in headers
+
+
+def test_only_the_hash_of_a_token_is_kept_where_only_its_owner_reads_it(tmp_path: Path) -> None:
+    secret = Tokens(tmp_path).create("app", ["ingest"])
+    file = tmp_path / "tokens.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert secret not in file.read_text()
+    assert len(secret) >= 43, "256 bits"
+
+
+def test_a_token_is_worth_something_until_it_expires_or_is_revoked(tmp_path: Path) -> None:
+    tokens, server = Tokens(tmp_path), Tokens(tmp_path)
+    secret = tokens.create("app", ["read", "ingest"], timedelta(days=1))
+    found = server.find(secret)
+    assert found is not None
+    assert (found.name, found.scopes) == ("app", ("ingest", "read"))
+    assert not found.valid(datetime.now(UTC) + timedelta(days=2))
+    with pytest.raises(InvalidValueError, match="there is a token app"):
+        tokens.create("app", ["read"])
+    tokens.revoke("app")
+    assert server.find(secret) is None, "at once, also in another process"
+    with pytest.raises(InvalidValueError, match="no token app"):
+        tokens.revoke("app")
+    assert server.find(tokens.create("app", ["read"])) is not None, "it can be made anew"
+    assert len(server.all()) == 1
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "é", "x" * 65, "a\n"])
+def test_a_name_is_made_of_letters(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidValueError, match="name must be"):
+        Tokens(tmp_path).create(name, ["read"])
+    with pytest.raises(InvalidValueError, match="scope must be"):
+        Tokens(tmp_path).create("app", ["write"])
+
+
+def test_a_damaged_file_of_tokens_lets_nobody_in(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    secret = tokens.create("app", ["read"])
+    (tmp_path / "tokens.json").write_text('[{"name": "app"')
+    with pytest.raises(InvalidValueError, match="damaged"):
+        tokens.find(secret)
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    def create(number: int) -> None:
+        Tokens(tmp_path).create(f"app-{number}", ["read"])
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {token.name for token in Tokens(tmp_path).all()} == {f"app-{n}" for n in range(8)}
+
+
+def test_who_did_what_is_noted_without_what_was_sent(service: Served) -> None:
+    secret = 271828.182845
+    service.ask("POST", "/v1/records", {"x": [[secret, secret]], "y": ["Heinz"]})
+    service.ask("GET", "/v1/status", token="a-wrong-token")
+    lines = service.ask("GET", "/v1/audit?last=2").json["lines"]
+    sent, denied = lines
+    assert sent["token"].startswith("ingest")
+    assert (sent["what"], sent["outcome"], sent["records"]) == ("POST /v1/records", 200, 1)
+    assert (denied["token"], denied["what"], denied["outcome"]) == (None, "GET /v1/status", 401)
+    file = service.folder / "audit.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    text = file.read_text()
+    for unsaid in (str(secret), "Heinz", "a-wrong-token", *service.tokens.values()):
+        assert unsaid not in text
+    os.rename(file, file.with_suffix(".1"))
+    service.ask("GET", "/v1/status")
+    assert len(file.read_text().splitlines()) == 1, "a log that was moved away is begun anew"
+    assert all(json.loads(line)["time"] for line in text.splitlines())
+
+
+def test_one_token_cannot_take_all_the_time_there_is(tmp_path: Path) -> None:
+    with served(tmp_path / "state", limits=Limits(rate=0.01, burst=3)) as running:
+        answers = [running.ask("GET", "/v1/plan") for _ in range(5)]
+        assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 100
+        other = running.client("read", patience=0)
+        assert other.get("/v1/plan")["forever"]
+
+
+def test_keys_of_one_token_are_not_those_of_another(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as running:
+        one, other = running.client("ingest"), running.client("ingest")
+        assert one.ingest(*stream(10), key="monday") == 10
+        assert one.ingest(*stream(10), key="monday") == 10
+        assert other.ingest(*stream(10), key="monday") == 20
