@@ -181,9 +181,7 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "chain": chain,
             "window": window,
-            "records": {
-                "columns": ["temperature", "humidity"], "text": None, "classes": CLASSES
-            },
+            "records": {"columns": ["temperature", "humidity"], "text": None, "classes": CLASSES},
         }
 
     @app.get("/v1/ledger")

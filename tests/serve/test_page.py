@@ -1,6 +1,5 @@
 """The page in a real browser, on a service that answers out of a plan."""
 
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,27 +8,23 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
-pytest.importorskip("playwright")
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("plotly", reason="needs the extra serve")
+pytest.importorskip("playwright", reason="needs playwright")
 
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+pytestmark = needed
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    with chromium() as started:
+        yield started
 
 
 @contextmanager
@@ -50,34 +45,6 @@ def served(fake: Fake, port: int = 0) -> Iterator[str]:
         server.force_exit = server.should_exit = True
         thread.join()
         listening.close()
-
-
-@contextmanager
-def opened(browser: Browser, url: str, **context: Any) -> Iterator[Page]:
-    """The page in a fresh context: no token, nothing remembered."""
-    with browser.new_context(viewport=DESKTOP, **context) as made:
-        page = made.new_page()
-        page.set_default_timeout(20_000)
-        page.goto(url)
-        yield page
-
-
-def inside(page: Page) -> None:
-    """Wait until all is drawn."""
-    expect(page.locator("#connection")).to_have_text("Live", timeout=20_000)
-    page.wait_for_selector("#ledger-charts .main-svg", state="attached")
-
-
-def values(page: Page, selector: str) -> list[str]:
-    """The exact numbers behind what is shown."""
-    found: list[str] = page.eval_on_selector_all(
-        f"{selector} data", "all => all.map(one => one.value)"
-    )
-    return found
-
-
-def shown(page: Page, number: int | str) -> None:
-    expect(page.locator("#fact-records data")).to_have_attribute("value", str(number))
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +109,7 @@ def test_loads_nothing_from_elsewhere_and_keeps_its_policy(browser: Browser, url
 def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
     expect(page.locator("#promise")).to_contain_text("at most ε = 1")
     worst = fake.ledger.worst()
-    told = [float(value) for value in values(page, "#ledger-table")]
-    assert told == [
+    assert values(page, "#ledger-table") == [
         fake.records,
         fake.ledger.posted,
         worst.record,
@@ -151,7 +117,7 @@ def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
         0.05,
         1.0,
     ]
-    assert float(values(page, "#used")[0]) == pytest.approx(float(worst.share) + 0.05)
+    assert values(page, "#used")[0] == pytest.approx(float(worst.share) + 0.05)
     drawn = page.evaluate("document.querySelector('#ledger-charts .chart').data[0].y")
     assert max(drawn) == pytest.approx(100 * (float(worst.share) + 0.05))
     bound = page.evaluate("document.querySelector('#ledger-charts .chart').layout.shapes[0].y0")
@@ -207,7 +173,7 @@ def test_finds_back_to_a_server_that_was_gone(browser: Browser) -> None:
         expect(page.locator("#promise")).to_be_visible()  # what was known stays
         fake.arrive(5000)
         with served(fake, port=int(at.rsplit(":", maxsplit=1)[1])):
-            expect(page.locator("#connection")).to_have_text("Live", timeout=20_000)
+            expect(page.locator("#connection")).to_have_text("Live")
             shown(page, 25_000)
     finally:
         context.__exit__(None, None, None)
@@ -266,8 +232,7 @@ def test_every_chart_has_a_table_that_says_the_same(page: Page, fake: Fake) -> N
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_can_be_read(browser: Browser, url: str, scheme: Any, size: Any) -> None:
     """Nothing is cut off to the side, and all text meets the contrast of WCAG AA."""
-    with opened(browser, url, color_scheme=scheme) as page:
-        page.set_viewport_size(size)
+    with opened(browser, url, color_scheme=scheme, viewport=size) as page:
         inside(page)
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         page.wait_for_timeout(1000)  # for what moves to arrive

@@ -128,16 +128,20 @@ function showLedger() {
     }
     drawStrip(charts.get(strip.stream), strip, line.records, known.strip.bound);
   }
-  const lines = known.ledger.lines;
-  const rows = LEDGER.map(([name, words, text]) => [
-    words, ...lines.map((line) => exact(line[name], text(line[name]))),
-  ]);
-  const heads = ["stream", ...lines.map((line) => line.stream)];
-  table($("ledger-table"), "The ledger", heads, rows);
   const buckets = known.strip.streams.flatMap(({ stream, starts, paid }) =>
     starts.map((start, index) => [stream, count(start), percent(paid[index])]));
   const columns = ["stream", "from record", "paid at most"];
   table($("strip-table"), "What records have paid", columns, buckets);
+  showLedgerTable();
+}
+
+function showLedgerTable() {
+  const { lines } = known.ledger;
+  const rows = LEDGER.map(([name, words, text]) => [
+    words, ...lines.map((line) => exact(line[name], text(line[name]))),
+  ]);
+  const names = lines.length > 1 ? lines.map((line) => line.stream) : ["now"];
+  table($("ledger-table"), "The ledger", ["in the ledger", ...names], rows);
 }
 
 function showQuality() {
@@ -234,8 +238,12 @@ async function listen() {
       await showBox();
     } else {
       known.status = { ...known.status, ...data };
+      for (const line of known.ledger.lines) {
+        line.records = data.streams.find((each) => each.stream === line.stream).records;
+      }
       showFacts();
       showStreams();
+      showLedgerTable();
       showHeld();
     }
   }
