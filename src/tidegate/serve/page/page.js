@@ -46,9 +46,9 @@ function showPromise() {
   const used = (line) => line.paid_for_fits + line.reserved_for_quality;
   const most = Math.max(...known.ledger.lines.map(used));
   $("used").replaceChildren(
-    "The record that has paid most has used ",
+    "So far the record that has paid most has used ",
     el("strong", {}, exact(most, percent(most))),
-    " of that. No record ever pays more than 100 %.",
+    " of that. None will ever pay more than 100 %.",
   );
   $("meters").replaceChildren(...known.ledger.lines.map((line) => meter(line, used(line))));
   $("meaning").textContent =
@@ -113,7 +113,7 @@ function showStreams() {
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
   ]);
-  const heads = ["", "model", "of records", "cost of each"];
+  const heads = ["place", "model", "of records", "cost of each"];
   table($("chain-table"), "The chain of the newest model", heads, rows);
 }
 
@@ -154,8 +154,7 @@ function showQuality() {
       (each > 1 ? ` The chart shows means of ${each} steps.` : "")
     : "Nothing is known about it yet. A [quality] share in the configuration buys a private accuracy " +
       "at each step, from the second model on.";
-  $("quality-chart").hidden = !quality.length;
-  $("quality-newest").hidden = !quality.length;
+  for (const part of ["newest", "chart", "more"]) $(`quality-${part}`).hidden = !quality.length;
   if (quality.length) {
     const newest = quality.at(-1);
     $("quality-newest").replaceChildren(
@@ -300,8 +299,9 @@ function open(inside) {
 
 function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  $("theme").textContent = (name ?? (dark ? "dark" : "light")) === "dark" ? "Light" : "Dark";
+  const dark = name ? name === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  $("theme").textContent = dark ? "Light" : "Dark";
+  $("theme").ariaLabel = `${dark ? "Light" : "Dark"} colours`;
   show();
 }
 
