@@ -31,8 +31,9 @@ class Fake:
     """A sliding window at some time of its stream."""
 
     def __init__(self, *, window: int = 7168, step: int = 1024, records: int = 0) -> None:
+        self.schedule = SlidingWindow(window=window, step=step)
         self.plan = Plan(
-            schedule=SlidingWindow(window=window, step=step),
+            schedule=self.schedule,
             budget=ApproxDP(1.0, 1e-6),
             reserve=Fraction(1, 20),
         )
@@ -114,7 +115,7 @@ class Fake:
         }
 
     def status(self) -> dict[str, Any]:
-        held = self.plan.schedule.needed(self.done)
+        held = self.schedule.needed(self.done)
         quality = [
             {
                 "at": fit.at,
@@ -125,7 +126,7 @@ class Fake:
         ]
         return {
             "private": True,
-            "schedule": described(self.plan.schedule),
+            "schedule": described(self.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "releases": len(self.released),
             "newest": None,
@@ -175,9 +176,9 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
     def plan() -> Any:
         chain = fake.chain()
         at = fake.released[-1].at if chain else 0
-        window = {"start": at - fake.plan.schedule.window, "stop": at} if chain else None
+        window = {"start": at - fake.schedule.window, "stop": at} if chain else None
         return {
-            "schedule": described(fake.plan.schedule),
+            "schedule": described(fake.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "chain": chain,
             "window": window,

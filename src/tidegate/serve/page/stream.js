@@ -144,10 +144,10 @@ function join(plot, known, items, before, after) {
 }
 
 function place(node, item, [low, high]) {
-  const at = (record) => `${((record - low) / (high - low)) * 100}%`;
+  const percent = (records) => (records / (high - low)) * 100;
   node.className = item.kind;
-  node.style.left = at(item.start);
-  node.style.width = `${((item.stop - item.start) / (high - low)) * 100}%`;
+  node.style.setProperty("--from", percent(item.start - low));
+  node.style.setProperty("--wide", percent(item.stop - item.start));
   node.style.setProperty("--lane", item.lane ?? 0);
   node.style.setProperty("--fill", item.fill ?? 0);
   if (node.textContent !== (item.text ?? "")) node.textContent = item.text ?? "";
