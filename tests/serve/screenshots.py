@@ -54,7 +54,7 @@ def main() -> None:
                     # On a phone the list of releases is long; its first rows tell it all.
                     cut = CUT if size == "phone" else None
                     taken = Image.open(BytesIO(page.screenshot(full_page=True, clip=cut)))
-                    taken.quantize(128).save(FOLDER / f"{size}-{scheme}.png", optimize=True)
+                    taken.quantize(256).save(FOLDER / f"{size}-{scheme}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,14 @@ FILES = {
     "page.js": "text/javascript",
     "service.js": "text/javascript",
     "elements.js": "text/javascript",
+    "promise.js": "text/javascript",
     "stream.js": "text/javascript",
+    "ledger.js": "text/javascript",
+    "quality.js": "text/javascript",
     "charts.js": "text/javascript",
-    "releases.js": "text/javascript",
     "predict.js": "text/javascript",
+    "held.js": "text/javascript",
+    "releases.js": "text/javascript",
 }
 """What the page is made of, and of which type each file is."""
 

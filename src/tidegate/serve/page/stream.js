@@ -4,27 +4,64 @@
 // charts, but cannot do this: it does not animate shapes, and its bars have no identity that would
 // let one block slide while another takes its place.
 
-import { count, el, records, span } from "./elements.js";
+import { $, count, el, percent, records, span, table } from "./elements.js";
 
 const LEAVING = 900; // milliseconds, a little more than the transitions in page.css
 const MOST_CELLS = 64;
 const MOST_LANES = 10;
 
+/** How many records the first model needs. */
+export function firstAt(schedule) {
+  const { window, block, step } = schedule.source ?? schedule;
+  return window ?? block ?? step;
+}
+
+const figures = new Map();
+
+/** Show each stream with its part of the chain, and the chain as a table. */
+export function showStreams({ streams, schedule }, { chain }) {
+  $("stream-words").textContent = chain.length
+    ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on ` +
+      "records of its own. Blocks stay while the stream flows on, so a record is read only a few " +
+      "times."
+    : "Records arrive; the first model comes when there are enough of them.";
+  const cells = [];
+  for (const stream of streams) {
+    if (!figures.has(stream.stream)) {
+      const root = el("div", { class: "figure" });
+      if (streams.length > 1) root.append(el("h3", {}, `Stream “${stream.stream}”`));
+      $("streams").append(root);
+      figures.set(stream.stream, streamFigure(root, stream.stream));
+    }
+    const cell = figures.get(stream.stream)(stream, chain, firstAt(schedule));
+    cells.push(`${records(cell)}${streams.length > 1 ? ` of ${stream.stream}` : ""}`);
+  }
+  $("cell-words").textContent = `one cell: ${cells.join(", ")}`;
+  const rows = chain.map((block, index) => [
+    String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
+    percent(block.share),
+  ]);
+  const heads = ["place", "model", "of records", "cost of each"];
+  table($("chain-table"), "The chain of the newest model", heads, rows);
+}
+
 /** The colour of a block: the base has its own, updates take turns by level. */
-export const colour = (block) => (block.role === "base" ? "base" : `level-${block.level % 4}`);
+const colour = (block) => (block.role === "base" ? "base" : `level-${block.level % 4}`);
 
 /** What one block of the chain is, in words. */
-export function words(block, newest) {
+function words(block, newest) {
   const size = count(block.stop - block.start);
   const what = block.role === "base" ? `Base of ${size} records` : `Refined on ${size} more`;
   return block === newest ? `◆ ${what}` : what;
 }
 
 /** A figure in `root` for one stream; it returns what draws a state and tells a cell's size. */
-export function streamFigure(root, name) {
+function streamFigure(root, name) {
   const plot = el("div", { class: "plot", "aria-hidden": "true" });
   const lanes = el("ol", { class: "lanes", "aria-label": `Chain of the newest model in ${name}` });
-  root.append(el("div", { class: "chain" }, lanes, plot));
+  const where = el("span", {}, "newest records to the right");
+  const head = el("p", { class: "head" }, "The stream", where);
+  root.append(el("div", { class: "chain" }, head, lanes, plot));
   const known = new Map();
   let view = null;
 
@@ -60,9 +97,10 @@ export function streamFigure(root, name) {
     lanes.dataset.most = height;
     root.style.setProperty("--lanes", height);
     const left = blocks.length - shown.length;
+    const later = (lane) => (left && lane === 1 ? ` (${left} later)` : "");
     const told = shown.map((block, lane) => el(
       "li", {},
-      el("span", { class: "what" }, words(block, newest), left && lane === 1 ? ` (${left} later)` : ""),
+      el("span", { class: "what" }, words(block, newest) + later(lane)),
       el("span", { class: "where" }, span(block.start, block.stop)),
     ));
     lanes.replaceChildren(...(told.length ? told : [el("li", {}, el("span", { class: "what" },
