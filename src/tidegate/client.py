@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -82,6 +82,12 @@ class Client:
     def close(self) -> None:
         """Close the connection; the next request opens another."""
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
         """Send a batch, exactly once; how many records the stream has now.

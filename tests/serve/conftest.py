@@ -16,15 +16,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Served]":
     pytest.importorskip("fastapi", reason="needs the extra serve")
     pytest.importorskip("uvicorn", reason="needs the extra serve")
     pytest.importorskip("prometheus_client", reason="needs the extra serve")
-    from tests.serve.served import served  # noqa: PLC0415 (needs the extra)
+    from tests.serve.served import served, stream  # noqa: PLC0415 (needs the extra)
 
     folder: Path = tmp_path_factory.mktemp("served") / "state"
     with served(folder) as running:
-        client = running.client()
-        from tests.serve.served import stream  # noqa: PLC0415
-
-        client.ingest(*stream(500))
-        while client.status()["releases"] < 3:
-            pass
-        client.close()
+        with running.client() as client:
+            client.ingest(*stream(500))
+            for release in client.follow():
+                if release["number"] == 2:
+                    break
         yield running

@@ -155,13 +155,16 @@ def test_one_token_cannot_take_all_the_time_there_is(tmp_path: Path) -> None:
         answers = [running.ask("GET", "/v1/plan") for _ in range(5)]
         assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 100
-        other = running.client("read", patience=0)
-        assert other.get("/v1/plan")["forever"]
+        with running.client("read", patience=0) as other:
+            assert other.get("/v1/plan")["forever"]
 
 
 def test_keys_of_one_token_are_not_those_of_another(tmp_path: Path) -> None:
-    with served(tmp_path / "state") as running:
-        one, other = running.client("ingest"), running.client("ingest")
+    with (
+        served(tmp_path / "state") as running,
+        running.client("ingest") as one,
+        running.client("ingest") as other,
+    ):
         assert one.ingest(*stream(10), key="monday") == 10
         assert one.ingest(*stream(10), key="monday") == 10
         assert other.ingest(*stream(10), key="monday") == 20

@@ -2,12 +2,11 @@
 
 import io
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,10 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
+from tests.cli.run import json_lines
 from tests.serve.served import Served, config, served, stream
 from tidegate.gate import Gate
 from tidegate.gate.export import load
-
-
-def cli(*words: str) -> list[Any]:
-    """What a command prints with --format json."""
-    command = [sys.executable, "-m", "tidegate", *words, "--format", "json"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def arrow(table: Any) -> bytes:
@@ -41,9 +34,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 def test_the_ledger_is_that_of_the_command_line(service: Served) -> None:
     folder = str(service.folder)
-    assert service.ask("GET", "/v1/ledger").json["lines"] == cli("ledger", folder)
+    assert service.ask("GET", "/v1/ledger").json["lines"] == json_lines("ledger", folder)
     of_one = service.ask("GET", "/v1/ledger?record=200").json
-    assert of_one["lines"] == cli("ledger", folder, "--record", "200")
+    assert of_one["lines"] == json_lines("ledger", folder, "--record", "200")
     with Gate.look(service.folder) as gate:
         share = gate.ledgers()["records"].paid(200) + gate.reserve
     assert of_one["summary"] == {"record": 200, "paid": {"records": pytest.approx(float(share))}}
@@ -51,7 +44,7 @@ def test_the_ledger_is_that_of_the_command_line(service: Served) -> None:
 
 def test_status_says_what_the_command_line_says_but_for_what_is_private(service: Served) -> None:
     told = service.ask("GET", "/v1/status").json
-    (known,) = cli("status", str(service.folder))
+    (known,) = json_lines("status", str(service.folder))
     (mine,), (its,) = told["streams"], known["streams"]
     for name in ("stream", "records", "held_from", "held_records"):
         assert mine[name] == its[name]
@@ -66,9 +59,8 @@ def test_the_chain_tiles_the_window(service: Served) -> None:
     spans = sorted((block["start"], block["stop"]) for block in plan["chain"])
     assert plan["chain"][0]["role"] == "base"
     assert [start for start, _ in spans[1:]] == [stop for _, stop in spans[:-1]]
-    assert (
-        plan["window"] == {"start": spans[0][0], "stop": spans[-1][1]} == dict(start=200, stop=500)
-    )
+    assert (spans[0][0], spans[-1][1]) == (200, 500)
+    assert plan["window"] == {"start": 200, "stop": 500}
     assert plan["forever"] == {"records": 1.0}
 
 
@@ -78,7 +70,7 @@ def test_the_strip_is_the_most_in_each_bucket(service: Served) -> None:
         ledger, reserve = gate.ledgers()["records"], gate.reserve
         paid = [float(ledger.paid(record) + reserve) for record in range(500)]
     bounds = [*strip["starts"], 500]
-    naive = [max(paid[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    naive = [max(paid[a:b]) for a, b in pairwise(bounds)]
     assert strip["paid"] == pytest.approx(naive)
     assert max(strip["paid"]) <= 1
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from tidegate.checks import refuse
+from tidegate.checks import StoreError, refuse
 from tidegate.cli import options
-from tidegate.gate.store import NoStateError
 from tidegate.serve.tokens import SCOPES, Tokens
 
 EPILOG = """\b
@@ -97,5 +96,5 @@ def revoke(state: Path, name: str) -> None:
 
 def _tokens(state: Path) -> Tokens:
     if not (state / "state.db").is_file():
-        raise NoStateError(f"{state} holds no state: make one with tidegate serve or tidegate run")
+        raise StoreError(f"{state} holds no state: make one with tidegate serve or tidegate run")
     return Tokens(state)

@@ -20,6 +20,7 @@ FRESH = 0.2
 """Seconds for which the status is not asked for again, however many watch it."""
 
 LATER = {"Retry-After": "1"}
+CLOSE = {"Connection": "close"}
 
 
 class Service:
@@ -63,7 +64,7 @@ class Service:
     async def body(self, request: Request) -> bytes:
         """The body of a request, if it is not too large and does not take too long."""
         most = self.limits.body
-        too_large = HTTPException(413, f"the body must be at most {most} bytes")
+        too_large = HTTPException(413, f"the body must be at most {most} bytes", CLOSE)
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > most:
             raise too_large
@@ -78,7 +79,7 @@ class Service:
                     if len(body) > most:
                         raise too_large
         except TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time") from None
+            raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
         except ClientDisconnect:
             raise HTTPException(400, "the body did not arrive") from None
         finally:

@@ -53,11 +53,11 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
 
     @router.get("/v1/releases/latest", responses=examples.answers(examples.RELEASE, 304, 404, 503))
     async def latest(
-        wait: Annotated[float, Query(ge=0, le=limits.wait)] = 0.0,
+        wait: Annotated[float, Query(ge=0, le=3600)] = 0.0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        """The newest release; with `wait`, up to so many seconds for a newer one than is known."""
-        until = time.monotonic() + wait
+        """The newest release; `wait` so many seconds at most for a newer one than is known."""
+        until = time.monotonic() + min(wait, limits.wait)
         service.check_watchers()
         with keeper.watched() as news:
             while True:

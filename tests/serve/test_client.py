@@ -1,0 +1,152 @@
+"""The Python client, and the commands."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.cli.run import json_lines, tidegate
+from tests.serve.served import Served, served, stream
+from tidegate import Client
+from tidegate.checks import InvalidValueError
+from tidegate.client import ServiceError
+
+
+@pytest.fixture
+def client(service: Served) -> Iterator[Client]:
+    with service.client() as made:
+        yield made
+
+
+def test_the_model_predicts_here_as_the_service_does(client: Client) -> None:
+    X, _ = stream(30, 77)
+    there, model = client.predict(X), client.model()
+    assert np.array_equal(there.labels, model.predict(X))
+    np.testing.assert_allclose(there.probabilities, model.predict_proba(X))
+    assert client.model(0).weights.shape == model.weights.shape
+
+
+def test_releases_come_in_order(client: Client) -> None:
+    assert [each["number"] for each in client.releases(1)] == [1, 2]
+    assert client.ledger()["lines"][0]["fits"] > 3
+    assert client.ledger(record=3)["summary"]["record"] == 3
+
+
+@pytest.mark.parametrize("X", [[1.0, 2.0], [[["a"]]], np.zeros((2, 2, 2)), [["a", "b"]]])
+def test_what_is_no_batch_is_not_sent(client: Client, X: object) -> None:
+    with pytest.raises(InvalidValueError, match="X must be"):
+        client.ingest(X, [0])
+
+
+def test_what_the_service_says_is_told(client: Client, service: Served) -> None:
+    with pytest.raises(ServiceError, match="of 2 columns") as refused:
+        client.ingest(np.zeros((1, 3)), [0])
+    assert refused.value.status == 422
+    with Client(service.url, "wrong") as stranger, pytest.raises(ServiceError) as denied:
+        stranger.status()
+    assert denied.value.status == 401
+    assert "wrong" not in repr(stranger)
+
+
+def test_a_service_that_is_away_is_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Client(f"http://127.0.0.1:{port}", "x", patience=0.2) as client:
+        with pytest.raises(ServiceError, match="does not answer") as away:
+            client.status()
+        assert away.value.status is None
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:1", "file:///etc/passwd", "http://"])
+def test_a_url_is_one_of_http(url: str) -> None:
+    with pytest.raises(InvalidValueError, match="url must be"):
+        Client(url, "x")
+
+
+def test_an_answer_that_is_lost_is_asked_for_again_and_the_batch_taken_once(tmp_path: Path) -> None:
+    """Between client and service stands one that swallows the first answer."""
+    with served(tmp_path / "state") as running, socket.create_server(("127.0.0.1", 0)) as between:
+
+        def swallow() -> None:
+            for lost in (True, False):
+                inner, _ = between.accept()
+                with inner, socket.create_connection(("127.0.0.1", running.port)) as outer:
+                    data = b""
+                    while b"\r\n\r\n" not in data:
+                        data += inner.recv(65536)
+                    head, _, body = data.partition(b"\r\n\r\n")
+                    found = re.search(rb"(?i)content-length: (\d+)", head)
+                    assert found is not None
+                    while len(body) < int(found[1]):
+                        body += inner.recv(65536)
+                    outer.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)
+                    while answer := outer.recv(65536):
+                        if not lost:
+                            inner.sendall(answer)
+
+        thread = threading.Thread(target=swallow)
+        thread.start()
+        token, port = running.tokens["ingest"], between.getsockname()[1]
+        with Client(f"http://127.0.0.1:{port}", token) as client:
+            assert client.ingest(*stream(10)) == 10
+        thread.join()
+
+
+def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service: Served) -> None:
+    state = str(service.folder)
+    create = ("token", "create", state, "--scope", "read")
+    made = tidegate(*create, "--name", "board", "--expires", "30d")
+    token = made.stdout.strip()
+    assert service.ask("GET", "/v1/status", token=token).status == 200
+    assert service.ask("GET", "/v1/audit", token=token).status == 403
+    rows = json_lines("token", "list", state)
+    (row,) = [row for row in rows if row["name"] == "board"]
+    assert row["scopes"] == "read"
+    assert row["valid"]
+    assert "hash" not in row
+    assert tidegate("token", "revoke", state, "board").returncode == 0
+    assert service.ask("GET", "/v1/status", token=token).status == 401
+    assert tidegate("token", "revoke", state, "board").returncode == 2
+    again = tidegate(*create, "--name", "x", "--expires", "never")
+    assert (again.returncode, "expires must be" in again.stderr) == (2, True)
+
+
+def test_a_token_needs_a_state(tmp_path: Path) -> None:
+    asked = tidegate("token", "create", str(tmp_path), "--name", "x", "--scope", "read")
+    assert (asked.returncode, "holds no state" in asked.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_demo_is_served_and_stops_when_told(tmp_path: Path) -> None:
+    state = tmp_path / "demo.state"
+    command = [sys.executable, "-m", "tidegate", "serve", "--demo", str(state), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(f"Serving {state} at http://127.0.0.1:")
+            found = re.search(r"(http://\S+)/#token=(\S+)", process.stdout.readline())
+            assert found is not None
+            with Client(found[1], found[2]) as client:
+                assert next(client.follow())["at"] == 7168
+            process.send_signal(signal.SIGTERM)
+            rest = process.stdout.read()
+            assert (process.wait(20), "Stopped" in rest) == (0, True)
+        finally:
+            process.kill()
+    rows = json_lines("token", "list", str(state))
+    assert [row["valid"] for row in rows] == [False], "the link ends with the server"
+
+
+def test_a_service_needs_a_state_or_a_configuration(tmp_path: Path) -> None:
+    asked = tidegate("serve", str(tmp_path / "none"), "--port", "0")
+    assert (asked.returncode, "holds no state" in asked.stderr) == (2, True)
+    assert tidegate("serve").returncode == 2
