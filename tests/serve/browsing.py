@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
 needed = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 375, "height": 800}
 PATIENCE = 30_000
 """Milliseconds that a machine with much else to do may take."""
 
