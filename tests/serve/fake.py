@@ -20,7 +20,7 @@ from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.schedule import Fit, SlidingWindow
-from tidegate.serve.page.page import add_page
+from tidegate.serve.page import add_page
 
 TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)

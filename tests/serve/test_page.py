@@ -81,6 +81,8 @@ def test_asks_for_a_token(browser: Browser, url: str) -> None:
         page.get_by_role("button", name="Forget the token").click()
         expect(page.locator("#door")).to_be_visible()
         assert page.evaluate("sessionStorage.length") == 0
+        page.goto(url)  # a link with a token, in a tab that has the page already
+        inside(page)
 
 
 def test_takes_the_token_out_of_the_address(page: Page) -> None:
@@ -276,6 +278,17 @@ CONTRAST = """() => {
   }
   return bad;
 }"""
+
+
+def test_has_no_fault_that_axe_knows(browser: Browser, url: str) -> None:
+    """The rules of axe-core, which is what accessibility is audited with."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    for address in (url, url.split("#", maxsplit=1)[0]):
+        with opened(browser, address, bypass_csp=True) as page:  # axe is run inside the page
+            expect(page.locator("#promise, #token").locator("visible=true")).to_be_visible()
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            page.wait_for_timeout(1000)  # for what moves to arrive
+            assert axe.run(page).response["violations"] == []
 
 
 def test_works_by_keyboard_alone(browser: Browser, url: str) -> None:

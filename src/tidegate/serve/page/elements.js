@@ -44,6 +44,7 @@ export const exact = (value, text) => el("data", { value }, text);
 export function table(root, caption, heads, rows) {
   const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
   const body = rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, cell))));
+  if (root.role) root.ariaLabel = caption;
   root.replaceChildren(el(
     "table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body),
   ));

@@ -59,6 +59,7 @@ async function refresh() {
   const paths = ["status", "plan", "ledger", `ledger/strip?buckets=${buckets}`];
   const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
   [known.status, known.plan, known.ledger, known.strip] = found;
+  open(true);
   show();
 }
 
@@ -96,7 +97,6 @@ async function showBox() {
 let wait = 1; // seconds, longer each time that it is in vain
 async function run() {
   for (; token.get(); wait = Math.min(wait * 2, 15)) {
-    open(true);
     try {
       await listen();
     } catch (error) {
@@ -117,8 +117,9 @@ function open(inside) {
   $("main").hidden = !inside;
   $("door").hidden = inside;
   $("leave").hidden = !inside;
-  $("connection").hidden = !inside;
-  if (!inside) $("token").focus();
+  if (inside) return;
+  connection("waiting", "No token");
+  $("token").focus();
 }
 
 // --- the page's own buttons
@@ -149,6 +150,8 @@ $("door-form").onsubmit = (event) => {
   $("token").value = $("door-error").textContent = "";
   run();
 };
+
+onhashchange = () => tokenFromAddress() && location.reload();
 
 theme(localStorage.getItem("tidegate-theme"));
 tokenFromAddress();

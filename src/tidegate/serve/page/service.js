@@ -9,12 +9,13 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEPT),
 };
 
-/** Take a token out of the address (#token=...), where it would stay in the history. */
+/** Take a token out of the address (#token=...), where it would stay; whether there was one. */
 export function tokenFromAddress() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!found) return;
+  if (!found) return false;
   token.set(found);
   history.replaceState(null, "", location.pathname);
+  return true;
 }
 
 /** The service said no. */
