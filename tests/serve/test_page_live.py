@@ -77,6 +77,8 @@ def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator("#streams h3")).to_have_text(["Stream “source”", "Stream “target”"])
         expect(page.locator(".lanes").nth(1)).to_contain_text("Refined on 100 more")
         agrees(page, service.folder)
+        releases = page.locator("#quality-chart").evaluate("chart => chart.data[2].x")
+        assert releases == sorted(releases)  # the streams' own counts would go to and fro
 
 
 def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ export function drawStrip(root, strip, records, bound) {
 }
 
 /** Private accuracy over time, with two standard deviations of its noise to each side. */
-export function drawQuality(root, quality) {
+export function drawQuality(root, quality, axis) {
   const x = quality.map((point) => point.at);
   const edge = (deviations) => quality.map(({ accuracy: share, deviation }) =>
     Math.min(100, Math.max(0, (share + deviations * deviation) * 100)));
@@ -108,15 +108,15 @@ export function drawQuality(root, quality) {
       customdata: quality.map((p) => `${accuracy(p.accuracy)} ± ${accuracy(2 * p.deviation)}`),
       line: { color: line, width: 2 },
       marker: { color: line, size: 5 },
-      hovertemplate: "at record %{x:,}: %{customdata}<extra></extra>",
+      hovertemplate: `%{x:,} (${axis}): %{customdata}<extra></extra>`,
     },
   ];
   const look = layout(300, {
-    xaxis: { title: { text: "records arrived" }, tickformat: ",d" },
+    xaxis: { title: { text: axis }, tickformat: ",d" },
     yaxis: percents(Math.floor(Math.min(...edge(-2)) / 20) * 20, 103),
   });
   const last = quality.at(-1);
-  const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at record ` +
-    `${count(last.at)}. The table below says the same.`;
+  const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at ` +
+    `${count(last.at)} (${axis}). The table below says the same.`;
   return draw(root, words, traces, look);
 }

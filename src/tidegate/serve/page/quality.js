@@ -5,7 +5,10 @@ import { $, accuracy, count, exact, table } from "./elements.js";
 
 const MOST_POINTS = 80;
 
-export function showQuality({ quality }) {
+export function showQuality({ quality: told, streams }) {
+  // Two streams count their records apart: what both have in common is the order of the releases.
+  const [axis, place] = streams.length > 1 ? ["release", "of_release"] : ["records arrived", "at"];
+  const quality = told.map((point) => ({ ...point, at: point[place] }));
   const each = Math.ceil(quality.length / MOST_POINTS);
   $("quality-words").textContent = quality.length
     ? "Each model is tried on the step that follows it, which it has not read. The answer is " +
@@ -20,13 +23,13 @@ export function showQuality({ quality }) {
     $("quality-newest").replaceChildren(
       exact(newest.accuracy, accuracy(newest.accuracy)), ` ± ${accuracy(2 * newest.deviation)}`,
     );
-    drawQuality($("quality-chart"), means(quality, each));
+    drawQuality($("quality-chart"), means(quality, each), axis);
   }
   const rows = [...quality].reverse().map((point) => [
     count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
     `± ${accuracy(2 * point.deviation)}`,
   ]);
-  const heads = ["records arrived", "accuracy", "uncertain by"];
+  const heads = [axis, "accuracy", "uncertain by"];
   table($("quality-table"), "Private accuracy", heads, rows);
 }
 
