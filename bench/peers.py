@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import linear_model
+
+from tidegate.checks import InvalidValueError
+from tidegate.study.baselines.diffprivlib import logistic_regression
 
 Floats = NDArray[Any]
 Labels = NDArray[np.intp]
@@ -33,30 +35,18 @@ def sklearn_logistic(X: Floats, y: Labels, regularization: float, tol: float) ->
 def diffprivlib_logistic() -> Callable[[Floats, Labels, float, float], object] | None:
     """diffprivlib's private fit with the same regularisation: K models, one against the rest.
 
-    Its release 0.6.6 asks scikit-learn for two names and an argument that are there no more; they
-    mean nothing to this model, and are put back for the time it takes. `tol` bounds the entries of
-    a gradient; its guarantee speaks of the exact minimiser, and takes no note of it.
+    `tol` bounds the entries of a gradient; its guarantee speaks of the exact minimiser, and takes
+    no note of it.
     """
-    tree = import_module("sklearn.tree._tree")
-    with (
-        patch.object(tree, "DOUBLE", np.float64, create=True),
-        patch.object(tree, "DTYPE", np.float32, create=True),
-    ):
-        models = module("diffprivlib.models")
-    if models is None:
+    try:
+        logistic_regression()
+    except InvalidValueError as error:
+        print(f"Not compared with diffprivlib: {error}")
         return None
-    plain = linear_model.LogisticRegression.__init__
-
-    def forgiving(self: Any, *, multi_class: str, **parameters: Any) -> None:
-        del multi_class
-        plain(self, **parameters)
 
     def fit(X: Floats, y: Labels, regularization: float, tol: float) -> object:
         C = 1 / (2 * regularization * len(X))
-        with patch.object(linear_model.LogisticRegression, "__init__", forgiving):
-            model = models.LogisticRegression(
-                epsilon=1.0, data_norm=1.0, C=C, fit_intercept=False, tol=tol
-            )
+        model = logistic_regression(epsilon=1.0, data_norm=1.0, C=C, fit_intercept=False, tol=tol)
         return model.fit(X, y)
 
     return fit

@@ -15,14 +15,23 @@ class StoreError(RuntimeError):
     """A state cannot do this, or is damaged; one line that says where and what to do."""
 
 
-def refuse(name: str, allowed: str, value: object) -> InvalidValueError:
+def refuse(
+    name: str, allowed: str, value: object = None, *, told: str | None = None
+) -> InvalidValueError:
     """The error for a value that is not allowed, in the one form all of them have.
 
-    >>> str(refuse("epsilon", "a finite number above 0", -1))
-    'epsilon must be a finite number above 0, got -1'
+    Args:
+        name: What the value is of.
+        allowed: What it must be.
+        value: What it is; text is shown in quotes, so that "1" is not taken for 1.
+        told: Words in place of the value.
+
+    >>> print(refuse("epsilon", "a finite number above 0", "1"))
+    epsilon must be a finite number above 0, got '1'
+    >>> print(refuse("X", "two-dimensional", told="no rows"))
+    X must be two-dimensional, got no rows
     """
-    shown = value if isinstance(value, str) and value and value.isprintable() else repr(value)
-    text = str(shown)
+    text = repr(value) if told is None else told
     return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
 
 

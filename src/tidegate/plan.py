@@ -68,6 +68,17 @@ class Plan:
         """The most that any record ever pays for fits."""
         return self.shares.forever
 
+    @property
+    def first(self) -> int:
+        """How many records there are when the first model is released.
+
+        >>> from tidegate.privacy import PureDP
+        >>> from tidegate.schedule import SlidingWindow
+        >>> Plan(schedule=SlidingWindow(window=70, step=10), budget=PureDP(1.0)).first
+        70
+        """
+        return max(getattr(self.schedule, size, 0) for size in ("window", "block", "step"))
+
     def due(self, at: int) -> list[Line]:
         """The fits to carry out once `at` records have arrived, with their shares."""
         return [Line(fit, self.shares.of(fit)) for fit in self.schedule.due(at)]
@@ -165,6 +176,11 @@ class TwoStreamPlan:
             allocation=self.allocation,
             reserve=self.reserve,
         )
+
+    @property
+    def first(self) -> int:
+        """How many source records there are when the first model is released."""
+        return self.source.first
 
     def share(self, fit: Fit) -> Fraction:
         """What a fit takes from the budget of the records it reads, in its own stream."""

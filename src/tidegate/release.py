@@ -34,7 +34,14 @@ FIRST = "0" * 64
 
 NEIGHBOURS = "streams of one length that differ in the content of one record"
 NOT_PRIVATE = "NOT PRIVATE: made with a seed"
-MAPS = ("AppendIntercept", "HashedText", "NormClip", "RandomFourier", "RandomProjection")
+MAPS = (
+    "AppendIntercept",
+    "HashedText",
+    "NormClip",
+    "RandomFourier",
+    "RandomProjection",
+    "Scattering",
+)
 PACKAGES = ("tidegate", "numpy", "python-flint", "scikit-learn")
 
 
@@ -115,6 +122,8 @@ class About:
         classes: All labels, in the order of the weights' columns.
         features: The map that every record goes through first.
         dtype: Of the stored features.
+        columns: The names of the columns that a record is made of, if it came by names.
+        label: The name of the column of labels.
     """
 
     plan: Plan | TwoStreamPlan
@@ -123,6 +132,8 @@ class About:
     classes: Iterable[Any]
     features: FeatureMap | None = None
     dtype: str = "float64"
+    columns: tuple[str, ...] | None = None
+    label: str | None = None
 
     def card(self) -> Card:
         """The part of a card that is the same for all releases."""
@@ -136,6 +147,8 @@ class About:
             "classes": np.asarray(list(self.classes)).tolist(),
             "features": described_map(self.features),
             "dtype": self.dtype,
+            "columns": self.columns,
+            "label": self.label,
         }
 
 
@@ -387,6 +400,8 @@ def to_markdown(card: Card) -> str:
         "features": ", then ".join(str(_words(step)) for step in card.get("features", []))
         or "as they came",
         "dtype": card.get("dtype"),
+        "columns": ", ".join(card.get("columns") or []) or None,
+        "label": card.get("label"),
         "weights": " x ".join(map(str, card["shape"])),
         "evaluation": _words(card.get("evaluation")),
         "versions": _words(card.get("versions")),

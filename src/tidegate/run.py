@@ -72,6 +72,11 @@ class Run:
         self._held = Held()
         self._done = 0
 
+    @property
+    def count(self) -> int:
+        """How many records there have been."""
+        return self._held.count
+
     def take(self, records: Records) -> None:
         """Add records to the stream and carry out what is due."""
         self._held.append(records)
@@ -93,6 +98,11 @@ class TwoStreamRun:
         self.ledgers = plan.ledgers()
         self._held: dict[Stream, Held] = {"source": Held(), "target": Held()}
         self._so_far = Arrived()
+
+    @property
+    def count(self) -> int:
+        """How many records of the source there have been; the first release is of these."""
+        return self._held["source"].count
 
     def take(self, records: Records, stream: Stream) -> None:
         """Add records to a stream and carry out what is due."""

@@ -17,6 +17,11 @@ def test_the_first_screen_makes_the_idea_plain(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 100
 
 
+def test_it_can_keep_quiet(tmp_path: Path) -> None:
+    assert tidegate(*SMALL, str(tmp_path / "demo.png"), "--quiet") == (0, "", "")
+    assert (tmp_path / "demo.png").stat().st_size > 1000
+
+
 def test_a_line_of_json_for_every_step(tmp_path: Path) -> None:
     rows = json_lines(*SMALL, str(tmp_path / "demo.svg"))
     assert [row["at"] for row in rows] == list(range(512, 10_241, 512))

@@ -1,19 +1,26 @@
 """The commands of a gate: what they print, and how they refuse."""
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from tests.cli.run import json_lines, tidegate
+from tests.cli.run import json_lines, process, tidegate
 from tests.gate.gatelife import config, opened, stream
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
 from tidegate.gate.export import load
+from tidegate.gate.gate import Gate
+from tidegate.gate.sources import Files, StandardInput, once
+from tidegate.gate.sources.csv_file import Csv
+from tidegate.gate.verify import verify
 
 CONFIG = """
 not_private_seed = 7
@@ -74,6 +81,31 @@ def test_init_writes_a_configuration_that_is_valid_and_overwrites_nothing(tmp_pa
     assert again.stderr.count("\n") == 1
     assert "does not exist yet" in again.stderr
     assert "continual" in Path(path).read_text()
+    other = str(tmp_path / "other.toml")
+    assert json_lines("init", "basic", "--output", other) == [{"file": other, "kind": "basic"}]
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "ingest", "verify"])
+def test_long_commands_can_keep_quiet(command: str) -> None:
+    assert "--quiet" in tidegate(command, "--help").stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_output_for_programs(command: str) -> None:
+    assert "--format [table|json]" in tidegate(command, "--help").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_script_that_completes_commands(shell: str) -> None:
+    script = process(_TIDEGATE_COMPLETE=f"{shell}_source")
+    assert (script.returncode, script.stderr) == (0, "")
+    assert f"_TIDEGATE_COMPLETE={shell}_complete" in script.stdout
+
+
+def test_a_shell_is_told_what_a_started_word_may_become() -> None:
+    asked = process(_TIDEGATE_COMPLETE="zsh_complete", COMP_WORDS="tidegate re", COMP_CWORD="1")
+    assert "releases" in asked.stdout
+    assert "verify" not in asked.stdout
 
 
 def test_run_goes_on_where_it_stopped(folder: Path) -> None:
@@ -84,9 +116,9 @@ def test_run_goes_on_where_it_stopped(folder: Path) -> None:
     with (folder / "records.csv").open("a") as file:
         file.write("1.0,0.5,0.5,1\n" * 100)
     assert [row["release"] for row in json_lines("run", config)] == [4]
-    told = tidegate("run", config)
-    assert "tidegate status" in told.stdout
-    assert json_lines("releases", str(folder / "gate.state"))[:4] == first
+    assert "tidegate status" in tidegate("run", config).stdout
+    told = json_lines("releases", str(folder / "gate.state"))
+    assert [{k: v for k, v in row.items() if k != "tried"} for row in told[:4]] == first
     assert (folder / "out" / "latest").read_text() == "000004\n"
 
 
@@ -98,12 +130,20 @@ def test_status_ledger_and_releases(state: str) -> None:
     assert not status["private"]
     assert "NOT PRIVATE" in tidegate("status", state).stdout
     (total,) = json_lines("ledger", state)
-    assert total["paid_for_fits"] + total["reserved_for_quality"] <= 1
+    assert total["paid"] == row["worst_share"] <= 1
+    assert total["evaluations"] == 3
     lines = json_lines("ledger", state, "--record", str(total["worst_record"]))
-    assert sum(line["share"] for line in lines) == pytest.approx(total["paid_for_fits"])
+    assert sum(line["share"] for line in lines) == pytest.approx(total["paid"])
+    bought = [line for line in json_lines("ledger", state, "--record", "499") if line["release"]]
+    assert [(line["kind"], line["release"]) for line in bought] == [("quality", 1)]
+    assert bought[0]["share"] == pytest.approx(0.1)
     rows = json_lines("releases", state, "--start", "1")
     assert [row["release"] for row in rows] == [1, 2, 3]
     assert all(row["accuracy_before"] is not None for row in rows)
+    assert [[(each["start"], each["stop"]) for each in row["tried"]] for row in rows] == [
+        [(400 + 100 * index, 500 + 100 * index)] for index in range(2)
+    ] + [[]]
+    assert rows[1]["accuracy_before"] == rows[0]["tried"][0]["accuracy"]
     for command in ("status", "ledger", "releases"):
         assert tidegate(command, state).returncode == 0
     assert rows[0]["hash"][:8] in tidegate("releases", state).stdout
@@ -111,6 +151,7 @@ def test_status_ledger_and_releases(state: str) -> None:
 
 def test_verify_says_what_is_wrong(state: str, folder: Path) -> None:
     assert "Sound" in tidegate("verify", state).stdout
+    assert tidegate("verify", state, "--quiet") == (0, "", "")
     assert json_lines("verify", state) == [{"sound": True, "problems": []}]
     (folder / "out" / "000001.md").unlink()
     done = tidegate("verify", state)
@@ -132,8 +173,14 @@ def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None
     write_csv(new, 5)
     tidegate("export", state, str(model))
     by_state = json_lines("predict", state, str(new))
-    columns = [word for name in "abc" for word in ("--column", name)]
-    assert json_lines("predict", str(model), str(new), *columns) == by_state
+    assert json_lines("predict", str(model), str(new)) == by_state
+    renamed = folder / "renamed.csv"
+    renamed.write_text(new.read_text().replace("a,b,c,y", "x,y,z,a"))
+    columns = [word for name in "xyz" for word in ("--column", name)]
+    assert json_lines("predict", str(model), str(renamed), *columns) == by_state
+    two = tidegate("predict", str(model), str(new), *columns[:4])
+    assert (two.returncode, two.stderr.count("\n")) == (2, 1)
+    assert "--column must be given once for each of a, b, c" in two.stderr
     expected = load(model).predict(stream(5)[0])
     assert np.array_equal([row["label"] for row in by_state], expected)
     assert all(0.5 <= row["probability"] <= 1 for row in by_state)
@@ -148,6 +195,12 @@ def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Pa
     again = tidegate("ingest", state, str(folder / "records.csv"))
     assert again.returncode == 2
     assert "which run takes in" in again.stderr
+    text = (folder / "gate.toml").read_text()
+    for path in (folder, folder / "more.csv"):
+        (folder / "gate.toml").write_text(text.replace(f"{folder}/records.csv", str(path)))
+        again = tidegate("run", str(folder / "gate.toml"))
+        assert again.returncode == 2
+        assert "more.csv" in again.stderr
 
 
 def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
@@ -163,10 +216,14 @@ def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
         ("ingest", state, str(none)): "none.csv cannot be read",
         ("ingest", state, str(bad)): "column c is not in",
         ("ingest", state, "x.txt"): "a .csv, .parquet or .jsonl file",
-        ("export", state, "model.pdf"): "the kind of export must be one of",
+        (
+            "export",
+            state,
+            "model.pdf",
+        ): "must be one that ends in .npz, ",
         ("export", state, "m.npz", "--release", "99"): "there is no release 99",
         ("predict", state, str(bad)): "has no column c",
-        ("predict", state, str(none)): "No such file",
+        ("predict", state, str(none)): "none.csv cannot be read: No such file",
     }.items():
         done = tidegate(*words)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), words
@@ -193,13 +250,15 @@ def test_records_come_through_a_pipe(tmp_path: Path) -> None:
     assert status["streams"][0]["records"] == 350
 
 
+TWO = {"kind": "twostream", "step": 50, "source": {"kind": "cumulative", "block": 100}}
+RECORDS = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b", "c"], "label": "y"}
+
+
 def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
-    schedule = {"kind": "twostream", "step": 50, "source": {"kind": "cumulative", "block": 100}}
     paths = {name: tmp_path / f"{name}.csv" for name in ("source", "target")}
-    table = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b", "c"], "label": "y"}
     known = config(
-        schedule,
-        records=table,
+        TWO,
+        records=RECORDS,
         source={k: {"type": "csv", "path": str(v), "follow": True} for k, v in paths.items()},
     )
     for path in paths.values():
@@ -218,3 +277,151 @@ def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
         found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
     assert looks == [100, 150]
     assert found == ["source", "target", "target", "target"]
+
+
+def test_a_run_without_a_release_says_what_is_missing(folder: Path) -> None:
+    write_csv(folder / "records.csv", 250)
+    gate, state = str(folder / "gate.toml"), str(folder / "gate.state")
+    missing = "othing is released before 300 records have arrived: 250 have, 50 are missing"
+    assert missing in tidegate("run", gate).stdout
+    assert missing in tidegate("status", state).stdout
+    for words in (("export", state, "m.npz"), ("predict", state, str(folder / "records.csv"))):
+        done = tidegate(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert missing in done.stderr
+
+
+def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> None:
+    text = (folder / "gate.toml").read_text().replace("classes = [0, 1]", 'classes = ["0", "2"]')
+    (folder / "other.toml").write_text(text.replace("/out", "/other"))
+    done = tidegate("run", str(folder / "other.toml"))
+    unusable = sum(y != 0 for y in stream(650)[1].tolist())
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert " of 650 records cannot be used; the first is " in done.stderr
+    assert int(done.stderr.split()[1]) >= unusable
+
+
+def test_no_state_is_made_for_sources_that_cannot_be_read(folder: Path) -> None:
+    gate, text = folder / "gate.toml", (folder / "gate.toml").read_text()
+    for change, expected in {
+        ("records.csv", "none.csv"): "none.csv cannot be read: No such file",
+        ('"c"]', '"d"]'): "column d is not in",
+    }.items():
+        gate.write_text(text.replace(*change))
+        done = tidegate("run", str(gate))
+        assert done.returncode == 2
+        assert expected in done.stderr
+        assert not (folder / "gate.state").exists()
+    gate.write_text(text)
+    assert len(json_lines("run", str(gate))) == 4
+
+
+def test_a_record_that_cannot_be_used_is_not_predicted(state: str, folder: Path) -> None:
+    new = folder / "new.csv"
+    new.write_text("b,a,c\n1,0.5,0.25\n,1,1\nmuch,1,1\n0.1,0.2,0.3\n")
+    rows = json_lines("predict", state, str(new))
+    assert [row["label"] is None for row in rows] == [False, True, True, False]
+    (told,) = json_lines("export", state, str(folder / "m.npz"))
+    X = np.array([[0.5, 1, 0.25], [0.2, 0.1, 0.3]], np.float32)  # as records are kept
+    chances = load(told["file"]).predict_proba(X).max(axis=1)
+    assert [row["probability"] for row in rows if row["label"] is not None] == chances.tolist()
+
+
+def test_a_model_in_a_file_knows_its_column_of_text(tmp_path: Path) -> None:
+    schedule = {"kind": "sliding", "window": 20, "step": 10}
+    table = {"classes": [0, 1], "norm": 1.0, "text": "note", "label": "y"}
+    known = config(schedule, records=table, features=[{"map": "text"}])
+    with opened(tmp_path / "state", known) as gate:
+        gate.ingest(["a word", "another"] * 10, [0, 1] * 10)
+    tidegate("export", str(tmp_path / "state"), str(tmp_path / "m.safetensors"))
+    new = tmp_path / "new.jsonl"
+    new.write_text('{"id": 1, "note": "a word"}\n{"id": 2, "note": null}\n')
+    rows = json_lines("predict", str(tmp_path / "m.safetensors"), str(new))
+    assert [row["label"] is None for row in rows] == [False, True]
+
+
+def test_all_mistakes_of_a_configuration_are_told_apart(folder: Path) -> None:
+    text = (folder / "gate.toml").read_text()
+    (folder / "gate.toml").write_text(text.replace("window", "windw").replace("1.5", '"1.5"'))
+    done = tidegate("run", str(folder / "gate.toml"))
+    assert done.stderr.count("\n") == 1
+    assert "did you mean schedule.window?; records.norm must be " in done.stderr
+    assert done.stderr.endswith("got '1.5'\n")
+
+
+def test_a_command_that_is_misspelt_is_guessed() -> None:
+    assert tidegate("rnu").stderr == "tidegate: no command 'rnu': did you mean run?\n"
+
+
+def test_tables_fit_into_80_columns(state: str) -> None:
+    for words in (("--help",), ("status", state), ("ledger", state, "--record", "250")):
+        shown = process(*words, COLUMNS="80").stdout.splitlines()
+        assert max(map(len, shown)) <= 80 or words[0] == "status"
+    rows = process("releases", state, COLUMNS="80").stdout.splitlines()
+    assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release
+
+
+@pytest.mark.parametrize("stop", range(1, 14, 3))
+def test_where_a_run_of_two_files_was_stopped_does_not_change_the_order_of_steps(
+    tmp_path: Path, stop: int
+) -> None:
+    paths = {name: tmp_path / f"{name}.csv" for name in ("source", "target")}
+    known = config(
+        TWO, records=RECORDS, source={k: {"type": "csv", "path": str(v)} for k, v in paths.items()}
+    )
+    for path, n in zip(paths.values(), (830, 560), strict=True):
+        write_csv(path, n)
+
+    def run(state: str, sizes: list[int]) -> list[tuple[str, int]]:
+        """Blocks of these sizes, with a stop after so many batches each time."""
+        for size in sizes:
+            with opened(tmp_path / state, known) as gate:
+                sources = {
+                    name: replace(files, format=replace(files.format, block=size))
+                    for name, files in known.sources().items()
+                    if isinstance(files, Files) and isinstance(files.format, Csv)
+                }
+                taken = Mock(side_effect=[None] * stop + [KeyboardInterrupt])
+                with suppress(KeyboardInterrupt):
+                    list(releases_of(gate, sources, once, Mock() if size == SIZES[-1] else taken))
+        with Gate.look(tmp_path / state) as gate:
+            assert list(verify(gate)) == []
+            return [(step.stream, step.span.stop) for step in gate.store.steps()]
+
+    assert run("stopped", SIZES) == run("whole", SIZES[-1:])
+
+
+SIZES = [700, 1500, 4000, 999, 2**20]
+
+
+def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    write_csv(tmp_path / "source.csv", 100)
+    read, write = os.pipe()
+    table = {"type": "csv", "path": str(tmp_path / "source.csv"), "follow": True}
+    known = config(
+        TWO, records=RECORDS, source={"source": table, "target": {"type": "jsonl", "path": "-"}}
+    )
+    rows = "".join('{"a": 1.0, "b": 0.5, "c": 0.5, "y": 1}\n' for _ in range(50)).encode()
+    looks = []
+
+    def again() -> bool:
+        looks.append(gate.store.count("source"))
+        return False
+
+    with open(read, "rb", buffering=0) as pipe, opened(tmp_path / "state", known) as gate:
+        sources = dict(known.sources(pause=None))
+        columns = known.records.build()
+        sources["target"] = StandardInput(name="target", columns=columns, stream=pipe)
+        found = releases_of(gate, sources, again, Mock())
+        assert next(found).card["stream"] == "source"  # while the pipe is open and empty
+        os.write(write, rows)
+        assert next(found).card["stream"] == "target"
+        with (tmp_path / "source.csv").open("a") as file:
+            file.write("1.0,0.5,0.5,1\n" * 100)
+        assert next(found).card["at"] == 200
+        os.write(write, rows)
+        os.close(write)
+        assert next(found).card["at"] == 100
+        assert list(found) == []
+    assert looks == [200]

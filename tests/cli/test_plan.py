@@ -191,7 +191,7 @@ BAD = [
     ("sliding", {"--epsilon": "-1"}, "epsilon must be a finite number above 0, got -1"),
     ("sliding", {"--epsilon": "nan"}, "epsilon must be a finite number above 0, got nan"),
     ("sliding", {"--epsilon": "inf"}, "epsilon must be a finite number above 0, got inf"),
-    ("sliding", {"--epsilon": "one"}, "epsilon must be a finite number above 0, got one"),
+    ("sliding", {"--epsilon": "one"}, "epsilon must be a finite number above 0, got 'one'"),
     ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0"),
     ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1"),
     ("sliding", {"--delta": "nan"}, "delta must be a number above 0 and below 1, got nan"),
@@ -277,3 +277,28 @@ def test_a_traceback_is_shown_when_asked_for() -> None:
                     "--epsilon", "1", "--until", "9")  # fmt: skip
     assert "Traceback" in done.stderr
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "whose"),
+    [
+        (("sliding", "--window", "7168", "--step", "1024"), ""),
+        (("twostream", "--window", "7168", "--step", "1024", "--target-step", "9"), "source "),
+    ],
+)
+def test_a_plan_that_ends_early_says_when_the_first_model_comes(
+    words: tuple[str, ...], whose: str
+) -> None:
+    done = tidegate("plan", *words, "--epsilon", "1", "--until", "7167")
+    assert done.returncode == 0
+    told = f"No model is released before 7,168 {whose}records have arrived, and --until is 7,167."
+    assert told in done.stdout
+    assert "No model" not in tidegate("plan", *words, "--epsilon", "1", "--until", "7168").stdout
+
+
+@pytest.mark.parametrize("source", [("sliding",), ("twostream", "--target-step", "100")])
+def test_no_row_of_a_plan_wraps_at_80_columns(source: tuple[str, ...]) -> None:
+    words = (*source, "--window", "7168000", "--step", "1024000", "--until", "20480000")
+    shown = process("plan", *words, "--epsilon", "1", "--rows", "9", COLUMNS="80").stdout
+    table = shown.split("─\n")[1].split("...")[0]
+    assert len(table.splitlines()) == 9

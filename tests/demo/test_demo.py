@@ -1,16 +1,12 @@
 """The demo's stream, its comparison and its plot, in small."""
 
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tidegate import ApproxDP, PureDP
-from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment, split
+from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 from tidegate.demo.plot import plot
 from tidegate.demo.stream import DriftingStream
 
@@ -50,18 +46,6 @@ def test_the_classes_stand_on_a_ring_that_turns() -> None:
             place = stream.angle(at) + 2 * np.pi * label / stream.classes
             mean = X[y == label].mean(axis=0)[:2]
             assert np.abs(mean - [np.cos(place), np.sin(place)]).max() < 7 * 0.0035
-
-
-@given(epsilon=st.floats(1e-3, 10), delta=st.floats(1e-9, 1e-2), releases=st.integers(1, 10_000))
-def test_naive_parts_add_up_to_the_whole_and_never_to_more(
-    epsilon: float, delta: float, releases: int
-) -> None:
-    part = split(PureDP(epsilon), releases)
-    assert 1 - 2.0**-52 <= releases * Fraction(part.epsilon) / Fraction(epsilon) <= 1
-    if releases < 100:  # beyond, Gaussian noise may have no scale
-        both = split(ApproxDP(epsilon, delta), releases)
-        assert both.epsilon == part.epsilon
-        assert 1 - 2.0**-52 <= releases * Fraction(both.delta) / Fraction(delta) <= 1
 
 
 def test_naive_splitting_pays_for_every_release_it_makes(moments: list[Moment]) -> None:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -688,7 +689,12 @@ def test_a_query_before_the_first_release() -> None:
 
 @pytest.mark.parametrize(
     ("classes", "y"),
-    [(["0", "1"], np.arange(4) % 2), ([0, 1], np.array(["0", "1", "0", "1"]))],
+    [
+        (["0", "1"], np.arange(4) % 2),
+        ([0, 1], np.array(["0", "1", "0", "1"])),
+        ([0, 1], pandas.Series(["0", "1", "0", "1"], dtype="str")),
+        ([0, 1], pandas.Series(["0", "1", "0", "1"], dtype="string")),
+    ],
 )
 def test_labels_of_another_kind_than_the_classes_are_refused(
     classes: list[Any], y: NDArray[Any]

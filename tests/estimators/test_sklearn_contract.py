@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
@@ -26,6 +27,7 @@ from tests.estimators.faces import (
     weights,
 )
 from tidegate import PrivateClassifier, SlidingWindowClassifier, TwoStreamClassifier
+from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
 
 SLOT_RULE = {
@@ -212,15 +214,58 @@ def test_probabilities_follow_the_margins(kind: type, count: int) -> None:
     assert face.score(X, y) == np.mean(face.predict(X) == y)
 
 
-def test_parameters_set_later_wait_for_the_next_fit() -> None:
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"norm": 1e6}, "norm"),
+        ({"classes": ["a", "b"]}, "classes"),
+        ({"window": 40}, "window"),
+        ({"features__value": 3.0}, "features__value"),
+        ({"features": None}, "features__value"),
+    ],
+)
+def test_parameters_set_later_are_refused_until_the_next_fit(
+    changed: dict[str, Any], name: str
+) -> None:
     """Else records would be clipped to one norm and noised for another."""
     X, y = batch_for(None)
     features = AppendIntercept(0.5)
     face = classifier(SlidingWindowClassifier, features=features)
     undisturbed = clone(face).partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
     face.partial_fit(X[:20], y[:20])
-    face.set_params(norm=1e6, classes=["a", "b"], window=40, features__value=3.0)
+    before = face.get_params()
+    face.set_params(**changed)
+    with pytest.raises(InvalidValueError, match=f"^{name} has changed since the stream began: "):
+        face.partial_fit(X[20:], y[20:])
+    face.set_params(features=before["features"]).set_params(**before)
     assert same(face.partial_fit(X[20:], y[20:]), undisturbed)
     assert np.array_equal(face.predict(X), undisturbed.predict(X))
-    face.set_params(norm=10.0, classes=[0, 1]).fit(X, y)
+    face.set_params(window=40).fit(X, y)
     assert [len(weights(face)), face.releases_[0].fit.at] == [1, 40]
+
+
+def test_equal_parameters_go_on_after_a_copy() -> None:
+    X, y = batch_for(None)
+    face = classifier(SlidingWindowClassifier, features=AppendIntercept(0.5), classes=np.arange(2))
+    face.partial_fit(X[:20], y[:20])
+    for copied in (face, pickle.loads(pickle.dumps(face)), copy.deepcopy(face)):
+        copied.set_params(features=AppendIntercept(0.5), classes=np.arange(2))
+        assert len(copied.partial_fit(X[20:], y[20:]).releases_) > 0
+
+
+def test_what_is_missing_for_a_model_is_told() -> None:
+    X, y = batch_for(None)
+    sliding = classifier(SlidingWindowClassifier)
+    for face in (sliding, classifier(PrivateClassifier)):
+        with pytest.raises(NotFittedError, match="call fit with records first"):
+            face.predict(X)
+    sliding.partial_fit(X[:3], y[:3])
+    with pytest.raises(NotFittedError, match=r": \d+ more records have to arrive before"):
+        sliding.predict(X)
+
+
+def test_a_score_of_records_without_labels_is_refused() -> None:
+    X, y = batch_for(None)
+    face = classifier(PrivateClassifier).fit(X, y)
+    with pytest.raises(InvalidValueError, match="y contains NaN"):
+        face.score(X, np.where(y == 0, np.nan, y))

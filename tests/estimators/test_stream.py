@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -150,7 +151,8 @@ def naive(
                 whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
                 spent = spent._replace(amount=whole)
         prior = None if fit.prior is None else models[fit.prior]
-        models[fit.number] = learner.fit(task, slots, allowance=spent, prior=prior, bits=bits)
+        each = replace(task, behind=fit.behind)
+        models[fit.number] = learner.fit(each, slots, allowance=spent, prior=prior, bits=bits)
         if fit.released:
             released.append(models[fit.number])
     return released

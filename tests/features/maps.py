@@ -6,6 +6,7 @@ from tidegate.features import (
     RandomFourier,
     RandomProjection,
     RecordMap,
+    Scattering,
 )
 
 NUMBER_MAPS: list[RecordMap] = [
@@ -13,4 +14,5 @@ NUMBER_MAPS: list[RecordMap] = [
     NormClip(norm=2.0),
     RandomFourier(n_components=10, gamma=0.3, seed=7),
     RandomProjection(n_components=13, seed=7),
+    Scattering(width=28),
 ]

@@ -164,6 +164,7 @@ def test_text_in_one_record_does_not_touch_the_others(feature_map: RecordMap, ba
         ("RandomFourier", {"gamma": -1.0}),
         ("RandomProjection", {"n_components": 0}),
         ("RandomProjection", {"seed": -1}),
+        ("Scattering", {"width": 0}),
     ],
 )
 def test_wrong_parameters_are_refused_when_fitting(name: str, parameters: dict[str, Any]) -> None:

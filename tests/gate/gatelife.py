@@ -63,3 +63,11 @@ def live(folder: Path, failpoint: str = "", two: bool = False) -> None:
     with opened(folder, config(TWO if two else None, publish=publish, quality=share)) as gate:
         for index, (X, y, name) in enumerate(batches(two)):
             gate.ingest(X, y, stream=name, key=str(index))
+
+
+def go_on(folder: Path) -> None:
+    """A stream of small and large batches that goes on for a while."""
+    publish = {"folder": str(folder.with_suffix(".out"))}
+    with opened(folder, config(publish=publish, quality={"share": "1/20"})) as gate:
+        for start in range(0, 4800, 600):
+            gate.ingest(*stream(600, start))

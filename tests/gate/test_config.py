@@ -60,7 +60,7 @@ def test_the_example_of_every_kind_is_valid_and_survives_json(kind: str) -> None
 
 
 def test_an_example_of_no_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^kind must be one of sliding, .*, got slide$"):
+    with pytest.raises(ValueError, match=r"^kind must be one of sliding, .*, got 'slide'$"):
         example("slide")
 
 
@@ -86,6 +86,7 @@ maps = st.one_of(
     st.fixed_dictionaries(
         {"map": st.just("fourier")}, optional={"n_components": counts, "gamma": positives}
     ),
+    st.fixed_dictionaries({"map": st.just("scattering")}, optional={"width": counts}),
 )
 grams = st.sampled_from([[], [1, 1], [2, 5]])
 text_map = st.fixed_dictionaries(
@@ -321,7 +322,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "schedule",
             {"kind": "twostream", "step": 3, "source": {"kind": "basic"}},
-            "schedule.source.kind must be one of cumulative, sliding, got basic",
+            "schedule.source.kind must be one of cumulative, sliding, got 'basic'",
         ),
         (
             "schedule",
@@ -329,7 +330,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             "schedule.source.step is not a key of cumulative: it has block, sample",
         ),
         ("budget", {"epsilon": 0}, "budget.epsilon must be a finite number above 0, got 0"),
-        ("budget", {"epsilon": "1"}, "budget.epsilon must be a finite number above 0, got 1"),
+        ("budget", {"epsilon": "1"}, "budget.epsilon must be a finite number above 0, got '1'"),
         ("budget", {"epsilon": float("inf")}, "budget.epsilon must be a finite number above 0"),
         ("budget", {"epsilon": 1e-200}, "budget.epsilon must be at least"),
         ("budget", {"delta": 1e-6}, "budget.epsilon is missing"),
@@ -338,7 +339,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             {"epsilon": 1.0, "delta": 1},
             "budget.delta must be a number above 0 and below 1",
         ),
-        ("allocation", {"name": "even"}, "allocation.name must be one of paper, tapered, got even"),
+        (
+            "allocation",
+            {"name": "even"},
+            "allocation.name must be one of paper, tapered, got 'even'",
+        ),
         ("allocation", {"rate": 0.7}, "allocation.rate is not a key of paper: it has none"),
         ("allocation", {"name": "tapered", "rate": 1.5}, "allocation.rate must be a ratio above 0"),
         ("allocation", {"name": "tapered", "rate": "1/0"}, "allocation.rate must be a ratio above"),
@@ -363,7 +368,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         ("records", RECORDS | {"columns": []}, "records.columns must be a list of one or more"),
         ("records", RECORDS | {"columns": "a"}, "records.columns must be a list of one or more"),
         ("records", RECORDS | {"columns": ["a", "a"]}, "records.columns must be a list without"),
-        ("records", COLUMNS | {"label": "a"}, "records.label must be a column of its own, got a"),
+        ("records", COLUMNS | {"label": "a"}, "records.label must be a column of its own, got 'a'"),
         ("records", RECORDS | {"label": ""}, "records.label must be a text, got ''"),
         (
             "records",
@@ -413,7 +418,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "learner",
             {"kind": "best"},
-            "learner.kind must be one of auto, output, gradient, got best",
+            "learner.kind must be one of auto, output, gradient, got 'best'",
         ),
         (
             "learner",
@@ -494,7 +499,7 @@ def test_two_streams_need_two_sources() -> None:
 def test_more_classes_need_softmax() -> None:
     records = {"classes": [0, 1, 2], "norm": 1.0}
     assert mistakes(records=records, learner={"loss": "huber"}) == (
-        "learner.loss must be softmax for 3 classes, got huber",
+        "learner.loss must be softmax for 3 classes, got 'huber'",
     )
 
 

@@ -72,7 +72,7 @@ def test_onnx_runtime_predicts_the_same(classes: Any, features: Any, tmp_path: P
 def test_onnx_refuses_a_map_it_cannot_have(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     _, chain, _ = made([0, 1], RandomFourier(n_components=8))
-    with pytest.raises(InvalidValueError, match=r"NormClip only for ONNX, got RandomFourier"):
+    with pytest.raises(InvalidValueError, match=r"NormClip only for ONNX .*, got RandomFourier"):
         files.export(chain[0], tmp_path / "release.onnx")
     assert not list(tmp_path.iterdir())
 
@@ -118,8 +118,12 @@ def test_every_flipped_byte_is_noticed(ending: str, tmp_path: Path) -> None:
 
 def test_mistakes_are_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, chain, _ = made([0, 1])
-    with pytest.raises(InvalidValueError, match="the kind of export must be one of npz"):
+    with pytest.raises(InvalidValueError, match=r"must be one that ends in \.npz, .*, got"):
         files.export(chain[0], tmp_path / "release.txt")
+    with pytest.raises(
+        InvalidValueError, match=r"kind of export must be one of npz, .*, got 'pdf'"
+    ):
+        files.export(chain[0], tmp_path / "release.npz", "pdf")
     with pytest.raises(InvalidValueError, match=r"must be a .npz or .safetensors file"):
         files.load(tmp_path / "release.txt")
     for ending in ("npz", "safetensors"):

@@ -136,7 +136,10 @@ def state(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
     with closing(SqliteStore(folder, "config", segment_records=32)) as store:
         for begin, n in [(0, 32), (32, 32), (64, 3)]:
-            store.append(Batch(stream="records", records=records(begin, n)))
+            batch = Batch(
+                stream="records", records=records(begin, n), source="script", offset=f"{begin}"
+            )
+            store.append(batch)
         store.publish("records", 16, [made(0, 16)])
         store.publish("records", 32, [made(1, 32, released=False), made(2, 32)])
     return folder
@@ -194,6 +197,10 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
         ("UPDATE segments SET stop = 66 WHERE stop = 67", "records"),
         ("DELETE FROM segments WHERE start = 32", "records"),
         ("UPDATE streams SET count = 66", "records"),
+        ("UPDATE streams SET done = 16", "state.db"),
+        ("UPDATE state SET config = 'other'", "state.db"),
+        ("UPDATE state SET arrived = 'other'", "state.db"),
+        ("UPDATE offsets SET place = '8'", "the offset of script"),
         ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 1", "fit 1"),
         ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 2", "release 1"),
         ("UPDATE fits SET card = replace(card, '1/5', '1/6')", "release 1"),
@@ -205,8 +212,35 @@ def test_a_changed_row_is_found(state: Path, change: str, where: str) -> None:
     with closing(sqlite3.connect(state / "state.db")) as database:
         database.execute(change)
         database.commit()
-    with closing(SqliteStore(state)) as store:
+    with closing(SqliteStore(state, read_only=True)) as store:
         assert where in [problem.where for problem in store.verify()]
+
+
+@pytest.mark.parametrize("column", ["config", "arrived", "committed"])
+def test_a_state_whose_foundation_has_changed_is_not_opened(state: Path, column: str) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as database:
+        database.execute(f"UPDATE state SET {column} = 99")
+        database.commit()
+    with pytest.raises(StoreError, match=r"state\.db is not what was written.*restore"):
+        SqliteStore(state)
+
+
+def test_nothing_is_chained_to_a_damaged_release(state: Path) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as database:
+        database.execute("UPDATE fits SET hash = replace(hash, '1', '0')")
+        database.commit()
+    with closing(SqliteStore(state)) as store:
+        with pytest.raises(StoreError, match="release 1 is not what was published"):
+            store.publish("records", 48, [made(3, 48)])
+        assert store.done("records") == 32
+
+
+def test_a_damaged_offset_is_not_read_from(state: Path) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as database:
+        database.execute("UPDATE offsets SET place = '3'")
+        database.commit()
+    with closing(SqliteStore(state)) as store, pytest.raises(StoreError, match="restore"):
+        store.offset("script")
 
 
 def test_a_damaged_model_is_neither_a_prior_nor_a_release(state: Path) -> None:

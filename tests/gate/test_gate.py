@@ -25,7 +25,8 @@ from tidegate.gate.export import load, newest_published
 from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.failpoints import EXPORTS, NAMES
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches, SourceError
+from tidegate.gate.sources import Batches, SourceError, raw_batch
+from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Weights
@@ -187,7 +188,7 @@ def test_killed_anywhere_it_ends_as_if_undisturbed(
         assert hashes(gate) == undisturbed[two]
         assert list(verify(gate)) == []
         assert sum(map(gate.store.count, gate.streams)) == sum(gatelife.SIZES)
-        needed = {stream: gate.needed(stream) for stream in gate.streams}
+        needed = {stream: gate.progress.needed(stream) for stream in gate.streams}
         assert all(segment.span.start >= needed[segment.stream] for segment in gate.store.held())
     assert kills > 0
     published = folder.with_suffix(".out")
@@ -230,21 +231,21 @@ def test_what_left_the_window_is_deleted_and_status_says_why_the_rest_is_not(
     with opened(tmp_path, config()) as gate:
         for start in range(0, 1300, size):
             gate.ingest(*stream(min(size, 1300 - start), start))
-            status = gate.status()["streams"][0]
-            assert status["held_from"] == gate.needed("records")
-            assert status["held_records"] == status["records"] - status["held_from"]
-        assert status["records"] == 1300
-        assert status["held_from"] == 700
-        assert "records from 700 on" in status["held_because"]
+            told = status(gate)["streams"][0]
+            assert told["held_from"] == gate.progress.needed("records")
+            assert told["held_records"] == told["records"] - told["held_from"]
+        assert told["records"] == 1300
+        assert told["held_from"] == 700
+        assert "records from 700 on" in told["held_because"]
         files = {segment.file for segment in gate.store.held()} - {None}
         assert set(os.listdir(tmp_path / "segments")) == files != set()
-        assert status["worst_share"] <= 1
+        assert told["worst_share"] <= 1
 
 
 def test_a_schedule_that_reads_everything_again_keeps_it(tmp_path: Path) -> None:
     with opened(tmp_path, config({"kind": "basic", "block": 200, "step": 100})) as gate:
         gate.ingest(*stream(800))
-        assert gate.status()["streams"][0]["held_records"] == 800
+        assert status(gate)["streams"][0]["held_records"] == 800
 
 
 def test_what_cannot_be_used_keeps_its_slot_and_is_shown_to_the_operator(tmp_path: Path) -> None:
@@ -253,9 +254,9 @@ def test_what_cannot_be_used_keeps_its_slot_and_is_shown_to_the_operator(tmp_pat
         found = list(gate.store.quarantine("records"))
         assert [bad.slot for bad in found] == [1, 2]
         assert json.loads(found[1].payload or "") == {"x": [0.5, 0.5], "y": "what"}
-        assert gate.status()["streams"][0]["unusable"] == 2
+        assert status(gate)["streams"][0]["unusable"] == 2
         assert gate.store.count("records") == 3
-        with pytest.raises(InvalidValueError, match="like those before"):
+        with pytest.raises(InvalidValueError, match="1 features, but 2 were expected"):
             gate.ingest([[1.0]], [0])
         assert gate.store.count("records") == 3
 
@@ -307,9 +308,80 @@ def test_private_quality_is_paid_for_and_is_right_up_to_its_noise(tmp_path: Path
             assert measured["share"] == "1/2"
             assert -0.5 < measured["accuracy"] < 1.5
             assert measured["deviation"] == pytest.approx(0.02 * 2**0.5)
-        assert gate.reserve == Fraction(1, 2)
-        assert gate.ledgers()["records"].worst().share <= Fraction(1, 2)
-        assert gate.status()["streams"][0]["worst_share"] <= 1
+        assert gate.plan.reserve == Fraction(1, 2)
+        assert gate.ledgers()["records"].worst().share <= 1
+        assert status(gate)["streams"][0]["worst_share"] <= 1
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_every_step_after_the_first_release_pays_for_one_evaluation(
+    two: bool, tmp_path: Path
+) -> None:
+    """Also a step that releases nothing: those of the source between two of its models."""
+    share = Fraction(1, 10)
+    with opened(tmp_path, config(TWO if two else None, quality={"share": "1/10"})) as gate:
+        newest: int | None = None
+        for X, y, name in gatelife.batches(two=two):
+            gate.take(raw_batch(X, y), stream=name)
+            while ready := [stream for stream in gate.streams if gate.progress.complete(stream)]:
+                released = gate.carry_out(ready[0])
+                *_, step = gate.store.steps()
+                assert (step.stream, step.span.stop) == (ready[0], gate.store.done(ready[0]))
+                paid = step.evaluation
+                assert (paid and paid.release) == newest
+                assert paid is None or paid.share == share
+                newest = released[-1].number if released else newest
+        steps = list(gate.store.steps())
+        at = {step.span.stop for step in steps if step.stream == "source" and step.evaluation}
+        released_at = {release.card["at"] for release in gate.releases()}
+        assert not two or 600 in at - released_at
+        for stream, ledger in gate.ledgers().items():
+            lines = list(gate.store.lines(stream))
+            for record in range(0, gate.store.count(stream), 50):
+                fits = sum((line.share for line in lines if record in line.fit.span), Fraction(0))
+                own = [s for s in steps if s.stream == stream and record in s.span]
+                tried = sum((s.evaluation.share for s in own if s.evaluation), Fraction(0))
+                assert ledger.paid(record) == fits + tried <= 1
+        assert list(verify(gate)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ("UPDATE steps SET release = 0 WHERE number = 14", "the step of target at 1300"),
+        ("UPDATE steps SET share = '1/11' WHERE number = 14", "the step of target at 1300"),
+        ("UPDATE steps SET share = NULL, release = NULL WHERE number = 14", "the step of target"),
+        ("UPDATE steps SET stop = stop + 1 WHERE number = 14", "the step of target"),
+        ("DELETE FROM steps WHERE number = 14", "fit"),
+        ("DELETE FROM steps WHERE number = (SELECT max(number) FROM steps)", "source"),
+        ("UPDATE steps SET stream = 'source' WHERE number = 3", "fit"),
+        ("UPDATE state SET arrived = replace(arrived, '\"fits\": ', '\"fits\": 1')", "state.db"),
+    ],
+)
+def test_verify_recomputes_the_order_of_steps(change: str, where: str, tmp_path: Path) -> None:
+    with opened(tmp_path, config(TWO, quality={"share": "1/10"})) as gate:
+        for X, y, name in gatelife.batches(two=True):
+            gate.ingest(X, y, stream=name)
+        assert list(verify(gate)) == []
+        gate.store._db.execute(change)  # type: ignore[attr-defined]
+        found = list(verify(gate))
+        assert any(problem.where.startswith(where) for problem in found), found
+        assert all("\n" not in problem.what for problem in found)
+
+
+def test_a_gate_that_goes_on_is_sound_to_one_that_looks(tmp_path: Path) -> None:
+    process = children.Process(target=gatelife.go_on, args=(tmp_path / "state",))
+    process.start()
+    while not (tmp_path / "state.out" / "latest").exists():
+        process.join(0.01)
+    looks = 0
+    while process.is_alive():
+        with Gate.look(tmp_path / "state") as gate:
+            assert list(verify(gate)) == []
+            assert status(gate)["streams"][0]["worst_share"] <= 1
+        looks += 1
+    process.join()
+    assert (process.exitcode, looks > 1) == (0, True)
 
 
 def test_a_public_holdout_costs_nothing(tmp_path: Path) -> None:
@@ -367,7 +439,7 @@ def test_without_a_seed_releases_are_private(tmp_path: Path) -> None:
         gate.ingest(*stream(700))
         (release,) = gate.releases()
         assert release.card["private"]
-        assert gate.status()["private"]
+        assert status(gate)["private"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])

@@ -665,6 +665,13 @@ def test_many_columns_are_not_all_listed(tmp_path: Path) -> None:
         next(csv_source("s", tmp_path / "f.csv", COLUMNS).batches(None))
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_another_delimiter_is_guessed_but_not_taken(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "f.csv").write_text(mark.join("abyz") + "\n")
+    with pytest.raises(SourceError, match=r"seem to be divided by '.*say so in source.delimiter$"):
+        next(csv_source("s", tmp_path / "f.csv", COLUMNS).batches(None))
+
+
 def test_a_delimiter_is_one_character() -> None:
     for bad in ("", ";;", '"', "\n", "ä"):
         with pytest.raises(ValueError, match=r"^delimiter must be one ASCII character"):

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from tidegate.learn import gradient, mean, output, trainer
 from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records, clean
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.trainer import Read, Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
 from tidegate.run import Run, TwoStreamRun
-from tidegate.schedule import Span, Stream
+from tidegate.schedule import Stream
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
@@ -118,9 +118,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     current: list[Line] = []
 
     class Watched(Trainer[Any]):
-        def train(
-            self, line: Line, read: Callable[[Span], Records], prior: Weights | None
-        ) -> Weights:
+        def train(self, line: Line, read: Read, prior: Weights | None) -> Weights:
             current[:] = [line]
             models.append(super().train(line, read, prior))
             return models[-1]

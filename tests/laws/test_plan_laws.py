@@ -44,6 +44,19 @@ def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
 
 
 @given(schedules, untils)
+def test_what_is_behind_a_fit_is_what_the_chain_of_its_priors_has_read(
+    schedule: OneStream, until: int
+) -> None:
+    found = list(fits(schedule, until))
+    for fit in found:
+        read, prior = 0, fit.prior
+        while prior is not None:
+            read += found[prior].sample or found[prior].span.size
+            prior = found[prior].prior
+        assert (fit.behind or 0) == read
+
+
+@given(schedules, untils)
 def test_updates_read_whole_steps_of_their_level(schedule: OneStream, until: int) -> None:
     for fit in fits(schedule, until):
         assert fit.span.start % schedule.step == 0
@@ -188,3 +201,10 @@ def test_tapered_spends_in_every_phase(plan: Plan, doublings: int) -> None:
             continue
         assert max(paid[start:stop]) > Fraction(9, 10)
         assert max(paid[start:stop]) == 1
+
+
+@given(plans())
+def test_the_first_release_is_where_the_plan_says(plan: Plan) -> None:
+    steps = range(plan.schedule.step, plan.first + 1, plan.schedule.step)
+    released = [at for at in steps if any(line.fit.released for line in plan.due(at))]
+    assert released == [plan.first]

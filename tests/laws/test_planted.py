@@ -222,7 +222,7 @@ class Dropping(Setup):
 
     def records(self, X: Any, y: Any) -> Records:
         records = super().records(X, y)
-        return records.take(records.usable)
+        return records.take(np.flatnonzero(records.usable))
 
 
 class LateIntercept(Setup):

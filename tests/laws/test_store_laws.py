@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from tests.gate.made import chain, made, records, same
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined, Store
+from tidegate.gate.store import Batch, Evaluation, Quarantined, Step, Store
 from tidegate.release import FIRST
 from tidegate.schedule import Span
 
@@ -66,6 +66,9 @@ def test_what_is_read_is_what_was_appended(
             stop = data.draw(st.integers(start + 1, total))
             found = store.read("records", Span(start, stop))
             assert same(found, records(start, stop - start, kind=kind))
+            some = sorted(data.draw(st.sets(st.integers(0, stop - start - 1), min_size=1)))
+            few = store.read("records", Span(start, stop), np.array(some))
+            assert same(few, found.take(np.array(some)))
         if cut is not None:
             needed = total - total % cut
             store.forget("records", needed)
@@ -87,6 +90,8 @@ class Model:
     offset: str | None = None
     bad: list[int] = field(default_factory=list)
     state: str | None = None
+    config: str = "config"
+    steps: list[Step] = field(default_factory=list)
 
 
 class Life(RuleBasedStateMachine):
@@ -127,7 +132,10 @@ class Life(RuleBasedStateMachine):
         model = self.model
         at = data.draw(st.integers(model.done + 1, model.count))
         fits = [made(model.fits + i, at, released=released) for i, released in enumerate(kinds)]
-        published = self.store.publish("records", at, fits, state=f"{at}")
+        known = Evaluation(release=0, share=Fraction(1, at), accuracy=0.1 + at, deviation=1 / 3)
+        paid = known if model.releases else None
+        model.steps.append(Step(stream="records", span=Span(model.done, at), evaluation=paid))
+        published = self.store.publish("records", at, fits, f"{at}", paid)
         assert [one.number for one in published] == [model.releases + i for i in range(sum(kinds))]
         model.done, model.fits, model.state = at, model.fits + len(kinds), f"{at}"
         model.releases += sum(kinds)
@@ -140,6 +148,11 @@ class Life(RuleBasedStateMachine):
         assert all(span.stop > before for span in held)
         self.model.first = held[0].start if held else self.model.count
 
+    @rule(config=st.text(max_size=3))
+    def reconfigure(self, config: str) -> None:
+        self.model.config = config
+        self.store.reconfigure(config)
+
     @rule()
     def reopen(self) -> None:
         self.store.close()
@@ -148,7 +161,8 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def holds_what_was_given(self) -> None:
         store, model = self.store, self.model
-        assert store.config() == "config"
+        assert store.config() == model.config
+        assert list(store.steps()) == model.steps
         assert (store.count("records"), store.done("records")) == (model.count, model.done)
         assert (store.offset("file"), store.state()) == (model.offset, model.state)
         assert [bad.slot for bad in store.quarantine("records")] == model.bad
@@ -232,6 +246,34 @@ def test_models_and_lines_come_back_to_the_bit(opener: Opener) -> None:
     for unknown in (lambda: store.fit(2), lambda: store.release(1)):
         with pytest.raises(StoreError, match="there is no"):
             unknown()
+    store.close()
+
+
+def test_within_a_snapshot_nothing_changes(opener: Opener) -> None:
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    assert isinstance(store, SqliteStore)
+    looking = SqliteStore(store.folder, read_only=True)
+    with looking.snapshot():
+        store.append(Batch(stream="records", records=records(10, 5)))
+        assert looking.count("records") == 10
+    assert looking.count("records") == 15
+    looking.close()
+    store.close()
+
+
+def test_the_form_of_a_stream_is_remembered(opener: Opener) -> None:
+    kinds = {"source": "float32", "target": "sparse float64"}
+    store = opener()
+    for stream, kind in kinds.items():
+        assert store.form(stream) is None
+        store.append(Batch(stream=stream, records=records(0, 4, kind=kind)))
+    store.close()
+    store = opener()
+    for stream, kind in kinds.items():
+        form, expected = store.form(stream), records(0, 4, kind=kind).X
+        assert form is not None
+        assert (type(form), form.dtype, form.shape) == (type(expected), expected.dtype, (0, 3))
     store.close()
 
 

@@ -391,13 +391,13 @@ def test_steps_are_the_fewest_that_travel_the_horizon(horizon: float, rate: floa
     slots=st.integers(1, MAX_SLOTS),
     mu=st.floats(1e-4, 10),
     norm=st.floats(1e-3, 1e3),
-    prior=st.booleans(),
+    behind=st.integers(0, MAX_SLOTS),
 )
 def test_defaults_bound_the_noise_in_a_margin(
-    slots: int, mu: float, norm: float, prior: bool
+    slots: int, mu: float, norm: float, behind: int
 ) -> None:
     plan = GradientPerturbation().descent(
-        slots=slots, mu=mu, norm=norm, lipschitz=norm, smoothness=norm**2 / 4, prior=prior
+        slots=slots, mu=mu, norm=norm, lipschitz=norm, smoothness=norm**2 / 4, behind=behind
     )
     assert 16 <= plan.steps <= 64
     velocity = np.zeros(plan.steps)  # coefficient of each step's noise, along a flat direction
@@ -407,7 +407,8 @@ def test_defaults_bound_the_noise_in_a_margin(
         velocity[j] += plan.rate / slots
         place += velocity
     in_margin = norm * plan.sigma * float(np.linalg.norm(place))
-    assert in_margin <= (0.5 if prior else 1.0) * 1.12  # 1.12 > sqrt(128/105): see the proof
+    # 1.12 > sqrt(128/105): see the proof
+    assert in_margin <= slots / (slots + behind) * 1.12
 
 
 def test_given_settings_are_kept() -> None:

@@ -308,7 +308,7 @@ def test_the_fast_method_never_raises_however_ill_conditioned(
     size = 0.0 if center is None else float(np.linalg.norm(center)) * 1.001
     bound = rounding_bound(loss, n=60, d=3, center_norm=size, **public)
     certificate = module._certificate(F, max(tolerance, 4 * bound))
-    w, gradient = module._fast(F, certificate)
+    w, gradient = module._fast(F, certificate, F.center)
     assert np.isfinite(w).all()
     assert np.isfinite(gradient).all()
 

@@ -181,7 +181,7 @@ def test_a_window_as_source_keeps_its_own_chain() -> None:
         (lambda: TwoStream(source=Cumulative(block=1), step=0), "step must be a whole number"),
         (
             lambda: list(TwoStream(source=Cumulative(block=1), step=1).fits(["tide"])),  # type: ignore[list-item]
-            "stream must be source or target, got tide",
+            "stream must be source or target, got 'tide'",
         ),
     ],
 )

@@ -240,7 +240,7 @@ def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
         list(gate.advance())
         total = size * batches
         assert gate.store.count("records") == total
-        first = gate.needed("records")
+        first = gate.progress.needed("records")
         held = gate.store.read("records", Span(first, total))
         wanted, _ = stream(total - first, first)
         np.testing.assert_allclose(held.X, wanted, atol=1e-6)

@@ -70,15 +70,19 @@ WAYS = {
     help="Where the plot goes: a .png or .svg file.",
 )
 @options.form
-def demo(records: int, plot: Path, form: str) -> None:
+@options.quiet
+def demo(records: int, plot: Path, form: str, quiet: bool) -> None:
     """See private models follow a stream that drifts, beside three other ways to make them."""
     turns = DriftingStream.turns * records / DriftingStream.records  # at the same speed
     comparison = Comparison(stream=DriftingStream(records=records, turns=turns))
     began = time.monotonic()
     with threadpool_limits(1):  # the matrices are small: more threads would only wait
-        moments = list(_told(comparison.run())) if form == "json" else _shown(comparison)
+        if quiet:
+            moments = list(comparison.run())
+        else:
+            moments = list(_told(comparison.run())) if form == "json" else _shown(comparison)
     draw(plot, comparison, moments)
-    if form == "table":
+    if form == "table" and not quiet:
         _summary(comparison, moments, plot, time.monotonic() - began)
 
 

@@ -1,7 +1,9 @@
 """`tidegate export` and `tidegate predict`: a release outside of its state."""
 
 import json
+import os
 from collections.abc import Iterator
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from pyarrow import csv, parquet
 from pyarrow import json as json_lines
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.cli import options
+from tidegate.cli import hints, options
 from tidegate.cli.types import Count
 from tidegate.features.numbers import as_numbers
 from tidegate.gate.export import export as write
 from tidegate.gate.export import load_release
 from tidegate.gate.gate import Gate
+from tidegate.gate.sources.source import objects
 from tidegate.release import StoredRelease
 
 EXPORT_EPILOG = """\b
@@ -30,7 +33,7 @@ Examples:
 PREDICT_EPILOG = """\b
 Examples:
   tidegate predict tidegate.state new.csv
-  tidegate predict model.safetensors new.parquet --column height --column weight
+  tidegate predict model.safetensors new.parquet
   tidegate predict model.npz new.jsonl --format json
 """
 
@@ -50,6 +53,8 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
     """
     with Gate.look(state) as gate:
         chosen = _chosen(gate, release)
+    if not file.parent.is_dir():
+        raise refuse("FILE", "in a folder that exists", str(file))
     write(chosen, file)
     if form == "json":
         told = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
@@ -61,29 +66,36 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
 def _chosen(gate: Gate, number: int | None) -> StoredRelease:
     chosen = gate.store.newest() if number is None else gate.store.release(number)
     if chosen is None:
-        raise InvalidValueError("nothing is released yet: see tidegate plan for when it will be")
+        raise InvalidValueError(hints.waiting(gate))
     return chosen
 
 
 @click.command(epilog=PREDICT_EPILOG)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--column", "columns", multiple=True, help="A column to read; once for each.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    help="A column to read, where its name is another than in training; once for each.",
+)
 @options.form
 def predict(model: Path, file: Path, columns: tuple[str, ...], form: str) -> None:
     """Predict the class of each record in FILE (.csv, .parquet or .jsonl).
 
-    MODEL is a state, whose newest release and columns are taken, or a release in a .safetensors or
-    .npz file, which needs no state; there, all columns of FILE are read unless some are named.
+    MODEL is a state, whose newest release is taken, or a release in a .safetensors or .npz file,
+    which needs no state. A record that cannot be used gets no label.
     """
     if model.is_dir():
         with Gate.look(model) as gate:
-            release, known = _chosen(gate, None), gate.config.records
-        text = (known.text,) if known.text is not None else ()
-        columns = columns or known.columns or text
+            release = _chosen(gate, None)
     else:
         release = load_release(model)
-    options.show(_predictions(release, _records(file, columns, release)), form)
+    known = tuple(release.card.get("columns") or ())
+    if columns and known and len(columns) != len(known):
+        allowed = f"given once for each of {', '.join(known)}"
+        raise refuse("--column", allowed, told=", ".join(columns))
+    options.show(_predictions(release, _records(file, columns or known, release)), form)
 
 
 def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> Any:
@@ -92,6 +104,8 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
         raise refuse("FILE", f"one that ends in {', '.join(TABLES)}", str(file))
     try:
         table = TABLES[file.suffix](str(file))
+    except FileNotFoundError:  # Arrow does not say which
+        raise InvalidValueError(f"{file} cannot be read: {os.strerror(ENOENT)}") from None
     except pa.ArrowException:  # its message may quote a record
         raise InvalidValueError(f"{file} is not a readable {file.suffix} file") from None
     if missing := [name for name in columns if name not in table.column_names]:
@@ -101,13 +115,21 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
     if steps and steps[0]["kind"] == "HashedText":
         if table.num_columns != 1:
             raise refuse("--column", "the one that holds the text", list(columns))
-        return [str(value) for value in table.column(0).to_pylist()]
-    return as_numbers(table)
+        return objects(table.column(0).to_pylist())
+    with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+        return as_numbers(table).astype(release.card["dtype"])  # as the records of the fits
 
 
 def _predictions(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
-    model = release.model()
-    probabilities = model.predict_proba(X)
-    labels = model.predict(X)
-    for index, (label, row) in enumerate(zip(labels.tolist(), probabilities, strict=True)):
-        yield {"record": index, "label": label, "probability": float(np.max(row))}
+    text = X.ndim == 1
+    usable = [isinstance(each, str) for each in X] if text else np.isfinite(X).all(axis=1)
+    slots = np.flatnonzero(usable).tolist()
+    found: dict[int, tuple[Any, float]] = {}
+    if slots:
+        model = release.model()
+        labels = model.predict(X[slots]).tolist()
+        chances = model.predict_proba(X[slots]).max(axis=1).tolist()
+        found = dict(zip(slots, zip(labels, chances, strict=True), strict=True))
+    for index in range(len(X)):
+        label, probability = found.get(index, (None, None))
+        yield {"record": index, "label": label, "probability": probability}

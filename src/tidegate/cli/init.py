@@ -1,10 +1,12 @@
 """`tidegate init`: a configuration to start from."""
 
+import json
 from pathlib import Path
 
 import click
 
 from tidegate.checks import refuse
+from tidegate.cli import options
 from tidegate.gate.config import ABOUT, example
 
 EPILOG = """\b
@@ -23,7 +25,8 @@ Examples:
     show_default=True,
     help="Where to write it; a file that exists is left alone.",
 )
-def init(kind: str, output: Path) -> None:
+@options.form
+def init(kind: str, output: Path, form: str) -> None:
     """Write a configuration with comments, to be changed to what you have.
 
     KIND is sliding, continual, multiresolution, basic, independent or twostream.
@@ -33,4 +36,7 @@ def init(kind: str, output: Path) -> None:
             file.write(example(kind))
     except FileExistsError:
         raise refuse("output", "a file that does not exist yet", str(output)) from None
-    click.echo(f"{output} is written; change it to what you have, then: tidegate run {output}")
+    if form == "json":
+        click.echo(json.dumps({"file": str(output), "kind": kind}))
+    else:
+        click.echo(f"{output} is written; change it to what you have, then: tidegate run {output}")

@@ -4,44 +4,66 @@ import io
 import os
 import sys
 import traceback
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from tidegate.checks import InvalidValueError, StoreError
 
 COMMANDS = {
-    "demo": "demo",
-    "plan": "plan",
-    "init": "init",
-    "run": "run",
-    "ingest": "run",
-    "status": "state",
-    "ledger": "state",
-    "releases": "state",
-    "verify": "state",
-    "export": "export",
-    "predict": "export",
-    "serve": "serve",
-    "token": "token",
+    "demo": ("demo", "See private models follow a stream that drifts."),
+    "plan": ("plan", "Show what would be released when, and what each record pays."),
+    "paper": ("paper", "Draw the figures of the paper: as published, and as they are privately."),
+    "init": ("init", "Write a configuration with comments, to start from."),
+    "compare": ("compare", "Compare schedules and budgets on public records."),
+    "run": ("run", "Run a gate on its sources, from where it stopped the last time."),
+    "ingest": ("run", "Add the records of a file to a state."),
+    "status": ("state", "Say what a state holds: records, releases, raw data and why."),
+    "ledger": ("state", "Say what the records have paid."),
+    "releases": ("state", "List the releases: what each read and cost, and how good it is."),
+    "verify": ("state", "Recompute plan, ledger, hash chain and checksums."),
+    "export": ("export", "Write a release to a file, in the form that its ending says."),
+    "predict": ("export", "Predict the class of each record in a file."),
+    "serve": ("serve", "Serve a gate over HTTP, with a page to watch it on."),
+    "token": ("token", "Make, list and revoke the tokens of a served state."),
 }
-"""In which module of this package each command is, in the order in which one meets them."""
+"""In which module of this package each command is and what it does, as one meets them."""
 
 
 class Commands(click.Group):
-    """Loads a command when it is asked for: planning needs nothing of what running needs."""
+    """Loads a command when it is asked for: planning needs nothing of what running needs.
+
+    To list or to complete their names none is loaded: nobody waits a second for a word.
+    """
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a name, or an option of all commands."""
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Their names."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name."""
+        if cmd_name not in COMMANDS and ctx.resilient_parsing:
+            return None  # the shell asks for completions
         if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"tidegate.cli.{COMMANDS[cmd_name]}")
+            near = get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {cmd_name!r}: {hint}")
+        module = import_module(f"tidegate.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -59,7 +81,7 @@ def main() -> None:  # noqa: C901 (a list of endings)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our characters shows ?
     if "_TIDEGATE_COMPLETE" in os.environ:
-        tidegate()  # the shell asks for completions
+        tidegate(prog_name="tidegate")  # the shell asks for completions
     try:
         with tidegate.make_context("tidegate", sys.argv[1:]) as context:
             tidegate.invoke(context)
@@ -87,5 +109,6 @@ def main() -> None:  # noqa: C901 (a list of endings)
 def _fail(message: str, code: int) -> NoReturn:
     if "--traceback" in sys.argv:
         traceback.print_exc()
-    print(f"tidegate: {' '.join(message.split())}", file=sys.stderr)
+    lines = "; ".join(message.strip().splitlines())  # a configuration may have several mistakes
+    print(f"tidegate: {' '.join(lines.split())}", file=sys.stderr)
     sys.exit(code)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 form = click.option(
@@ -22,19 +23,45 @@ quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
 state = click.argument("state", type=click.Path(path_type=Path))
 
 
-def show(rows: Iterable[Mapping[str, Any]], form: str, *, title: str | None = None) -> None:
+def progress(text: str, quiet: bool, form: str) -> Progress:
+    """A line on a terminal that says how far long work is, and vanishes with it."""
+    console = Console(stderr=True)
+    hidden = quiet or form == "json" or not console.is_terminal
+    columns = (SpinnerColumn(), TextColumn(text), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=hidden)
+
+
+def lean_table(title: str | None = None) -> Table:
+    """A table that leaves as much of a line as it can to what it holds."""
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+
+
+def show(
+    rows: Iterable[Mapping[str, Any]],
+    form: str,
+    *,
+    title: str | None = None,
+    empty: str = "nothing yet",
+) -> None:
     """Print rows as a table for people, or as a line of JSON each."""
     if form == "json":
         for row in rows:
             click.echo(json.dumps(row))
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table = lean_table(title)
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                table.add_column(name.replace("_", " "), justify="right")
+                table.add_column(name.replace("_", "\n"), justify="right")
         table.add_row(*(_text(value) for value in row.values()))
-    Console(highlight=False).print(table if table.columns else "[dim]nothing yet[/]")
+    Console(highlight=False).print(table if table.columns else f"[dim]{empty}[/]")
 
 
 def _text(value: object) -> str:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from tidegate import picture
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli import options
 from tidegate.cli.types import Count, Number, PlotFile, Ratio
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import (
@@ -106,7 +106,7 @@ Examples:
     "--rows", type=Count(most=1000), default=24, show_default=True, help="How many to show."
 )
 @click.option("--plot", type=PlotFile(), help="Draw the first rows into a .svg or .png file.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+@options.form
 def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     kind: str,
     epsilon: float,
@@ -130,8 +130,8 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
         planned = _two_streams(sizes, budget, _allocation(allocation, rate), until)
     else:
         planned = _one_stream(kind, sizes, budget, _allocation(allocation, rate), until)
-    if plot is not None and not picture.chains((line.fit for line in planned.lines()), 1):
-        raise InvalidValueError(f"nothing to plot: no model is released before record {until}")
+    if plot is not None and until < planned.first:
+        raise InvalidValueError(f"nothing to plot: {_nothing(planned)}")
     if plot is not None:  # first: whoever reads the rest may stop early
         picture.plot(planned.lines(), plot, most=rows, title=planned.title)
         click.echo(f"The plot is in {plot}", err=True)
@@ -149,7 +149,8 @@ class Planned:
         title: What it is, in a line.
         budget: The budget it spends.
         steps: Records in a step of each stream.
-        reach: How many records it goes to, for the progress bar.
+        reach: How many records it goes to.
+        first: How many there are when the first model is released.
         lines: Makes the plan's lines.
         charge: Makes them too, and posts each to its ledger.
         ledgers: A ledger for each stream.
@@ -160,6 +161,7 @@ class Planned:
     budget: Budget
     steps: dict[Stream | None, int]
     reach: int
+    first: int
     lines: Callable[[], Iterator[Line]]
     charge: Callable[[], Iterator[Line]]
     ledgers: dict[Stream | None, Ledger]
@@ -218,6 +220,7 @@ def _one_stream(
         budget=budget,
         steps={None: step},
         reach=until,
+        first=planned.first,
         lines=partial(planned.lines, until),
         charge=partial(planned.charge, ledger, until),
         ledgers={None: ledger},
@@ -254,6 +257,7 @@ def _two_streams(
         budget=budget,
         steps={"source": source.step, "target": target_step},
         reach=until,
+        first=planned.first,
         lines=lambda: planned.lines(arrivals()),
         charge=lambda: planned.charge(ledgers, arrivals()),
         ledgers={"source": ledgers.source, "target": ledgers.target},
@@ -318,11 +322,13 @@ def _print_table(planned: Planned, rows: int) -> None:
         fits += 1
         releases += line.fit.released
     console.print(f"[bold]{planned.title}[/]\n")
+    if not fits:
+        console.print(f"{_nothing(planned).capitalize()}.")
+        return
     found = picture.chains((line.fit for line in planned.lines()), rows)
-    if found:
-        console.print(picture.terminal_picture(found, planned.steps, console.width))
-        console.print(picture.legend(), "")
-        console.print(_fits_table(planned.budget, first))
+    console.print(picture.terminal_picture(found, planned.steps, console.width))
+    console.print(picture.legend(), end="\n\n")
+    console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
@@ -333,6 +339,14 @@ def _print_table(planned: Planned, rows: int) -> None:
             f"The {whose} that has paid most so far is {record:,}: share {down(share):.6g}. "
             f"For ever, none pays more than {float(planned.forever[stream]):g}."
         )
+
+
+def _nothing(planned: Planned) -> str:
+    whose = "source records" if "source" in planned.steps else "records"
+    return (
+        f"no model is released before {planned.first:,} {whose} have arrived, "
+        f"and --until is {planned.reach:,}"
+    )
 
 
 def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
@@ -348,7 +362,7 @@ def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
 
 
 def _fits_table(budget: Budget, lines: Iterable[Line]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = options.lean_table()
     for name in ("fit", "at", "records", "prior", "level", "share", budget.unit):
         table.add_column(name, justify="right")
     table.add_column("")
@@ -361,6 +375,6 @@ def _fits_table(budget: Budget, lines: Iterable[Line]) -> Table:
             "base" if fit.role == "base" else str(fit.level),
             f"{float(share):.4g}",
             f"{budget.of_share(share):.4g}",
-            " ".join(filter(None, ["released" if fit.released else "", fit.stream])),
+            f"{picture.RELEASE if fit.released else ' '} {fit.stream or ''}".rstrip(),
         )
     return table

@@ -1,24 +1,22 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import select
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tidegate.checks import InvalidValueError
-from tidegate.cli import options
+from tidegate.cli import hints, options
 from tidegate.cli.state import release_row
-from tidegate.gate.config import Config
+from tidegate.gate.config import Config, file_name
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Source, StandardInput, every, once
-from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
+from tidegate.gate.sources.files import Files, Follow
 from tidegate.release import StoredRelease
-
-Sources = Mapping[str, Source] | Mapping[str | None, Source]
 
 PAUSE = 1.0
 """Seconds after which a source that is followed is looked at again."""
@@ -60,10 +58,31 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     if not sources:
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
+    if not folder.exists():  # a state fixes its settings: not before its sources can be read
+        _try(sources.values())
     with Gate.open(folder, known) as gate:
+        for path in known.files():
+            if gate.store.offset(file_name(path)) is not None:
+                told = f"{path} was taken in by ingest: run would take it twice"
+                raise InvalidValueError(f"{told}, so [source] must not name it")
         _follow(gate, sources, again, form=form, quiet=quiet)
-    if form == "table" and not quiet:
-        click.echo(f"The state is in {folder}; see tidegate status {folder}")
+        if form == "table" and not quiet:
+            _conclude(gate)
+            click.echo(f"The state is in {folder}; see tidegate status {folder}")
+
+
+def _try(sources: Iterable[Source]) -> None:
+    """Refuse files that are not there, or lack a column."""
+    for source in sources:
+        if isinstance(source, Files):
+            next(source.batches(None), None)
+
+
+def _conclude(gate: Gate) -> None:
+    for told in hints.unusable(gate):
+        click.echo(f"tidegate: {told}", err=True)
+    if gate.store.newest() is None:
+        click.echo(hints.waiting(gate).capitalize())
 
 
 @click.command(epilog=INGEST_EPILOG)
@@ -78,19 +97,16 @@ def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) 
     How far a file was read is remembered: adding it again adds only what is new at its end.
     """
     with Gate.open(state) as gate:
-        _follow(gate, {stream: gate.config.source_of(file)}, once, form=form, quiet=quiet)
+        name, source = gate.stream(stream), gate.config.source_of(file)
+        _follow(gate, {name: source}, once, form=form, quiet=quiet)
 
 
-def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bool) -> None:
+def _follow(
+    gate: Gate, sources: Mapping[str, Source], again: Follow, *, form: str, quiet: bool
+) -> None:
     """Take in what the sources have, and tell what is released."""
-    console = Console(stderr=True)
-    hidden = quiet or form == "json" or not console.is_terminal
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[records]:,} records, {task.fields[releases]:,} releases"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
+    with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
         for release in releases_of(gate, sources, again, partial(progress.update, task)):
             progress.update(task, releases=release.number + 1)
@@ -101,9 +117,12 @@ def _follow(gate: Gate, sources: Sources, again: Follow, *, form: str, quiet: bo
 
 
 def releases_of(
-    gate: Gate, sources: Sources, again: Follow, counted: Callable[..., None]
+    gate: Gate, sources: Mapping[str, Source], again: Follow, counted: Callable[..., None]
 ) -> Iterator[StoredRelease]:
-    """Take in what the sources have, in turns, and carry out what becomes due.
+    """Take in what the sources have, and carry out what becomes due.
+
+    As long as two streams have records, they take turns by what was carried out (`Progress.turn`):
+    what files hold decides the order, not how they are read or when a run was stopped.
 
     Args:
         gate: Where to.
@@ -111,33 +130,52 @@ def releases_of(
         again: Called when all are at their ends: whether to look again.
         counted: Told how many `records` there are.
     """
-    yield from gate.advance()  # what a stop left undone
-    while True:
-        waiting = [
-            (stream, source.name, source.batches(gate.store.offset(source.name)))
+
+    def batches(*, piped: bool) -> dict[str, Iterator[RawBatch]]:
+        return {
+            stream: source.batches(gate.store.offset(source.name))
             for stream, source in sources.items()
-        ]
-        while waiting:
-            for turn in list(waiting):
-                stream, name, batches = turn
-                raw = next(batches, None)
-                if raw is None:
-                    waiting.remove(turn)
-                    continue
-                counted(records=gate.take(raw, source=name, stream=stream))
-                yield from gate.advance()
-        # A pipe that has ended has ended for good.
-        sources = {k: v for k, v in sources.items() if not isinstance(v, StandardInput)}
-        if not sources or not again():
+            if isinstance(source, StandardInput) == piped
+        }
+
+    pipes, complete = batches(piped=True), gate.progress.complete
+    while True:
+        files = batches(piped=False)
+        waiting = {**pipes, **files}
+        while left := [s for s in gate.streams if s in waiting or complete(s)]:
+            stream = min(left, key=gate.progress.turn)
+            if complete(stream):
+                yield from gate.carry_out(stream)
+            elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
+                del waiting[stream]  # the other stream need not wait for this one
+            elif (raw := next(waiting[stream], None)) is not None:
+                gate.take(raw, source=sources[stream].name, stream=stream)
+                counted(records=sum(map(gate.store.count, gate.streams)))
+            else:
+                del waiting[stream]
+                pipes.pop(stream, None)  # a pipe that has ended has ended for good
+        if pipes:
+            ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
+        elif not files or not again():
             return
+
+
+def ready(*pipes: Source, seconds: float = 0) -> bool:
+    """Whether a pipe has something to read, or has ended; by default without waiting for it."""
+    streams: list[Any] = [pipe.stream for pipe in pipes if isinstance(pipe, StandardInput)]
+    return bool(select.select(streams, [], [], seconds)[0])
 
 
 def _line(release: StoredRelease) -> str:
     row = release_row(release)
-    unit = "mu" if "mu" in row else "epsilon"
-    known = row["accuracy_before"]
-    quality = "" if known is None else f", the one before was right on {known:.1%} of the step"
-    return (
-        f"release {release.number:,} at {row['at']:,}: records {row['start']:,} to "
-        f"{row['stop'] - 1:,}, {unit} {row[unit]:.4g}{quality}"
+    whose = f" {row['stream']}" if row["stream"] else ""
+    how = "fitted" if release.card["prior"] is None else "refined"
+    before, holdout = row["accuracy_before"], row["accuracy_on_holdout"]
+    return "".join(
+        [
+            f"release {release.number:,} after {row['at']:,}{whose} records: {how} on "
+            f"{row['start']:,} to {row['stop'] - 1:,} for {row['share']:.4g} of their budget",
+            "" if holdout is None else f", right on {holdout:.1%} of the holdout",
+            "" if before is None else f", the one before was right on {before:.1%} of the step",
+        ]
     )

@@ -2,17 +2,22 @@
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import click
 from rich.console import Console
 
-from tidegate.cli import options
+from tidegate.cli import hints, options
 from tidegate.cli.types import Count
+from tidegate.gate.books import Books
 from tidegate.gate.gate import Gate
+from tidegate.gate.status import status as status_of
+from tidegate.gate.store import Evaluation, Step
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
@@ -30,14 +35,16 @@ def status(state: Path, form: str) -> None:
     It counts records that cannot be used, which no release tells: for the operator only.
     """
     with Gate.look(state) as gate:
-        told = gate.status()
+        told, missing = status_of(gate), hints.waiting(gate)
     if form == "json":
         click.echo(json.dumps(told))
         return
     streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
     console = Console(highlight=False, soft_wrap=True)
     delta = f", delta = {budget['delta']:g}" if budget["delta"] else ""
-    console.print(f"{schedule['kind']}: epsilon = {budget['epsilon']:g}{delta} for ever")
+    sizes = ", ".join(f"{k} {v:,}" for k, v in schedule.items() if isinstance(v, int))
+    epsilon = f"epsilon = {budget['epsilon']:g}{delta} for ever"
+    console.print(f"{schedule['kind']} ({sizes}): {epsilon}")
     if not told["private"]:
         console.print("NOT PRIVATE: made with a seed")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
@@ -48,44 +55,24 @@ def status(state: Path, form: str) -> None:
         )
     newest = f", the newest of {told['newest']}" if told["newest"] else ""
     console.print(f"{told['releases']:,} releases{newest}. For ever, no record pays more than 1.")
+    if not told["releases"]:
+        console.print(f"{missing.capitalize()}.")
 
 
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
 @options.state
-@click.option("--record", type=Count(least=0), help="What this record has paid, fit by fit.")
+@click.option("--record", type=Count(least=0), help="What this record has paid, line by line.")
 @options.form
 def ledger(state: Path, record: int | None, form: str) -> None:
-    """Say what the records have paid: the one that paid most, or one record fit by fit."""
+    """Say what the records have paid: the one that paid most, or one record line by line.
+
+    A line is a fit that read the record, or the private evaluation of a release on its step.
+    """
     with Gate.look(state) as gate:
-        options.show(_totals(gate) if record is None else _paid(gate, record), form)
-
-
-def _totals(gate: Gate) -> Iterator[dict[str, Any]]:
-    for stream, paid in gate.ledgers().items():
-        worst = paid.worst()
-        yield {
-            "stream": stream,
-            "records": gate.store.count(stream),
-            "fits": paid.posted,
-            "worst_record": worst.record,
-            "paid_for_fits": down(worst.share),
-            "reserved_for_quality": down(gate.reserve),
-            "most_for_ever": 1.0,
-        }
-
-
-def _paid(gate: Gate, record: int) -> Iterator[dict[str, Any]]:
-    for stream in gate.streams:
-        for fit, share in gate.store.lines(stream):
-            if record in fit.span:
-                yield {
-                    "stream": stream,
-                    "fit": fit.number,
-                    "at": fit.at,
-                    "start": fit.span.start,
-                    "stop": fit.span.stop,
-                    "share": down(share),
-                }
+        books = Books(gate)
+        books.catch_up()
+        rows = books.totals() if record is None else books.paid(record)
+        options.show(rows, form, empty="it has paid nothing so far")
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
@@ -93,18 +80,38 @@ def _paid(gate: Gate, record: int) -> Iterator[dict[str, Any]]:
 @click.option("--start", type=Count(least=0), default=0, help="Leave out those before this one.")
 @options.form
 def releases(state: Path, start: int, form: str) -> None:
-    """List the releases: what each read and cost, and how good the one before turned out."""
-    with Gate.look(state) as gate:
-        rows = map(release_row, gate.releases(start))
+    """List the releases: what each read and cost, and how good it turned out."""
+    with Gate.look(state) as gate, gate.store.snapshot():
+        tried: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for step in gate.store.steps():
+            if step.evaluation is not None:
+                tried[step.evaluation.release].append(_tried(step, step.evaluation))
+        rows = ({**release_row(one), "tried": tried[one.number]} for one in gate.releases(start))
         options.show(rows if form == "json" else _narrow(list(rows)), form)
+
+
+def _tried(step: Step, known: Evaluation) -> dict[str, Any]:
+    """How good a release was on a step after it."""
+    return {
+        "stream": step.stream,
+        "start": step.span.start,
+        "stop": step.span.stop,
+        "share": down(known.share),
+        "accuracy": known.accuracy,
+        "deviation": known.deviation,
+    }
 
 
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows for a terminal: no column without values, hashes and times cut short."""
+    for row in rows:
+        tried = [each["accuracy"] for each in row["tried"]]
+        row["tried"] = mean(tried) if tried else None
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
         short = {**row, "hash": row["hash"][:8], "time": row["time"][:16].replace("T", " ")}
-        yield {name: value for name, value in short.items() if name not in empty}
+        # The share says it already, in a unit that needs no explanation.
+        yield {name: v for name, v in short.items() if name not in empty | {"mu", "epsilon"}}
 
 
 def release_row(release: StoredRelease) -> dict[str, Any]:
@@ -130,18 +137,23 @@ def release_row(release: StoredRelease) -> dict[str, Any]:
 @click.command(epilog="\b\nExample:\n  tidegate verify tidegate.state\n")
 @options.state
 @options.form
-def verify(state: Path, form: str) -> None:
-    """Recompute plan, ledger, hash chain and checksums; say what is wrong, and end with 1 if so."""
-    with Gate.look(state) as gate:
-        found = list(problems_of(gate))
+@options.quiet
+def verify(state: Path, form: str, quiet: bool) -> None:
+    """Recompute plan, ledger, hash chain and checksums; say what is wrong, and end with 1 if so.
+
+    It reads all that is held and published as of one moment: a gate may go on meanwhile.
+    """
+    with Gate.look(state) as gate, options.progress("{task.description}", quiet, form) as bar:
+        task = bar.add_task("", total=None)
+        found = list(problems_of(gate, lambda what: bar.update(task, description=what)))
         newest = None if found else gate.store.newest()
-        fits = sum(1 for stream in gate.streams for _ in gate.store.lines(stream))
+        fits = sum(1 for _ in gate.store.lines())
     if form == "json":
         click.echo(json.dumps({"sound": not found, "problems": [asdict(each) for each in found]}))
     for problem in found if form == "table" else []:
         click.echo(f"{problem.where}: {problem.what}")
     if found:
         sys.exit(1)
-    if form == "table":
+    if form == "table" and not quiet:
         count = 0 if newest is None else newest.number + 1
         click.echo(f"Sound: {fits:,} fits are as planned, {count:,} releases are chained.")

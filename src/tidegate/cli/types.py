@@ -1,6 +1,5 @@
 """Option types whose refusals name the option, the value and what is allowed."""
 
-import math
 import os
 import re
 from fractions import Fraction
@@ -57,9 +56,9 @@ class Number(click.ParamType[float]):
         try:
             number = float(value)
         except ValueError:
-            number = math.nan
+            raise refuse(_name(param), self.allowed, value) from None
         if not self.above < number < self.below:
-            raise refuse(_name(param), self.allowed, value)
+            raise refuse(_name(param), self.allowed, told=str(value))
         return number
 
 

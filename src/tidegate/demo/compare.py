@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 from tidegate.demo.stream import DriftingStream, Floats, Labels
 from tidegate.estimators import ContinualClassifier, PrivateClassifier, SlidingWindowClassifier
 from tidegate.learn import Softmax, minimize
-from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.privacy import ApproxDP, Budget
 from tidegate.privacy.ledger import Paid
-from tidegate.privacy.rounding import down
 from tidegate.release import Model
 from tidegate.schedule import Fit, SlidingWindow
+from tidegate.study.baselines.refit import split
 
 Predict = Callable[[Floats], NDArray[Any]]
 
@@ -132,18 +131,6 @@ class Comparison:
     def _accuracies(self, at: int, models: Mapping[str, Predict]) -> dict[str, float]:
         X, y = self.stream.fresh(at, self.tests)
         return {name: float(np.mean(predict(X) == y)) for name, predict in models.items()}
-
-
-def split(budget: Budget, releases: int) -> Budget:
-    """The part of a budget that each of so many releases may have, by simple composition.
-
-    >>> split(PureDP(1.0), 4), split(ApproxDP(1.0, 1e-6), 2)
-    (PureDP(epsilon=0.25), ApproxDP(epsilon=0.5, delta=5e-07))
-    """
-    epsilon = down(Fraction(budget.epsilon) / releases)
-    if isinstance(budget, PureDP):
-        return PureDP(epsilon)
-    return ApproxDP(epsilon, down(Fraction(budget.delta) / releases))
 
 
 class _Chain:

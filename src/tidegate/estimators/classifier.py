@@ -93,6 +93,18 @@ class Classifier(ClassifierMixin, Face):
         labels: NDArray[Any] = self.classes_[codes]
         return labels
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of records whose class is predicted, by the newest release.
+
+        Args:
+            X: Records as in `fit`, shape (n, d).
+            y: The label of each, shape (n,).
+            sample_weight: How much each counts, shape (n,).
+        """
+        if any(label != label for label in as_labels(y)):  # noqa: PLR0124 (NaN)
+            raise InvalidValueError("y contains NaN: a record without a label cannot be scored")
+        return float(super().score(X, y, sample_weight))
+
     def _margins(self, X: Any) -> NDArray[np.float64]:
         weights = self._newest()
         self._check_columns(X, reset=False)

@@ -5,11 +5,12 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from tidegate.checks import refuse
+from tidegate.checks import InvalidValueError, refuse
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.records import CategoryIntake, Intake
 from tidegate.learn.trainer import Trainer
@@ -31,11 +32,13 @@ class Begun:
         run: Carries the plan out.
         intake: Makes records of batches: an Intake or a CategoryIntake.
         attributes: What the estimator shows of it.
+        parameters: What the estimator was made with.
     """
 
     run: Run | TwoStreamRun
     intake: Any
     attributes: Mapping[str, Any]
+    parameters: Mapping[str, Any]
 
 
 class Face(BaseEstimator):
@@ -69,7 +72,8 @@ class Face(BaseEstimator):
             "ledger_": run.ledger,
             "certificate_": plan.certificate,
         }
-        return Begun(run=run, intake=intake, attributes=shown | attributes)
+        shown |= attributes
+        return Begun(run=run, intake=intake, attributes=shown, parameters=self.get_params())
 
     def _trainer(self, task: Any, learner: Learner[Any]) -> Trainer[Any]:
         seed = self.not_private_seed
@@ -97,6 +101,7 @@ class Face(BaseEstimator):
         """
         new = begun is not vars(self).get("_begun")
         if not new:
+            self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
         records = begun.intake.records(X, y)
         if new:
@@ -108,6 +113,16 @@ class Face(BaseEstimator):
         self.quarantined_ += int((~records.usable).sum())
         begun.run.take(records, *stream)
         return self
+
+    def _check_parameters(self, begun: Mapping[str, Any]) -> None:
+        """Refuse to go on with others than the stream began with: they would not be heeded."""
+        now = self.get_params()
+        for name, value in begun.items():
+            if not _same(now.get(name), value):
+                raise InvalidValueError(
+                    f"{name} has changed since the stream began: set it back, or call fit to "
+                    "begin anew, which charges the records anew"
+                )
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Note the number of columns and their names, or refuse others.
@@ -121,10 +136,30 @@ class Face(BaseEstimator):
         """The model that is current."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: nothing is released "
-                "before enough records have arrived; `tidegate plan` shows when"
+                f"This {type(self).__name__} instance is not fitted yet: {self._missing()}"
             )
         return self.releases_[-1].weights
 
+    def _missing(self) -> str:
+        """What has to happen before there is a model."""
+        begun = vars(self).get("_begun")
+        if begun is None:
+            return "call fit with records first"
+        missing = begun.run.plan.first - begun.run.count
+        return f"{missing:,} more records have to arrive before the first release"
+
     def __sklearn_is_fitted__(self) -> bool:
         return bool(getattr(self, "releases_", None))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are equal; what is inside a transformer has its own name.
+
+    >>> _same(np.array([1, 2]), np.array([1, 2])), _same([0, 1], ["0", "1"])
+    (True, False)
+    """
+    if one is other or type(one) is not type(other):
+        return one is other
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, BaseEstimator) or np.array_equal(one, other)

@@ -128,4 +128,5 @@ class TwoStreamClassifier(Classifier):
             "ledgers_": run.ledgers,
             "classes_": classes,
         }
-        return Begun(run=run, intake=intake, attributes=attributes)
+        parameters = self.get_params()
+        return Begun(run=run, intake=intake, attributes=attributes, parameters=parameters)

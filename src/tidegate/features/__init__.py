@@ -11,6 +11,7 @@ from tidegate.features.fourier import RandomFourier
 from tidegate.features.intercept import AppendIntercept
 from tidegate.features.projection import RandomProjection
 from tidegate.features.record_map import RecordMap
+from tidegate.features.scattering import Scattering
 from tidegate.features.text import HashedText
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "RandomFourier",
     "RandomProjection",
     "RecordMap",
+    "Scattering",
     "clip_rows",
 ]

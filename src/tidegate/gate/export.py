@@ -8,6 +8,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
+ONNX_MAPS = "AppendIntercept and NormClip only for ONNX (other forms take all)"
+
 OPSET = 17
 """Of ONNX; any runtime since 2022 has it."""
 
@@ -40,7 +43,10 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
-    kind = kind or ("sklearn" if ending == "joblib" else ending)
+    if kind is None and ending not in ENDINGS:
+        allowed = f"one that ends in {', '.join(f'.{each}' for each in ENDINGS)}"
+        raise refuse("the file of an export", allowed, path.name)
+    kind = kind or ENDINGS[ending]
     if kind not in KINDS:
         raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
     _replace(path, KINDS[kind](release))
@@ -150,7 +156,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         elif step["kind"] == "NormClip":
             rows = graph.clip(rows, step["norm"])
         else:
-            raise refuse("features", "AppendIntercept and NormClip only for ONNX", step["kind"])
+            raise refuse("features", ONNX_MAPS, told=step["kind"])
     rows = graph.clip(rows, card["norm"])
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
     graph.lines += [
@@ -224,15 +230,20 @@ def publish(folder: Path | str, release: StoredRelease) -> None:
     if not release.intact:
         raise InvalidValueError(f"release {release.number} is damaged: it is not published")
     before = folder / f"{release.number - 1:06}.json"
-    if _hash(folder / f"{name}.json") not in (None, release.hash):
-        raise InvalidValueError(f"{folder} has another release {release.number}")
+    check_same(folder, release)
     if _hash(before) not in (None, release.previous):
         raise InvalidValueError(f"release {release.number} does not follow {before}")
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("safetensors", "md", "json"):
         _replace(folder / f"{name}.{kind}", KINDS[kind](release))
-    newest = max(int(path.stem) for path in _published(folder))
+    newest = max(release.number, newest_published(folder) or 0)
     _replace(folder / "latest", f"{newest:06}\n".encode())
+
+
+def check_same(folder: Path | str, release: StoredRelease) -> None:
+    """Refuse a folder that has another release of the same number."""
+    if _hash(Path(folder) / f"{release.number:06}.json") not in (None, release.hash):
+        raise InvalidValueError(f"{folder} has another release {release.number}")
 
 
 def newest_published(folder: Path | str) -> int | None:
@@ -245,14 +256,32 @@ def newest_published(folder: Path | str) -> int | None:
         raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
 
 
-def verify(folder: Path | str) -> Iterator[str]:
+def last_published(folder: Path | str) -> int | None:
+    """The greatest number of a model in a folder, also one that `latest` does not name yet."""
+    return max((int(path.stem) for path in _published(Path(folder))), default=None)
+
+
+def published_hashes(folder: Path | str, newest: int) -> Iterator[tuple[int, str | None]]:
+    """The releases in a folder up to a number, with the hashes that their cards give."""
+    for path in _published(Path(folder)):
+        if int(path.stem) <= newest:
+            try:
+                yield int(path.stem), _hash(path.with_suffix(".json"))
+            except InvalidValueError:
+                yield int(path.stem), None
+
+
+def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
     """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
 
     Args:
         folder: What `publish` wrote to; releases missing at the start or the end are no fault.
+        newest: The last release to look at; by default all.
     """
     before: StoredRelease | None = None
     for path in _published(Path(folder)):
+        if newest is not None and int(path.stem) > newest:
+            return
         try:
             release = load_release(path)
         except InvalidValueError as error:
@@ -296,14 +325,19 @@ def _replace(path: Path, data: bytes) -> None:
     if path.is_file() and path.read_bytes() == data:
         return
     unfinished = path.with_name(f".{path.name}.unfinished")
-    failpoint("export.write")
-    with unfinished.open("wb") as file:
-        file.write(data)
-        file.flush()
-        failpoint("export.fsync")
-        os.fsync(file.fileno())
-    failpoint("export.rename")
-    unfinished.replace(path)
+    try:
+        failpoint("export.write")
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            failpoint("export.fsync")
+            os.fsync(file.fileno())
+        failpoint("export.rename")
+        unfinished.replace(path)
+    except OSError:  # on a full disk, what cannot be used must not stay
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -340,4 +374,5 @@ KINDS: dict[str, Callable[[StoredRelease], bytes]] = {
     "json": to_json,
     "md": to_md,
 }
+ENDINGS = {"joblib" if kind == "sklearn" else kind: kind for kind in KINDS}
 READERS = {".npz": _from_npz, ".safetensors": _from_safetensors}

@@ -1,11 +1,9 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,26 +12,28 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.rows import Rows
+from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
-from tidegate.gate.export import newest_published, publish
+from tidegate.gate.progress import ONLY, Progress
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Made, NoStateError, Quarantined, Store
+from tidegate.gate.store import (
+    Batch,
+    Evaluation,
+    Made,
+    NoStateError,
+    Quarantined,
+    Store,
+    readable,
+)
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.quality import correct, deviation, private_accuracy
-from tidegate.learn.records import Records, clean, join
+from tidegate.learn.records import Intake, Records
 from tidegate.learn.trainer import Trainer
-from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
-from tidegate.privacy.budget import allowance
-from tidegate.privacy.rounding import down
-from tidegate.release import About, Card, Release, StoredRelease, described, make_card
-from tidegate.schedule import Schedule, Span, Stream
-from tidegate.schedule.twostream import Arrived
-
-ONLY = "records"
-"""The name of the stream of a schedule that has but one."""
+from tidegate.release import About, Card, Release, StoredRelease, make_card
+from tidegate.schedule import Span
 
 UNUSABLE = "a value is missing or no finite number, or the label is not a class"
 
@@ -74,9 +74,14 @@ class Gate:
         self.store = store
         self.config = config
         self.plan = config.plan()
+        self.progress = Progress(self.plan, store)
+        self.streams = self.progress.streams
         self._clock = clock
-        self._features = config.feature_map()
         self._task = config.task()
+        self._forms: dict[str, Rows] = {}  # of the streams that have records
+        self._intake = Intake(
+            norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
+        )
         self._learner = config.learner.build()
         maps = [each.build() for each in config.features]
         self._about = About(
@@ -86,6 +91,8 @@ class Gate:
             classes=config.records.classes,
             features=make_pipeline(*maps) if maps else None,
             dtype=config.records.dtype,
+            columns=config.records.read,
+            label=config.records.label,
         )
 
     @classmethod
@@ -105,7 +112,7 @@ class Gate:
         store = _open_store(Path(folder), config)
         try:
             gate = cls(store, _same_config(store, config), clock)
-            gate._recover()
+            gate._recover(Path(folder))
         except BaseException:
             store.close()
             raise
@@ -121,15 +128,27 @@ class Gate:
             store.close()
             raise
 
-    def _recover(self) -> None:
-        """Finish what may follow a commit, in case the last process could not."""
-        for stream in self.streams:
-            self.store.forget(stream, self.needed(stream))
-        if self.config.publish is not None:
-            folder = Path(self.config.publish.folder)
-            for release in self.releases(newest_published(folder) or 0):
-                publish(folder, release)
-        _ = self._holdout  # refuse now what cannot be read
+    def _recover(self, state: Path) -> None:
+        """Refuse what cannot go on; finish what a stop has kept from following its commit."""
+        _ = self._holdout  # refused now if it cannot be read
+        if self._published is not None:
+            published.check_apart(self._published, state)
+            published.check_known(self._published, self.store)
+        if self.store.config() != self.config.to_json():
+            self.store.reconfigure(self.config.to_json())
+        self._after_commit()
+
+    @property
+    def _published(self) -> Path | None:
+        """Where releases are published, if anywhere."""
+        return None if self.config.publish is None else Path(self.config.publish.folder)
+
+    def _after_commit(self) -> None:
+        """Publish what is released, and let go of what no fit to come can read."""
+        if self._published is not None:
+            published.catch_up(self._published, self.store)
+        for stream in self.streams:  # a model of the source ends what is needed of the target
+            self.store.forget(stream, self.progress.needed(stream))
 
     def __enter__(self) -> Self:
         return self
@@ -147,11 +166,6 @@ class Gate:
         self.store.close()
 
     # --- records in
-
-    @property
-    def streams(self) -> list[str]:
-        """The names of the streams."""
-        return ["source", "target"] if isinstance(self.plan, TwoStreamPlan) else [ONLY]
 
     def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
         """Take records in and carry out what is due; the stream's new count.
@@ -190,7 +204,7 @@ class Gate:
         name = self.stream(stream)
         if raw.n == 0:
             return self.store.count(name)
-        records = self._clean(raw)
+        records = self._clean(name, raw)
         quarantine = tuple(
             Quarantined(
                 slot=slot, reason=raw.reasons.get(slot, UNUSABLE), payload=raw.arrived(slot)
@@ -205,103 +219,66 @@ class Gate:
                 source=source,
                 offset=None if source is None else raw.offset,
                 key=key,
-                cut=self._cut(name),
+                cut=self.progress.cut(name),
             )
         )
 
-    def _cut(self, stream: str) -> int | None:
-        """Where records of a stream are forgotten: after any step, or never."""
-        if not isinstance(self.plan, TwoStreamPlan):
-            return _forgets_after(self.plan.schedule)
-        if stream == "target":
-            return self.plan.schedule.step
-        return _forgets_after(self.plan.schedule.source)
-
     def stream(self, stream: str | None) -> str:
-        """The name of a stream, which may be left out where there is but one."""
+        """The name of a stream; it may be left out where there is but one."""
         if stream is None and len(self.streams) == 1:
             return ONLY
         if stream not in self.streams:
             raise refuse("stream", " or ".join(self.streams), stream)
         return stream
 
-    def _clean(self, raw: RawBatch) -> Records:
-        classes, norm = self.config.records.classes, self._task.norm
-        return clean(raw.X, raw.y, classes=classes, norm=norm, features=self._features)
+    def _clean(self, stream: str, raw: RawBatch) -> Records:
+        """Records in the form that the first batch of their stream has fixed, for good."""
+        for name in self.streams:
+            if name not in self._forms and (form := self.store.form(name)) is not None:
+                self._forms[name] = form
+        records = replace(self._intake, form=self._forms.get(stream)).records(raw.X, raw.y)
+        rows = [*self._forms.values(), *([] if self._holdout is None else [self._holdout.X])]
+        for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
+            told = f"X has {records.X.shape[1]} features, but {width} were expected"
+            raise InvalidValueError(f"{told}: all streams and the holdout have as many")
+        return records
 
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
         """Carry out every fit that is due; each release is handed out once it is published."""
-        for stream in self.streams:
-            while self.complete(stream):
-                at = self.next_at(stream)
-                lines, state = self._due(stream, at)
-                yield from self._carry_out(stream, at, lines, state)
+        while ready := list(filter(self.progress.complete, self.streams)):
+            yield from self.carry_out(min(ready, key=self.progress.turn))
 
-    def next_at(self, stream: str) -> int:
-        """Where the next step of a stream ends."""
-        return self.store.done(stream) + self.step(stream)
-
-    def complete(self, stream: str) -> bool:
-        """Whether the next step of a stream has all its records."""
-        return self.next_at(stream) <= self.store.count(stream)
-
-    def step(self, stream: str) -> int:
-        """How many records a step of a stream has."""
-        schedule = self.plan.schedule
-        if isinstance(self.plan, TwoStreamPlan) and stream == "source":
-            return self.plan.schedule.source.step
-        return schedule.step
-
-    def _due(self, stream: str, at: int) -> tuple[list[Line], str | None]:
-        """The lines of a step, and what the future of two streams depends on after it."""
-        if not isinstance(self.plan, TwoStreamPlan):
-            return self.plan.due(at), None
-        name: Stream = "source" if stream == "source" else "target"
-        so_far, fits = self.plan.schedule.arrive(self._arrived(), name)
-        return [Line(fit, self.plan.share(fit)) for fit in fits], json.dumps(asdict(so_far))
-
-    def _arrived(self) -> Arrived:
-        state = self.store.state()
-        if state is None:
-            return Arrived()
-        known = json.loads(state)
-        chain = {int(level): number for level, number in known.pop("chain").items()}
-        return Arrived(**known, chain=chain)
-
-    def needed(self, stream: str) -> int:
-        """The first record of a stream that a fit to come may read."""
-        if not isinstance(self.plan, TwoStreamPlan):
-            return self.plan.schedule.needed(self.store.done(stream))
-        so_far = self._arrived()
-        if stream == "source":
-            return self.plan.schedule.source.needed(so_far.source)
-        return so_far.phase_start
-
-    def _carry_out(
-        self, stream: str, at: int, lines: Sequence[Line], state: str | None
-    ) -> list[StoredRelease]:
-        """Make all models of one step, then charge, keep and release them in one transaction.
+    def carry_out(self, stream: str) -> list[StoredRelease]:
+        """Make all models of the next step, then charge, keep and release them in one transaction.
 
         A step that is cut short has been seen by nobody: it is made again as a whole.
+
+        Args:
+            stream: One whose next step is complete.
         """
-        measured = self._measured(stream, at, lines)
+        span = self.progress.next(stream)
+        lines, state = self.progress.due(stream)
+        evaluation = self._evaluation(stream, span)
+        measured = None if evaluation is None else quality.on_card(evaluation, span)
         weights: dict[int, Weights] = {}
         made = []
         for line in lines:
             prior = self._prior(line.fit.prior, weights)
             trainer = self._trainer(line.fit.number)
-            model = trainer.train(line, lambda span: self.store.read(stream, span), prior)
+            model = self.train(trainer, stream, line, prior)
             weights[line.fit.number] = model
             made.append(self._made(line, model, prior, measured))
-        released = self.store.publish(stream, at, made, state)
-        if self.config.publish is not None:
-            for release in released:
-                publish(self.config.publish.folder, release)
-        for name in self.streams:  # a model of the source ends what is needed of the target
-            self.store.forget(name, self.needed(name))
+        released = self.store.publish(stream, span.stop, made, state, evaluation)
+        self._after_commit()
         return released
+
+    def train(
+        self, trainer: Trainer[Task], stream: str, line: Line, prior: Weights | None
+    ) -> Weights:
+        """The private weights of a fit of a stream; a gate may have another process do it."""
+        return trainer.train(line, partial(self.store.read, stream), prior)
 
     def _prior(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
         if number is None:
@@ -341,31 +318,18 @@ class Gate:
 
     # --- how good they are
 
-    @property
-    def reserve(self) -> Fraction:
-        """What every record pays for private quality."""
-        return self.config.quality.share or Fraction(0)
-
-    def _measured(self, stream: str, at: int, lines: Sequence[Line]) -> Card | None:
-        """How good the newest release is on the step that has just come in, privately.
-
-        Each record is in one step, so it pays this once: the plan's reserve.
-        """
-        newest = self.store.newest()
-        if not self.reserve or newest is None or not any(line.fit.released for line in lines):
+    def _evaluation(self, stream: str, span: Span) -> Evaluation | None:
+        """How good the newest release is on the step that has just come in, if that is bought."""
+        share, newest = self.config.quality.share, self.store.newest()
+        if share is None or newest is None:
             return None
-        span = Span(at - self.step(stream), at)
-        records = self.store.read(stream, span)
-        spent = allowance(self.plan.budget, self.reserve)
-        bits = self._bits(lines[0].fit.number, 1)
-        return {
-            "of_release": newest.number,
-            "start": span.start,
-            "stop": span.stop,
-            "accuracy": private_accuracy(newest.weights, records, allowance=spent, bits=bits),
-            "deviation": deviation(records.n, spent),
-            "share": str(self.reserve),
-        }
+        return quality.evaluate(
+            newest,
+            self.store.read(stream, span),
+            budget=self.plan.budget,
+            share=share,
+            bits=self._bits(self.streams.index(stream), span.stop, 1),
+        )
 
     @cached_property
     def _holdout(self) -> Records | None:
@@ -373,17 +337,11 @@ class Gate:
         source = self.config.holdout()
         if source is None:
             return None
-        parts = [self._clean(raw) for raw in source.batches(None)]
-        records = join(parts) if parts else None
-        if records is None or not records.usable.any():
-            raise InvalidValueError(f"{self.config.quality.holdout} holds no usable record")
-        return records
+        parts = (self._intake.records(raw.X, raw.y) for raw in source.batches(None))
+        return quality.public_records(self.config.quality.holdout, parts)
 
     def _on_holdout(self, weights: Weights) -> Card | None:
-        if self._holdout is None:
-            return None
-        usable = int(self._holdout.usable.sum())
-        return {"records": usable, "accuracy": correct(weights, self._holdout) / usable}
+        return None if self._holdout is None else quality.on_public(weights, self._holdout)
 
     # --- what there is
 
@@ -392,48 +350,15 @@ class Gate:
         return self.store.releases(start)
 
     def ledgers(self) -> dict[str, Ledger]:
-        """What the records of each stream have paid for fits, added up from what was charged."""
-        ledgers = {}
-        for stream in self.streams:
-            ledgers[stream] = Ledger()
+        """What the records of each stream have paid, added up from what was charged."""
+        ledgers = {stream: Ledger() for stream in self.streams}
+        for stream, ledger in ledgers.items():
             for line in self.store.lines(stream):
-                ledgers[stream].post(line)
+                ledger.post(line)
+        for step in self.store.steps():
+            if step.evaluation is not None:
+                ledgers[step.stream].charge(step.span, step.evaluation.share)
         return ledgers
-
-    def status(self) -> dict[str, Any]:
-        """What the state holds, and why. It counts unusable records: for the operator only."""
-        newest, budget = self.store.newest(), self.plan.budget
-        return {
-            "schedule": described(self.plan.schedule),
-            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-            "private": self.config.not_private_seed is None,
-            "releases": 0 if newest is None else newest.number + 1,
-            "newest": None if newest is None else newest.card["time"],
-            "streams": [self._status(stream, ledger) for stream, ledger in self.ledgers().items()],
-        }
-
-    def _status(self, stream: str, ledger: Ledger) -> dict[str, Any]:
-        count, needed = self.store.count(stream), self.needed(stream)
-        held = [segment for segment in self.store.held() if segment.stream == stream]
-        start = min([count, *(segment.span.start for segment in held)])
-        why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"
-        return {
-            "stream": stream,
-            "records": count,
-            "unusable": self.store.quarantined(stream),
-            "in_open_step": count - self.store.done(stream),
-            "fits": ledger.posted,
-            "worst_share": down(ledger.worst().share + self.reserve),
-            "held_from": start,
-            "held_records": count - start,
-            "held_bytes": sum(segment.size for segment in held),
-            "held_because": why,
-        }
-
-
-def _forgets_after(schedule: Schedule) -> int | None:
-    """The step of a schedule that forgets; None for one that never does."""
-    return schedule.step if schedule.needed(2**32 * schedule.step) else None
 
 
 def _open_store(folder: Path, config: Config | None) -> SqliteStore:
@@ -448,10 +373,12 @@ def _open_store(folder: Path, config: Config | None) -> SqliteStore:
 
 def _same_config(store: Store, config: Config | None) -> Config:
     """The configuration of a state, and that nothing that privacy depends on has changed."""
-    frozen = Config.from_json(store.config())
+    with readable("the configuration in state.db"):
+        frozen = Config.from_json(store.config())
     if config is None:
         return frozen
     if changed := differences(frozen.privacy_json(), config.privacy_json()):
         told = "the state was made with other settings, which cannot change"
-        raise ConfigError([f"{told}: {'; '.join(changed)}"])
+        anew = "set them back, or name another state, where records pay anew"
+        raise ConfigError([f"{told}: {'; '.join(changed)}; {anew}"])
     return config

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tidegate.features.rows import Rows
 from tidegate.gate.failpoints import failpoint
 from tidegate.learn.records import Records
 
@@ -32,6 +33,17 @@ def kind(records: Records) -> str:
     """
     layout = "dense" if isinstance(records.X, np.ndarray) else "sparse"
     return f"{layout} {records.X.dtype}, {records.X.shape[1]} features"
+
+
+def form(kind: str) -> Rows:
+    """No records, but rows of a kind.
+
+    >>> form("dense float64, 3 features").shape
+    (0, 3)
+    """
+    layout, dtype, width, _ = kind.replace(",", "").split()
+    empty = np.empty((0, int(width)), dtype)
+    return empty if layout == "dense" else csr_array(empty)
 
 
 def pack(records: Records) -> Any:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -16,27 +16,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, refuse
+from tidegate.features.rows import Rows
 from tidegate.gate import segments
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
 from tidegate.gate.store import (
+    RESTORE,
     Batch,
+    Evaluation,
     Made,
     NoStateError,
     Problem,
     Quarantined,
     Segment,
+    Step,
+    readable,
 )
-from tidegate.learn.records import Records, join
+from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Line
 from tidegate.release import FIRST, StoredRelease, canonical, seal
 from tidegate.schedule import Fit, Span
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the layout of a state folder, kept in the database's user_version."""
 
 SCHEMA = """
-CREATE TABLE state (config TEXT NOT NULL, committed INTEGER NOT NULL, arrived TEXT);
+CREATE TABLE state (
+    config TEXT NOT NULL, committed INTEGER NOT NULL, arrived TEXT, seal INTEGER NOT NULL
+);
 CREATE TABLE streams (
     stream TEXT PRIMARY KEY, kind TEXT NOT NULL, count INTEGER NOT NULL, done INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -50,17 +57,26 @@ CREATE TABLE quarantine (
     stream TEXT NOT NULL, slot INTEGER NOT NULL, reason TEXT NOT NULL, payload TEXT,
     PRIMARY KEY (stream, slot)
 ) WITHOUT ROWID;
-CREATE TABLE offsets (source TEXT PRIMARY KEY, place TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE offsets (
+    source TEXT PRIMARY KEY, place TEXT NOT NULL, seal INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE keys (stream TEXT, name TEXT, PRIMARY KEY (stream, name)) WITHOUT ROWID;
 CREATE TABLE fits (
     number INTEGER PRIMARY KEY, stream TEXT NOT NULL, fit TEXT NOT NULL, share TEXT NOT NULL,
     card TEXT NOT NULL, shape TEXT NOT NULL, weights BLOB NOT NULL, digest TEXT NOT NULL,
     release INTEGER UNIQUE, previous TEXT, hash TEXT
 );
-CREATE INDEX fits_by_stream ON fits (stream, number)
+CREATE INDEX fits_by_stream ON fits (stream, number);
+CREATE TABLE steps (
+    number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+    release INTEGER, share TEXT, accuracy REAL, deviation REAL
+)
 """
 
-RESTORE = "restore it from a copy, see docs/store.md"
+DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
+
+OURS = {"state.db", "state.db-wal", "state.db-shm", "segments", "lock"}
+"""All that a state folder holds."""
 
 
 class SqliteStore:
@@ -110,9 +126,7 @@ class SqliteStore:
             elif not (self.folder / "state.db").exists():
                 raise NoStateError(f"{self.folder} holds no state: make one first")
             self._lock = None if read_only else Lock(self.folder)
-            self._db = sqlite3.connect(
-                self.folder / "state.db", isolation_level=None, check_same_thread=False
-            )
+            self._db = self._connect()
             try:
                 self._open(config)
             except BaseException:
@@ -121,7 +135,23 @@ class SqliteStore:
 
     # --- opening
 
+    def _connect(self) -> sqlite3.Connection:
+        path = self.folder / "state.db"
+        if self._lock is not None or os.access(self.folder, os.W_OK):
+            return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # SQLite cannot make its index of the log here. Without a log nobody has the state open.
+        log, index = (self.folder / f"state.db-{ending}" for ending in ("wal", "shm"))
+        if log.exists() and not index.exists():
+            told = f"{self.folder} was not closed, and its log can only be read where it can be"
+            raise StoreError(f"{told} written: copy the folder to such a place")
+        how = "mode=ro" if log.exists() else "immutable=1"
+        return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
+
     def _make_folder(self) -> None:
+        if _any(self._files) and (self.folder / "lock").exists():
+            raise StoreError(f"{self.folder / 'state.db'} is missing: {RESTORE}")
+        if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(self._files)):
+            raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
         self._files.mkdir(parents=True, exist_ok=True)
         for folder in (self.folder, self._files):
             folder.chmod(0o700)
@@ -138,21 +168,35 @@ class SqliteStore:
         if config is not None and version:
             raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
         if config is not None:
+            self._check_nothing_is_lost(0)
             with self._transaction("create"):
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
-                self._db.execute("INSERT INTO state VALUES (?, 0, NULL)", (config,))
+                self._db.execute("INSERT INTO state VALUES (?, 0, NULL, 0)", (config,))
                 self._db.execute(f"PRAGMA user_version={LAYOUT}")
         elif version == 0:
             raise NoStateError(f"{self.folder} holds no state: the making of it was cut short")
         elif version != LAYOUT:
             raise StoreError(f"{self.folder} has layout {version}, this program reads {LAYOUT}")
         if self._lock is not None:
-            lost = self._lock.committed - self._one("SELECT committed FROM state")[0]
-            if lost > 0:  # before the sweep: it would take the files of what was lost
-                where = self.folder / "state.db"
-                raise StoreError(f"{where} has lost the last {lost} transaction(s): {RESTORE}")
+            # both before the sweep: it would take the files of what was lost
+            self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
+            if self._one("SELECT seal FROM state")[0] != self._seal():
+                raise StoreError(f"{self.folder / 'state.db'} {DAMAGED}")
             self._sweep()
+
+    def _check_nothing_is_lost(self, committed: int) -> None:
+        lost = 0 if self._lock is None else self._lock.committed - committed
+        if lost > 0:
+            where = self.folder / "state.db"
+            raise StoreError(f"{where} has lost the last {lost} transaction(s): {RESTORE}")
+
+    def _seal(self) -> int:
+        """A checksum of the rows on which all else depends: SQLite keeps none of its own."""
+        state = self._one("SELECT config, committed, arrived FROM state")
+        with self._explained():
+            streams = self._db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
+        return segments.checksum(repr([state, streams]).encode())
 
     def _sweep(self) -> None:
         """Delete files that no row knows: a crash came between the file and its row."""
@@ -201,6 +245,7 @@ class SqliteStore:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
                 self._db.execute("UPDATE state SET committed = committed + 1")
+                self._db.execute("UPDATE state SET seal = ?", (self._seal(),))
                 committed = self._one("SELECT committed FROM state")[0]
                 failpoint(f"{name}.commit")
                 self._db.execute("COMMIT")
@@ -222,8 +267,30 @@ class SqliteStore:
     # --- records
 
     def config(self) -> str:
-        """The configuration that the state was made with."""
+        """The configuration that the state was made with, or given since."""
         return str(self._one("SELECT config FROM state")[0])
+
+    def reconfigure(self, config: str) -> None:
+        """Keep another configuration; the caller sees to it that privacy does not depend on it."""
+        with self._transaction("configure"):
+            self._db.execute("UPDATE state SET config = ?", (config,))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Within it all that is read is of one moment, whatever another process writes."""
+        self._one("BEGIN")
+        try:
+            self._one("SELECT committed FROM state")  # a transaction begins when it first reads
+            yield
+        finally:
+            with suppress(sqlite3.Error):
+                self._db.rollback()
+
+    def form(self, stream: str) -> Rows | None:
+        """No rows, but of the width, dtype and kind that all of a stream have; None before them."""
+        row = self._one("SELECT kind FROM streams WHERE stream = ?", stream)
+        with readable(f"the kind of {stream}"):
+            return None if row is None else segments.form(row[0])
 
     def count(self, stream: str) -> int:
         """How many records of the stream are durable."""
@@ -239,7 +306,9 @@ class SqliteStore:
 
     def offset(self, source: str) -> str | None:
         """How far a source has been read; None if never."""
-        row = self._one("SELECT place FROM offsets WHERE source = ?", source)
+        row = self._one("SELECT place, seal FROM offsets WHERE source = ?", source)
+        if row is not None and row[1] != segments.checksum(row[0].encode()):
+            raise StoreError(f"{self.folder / 'state.db'} {DAMAGED}")
         return None if row is None else str(row[0])
 
     def append(self, batch: Batch) -> int:
@@ -270,8 +339,9 @@ class SqliteStore:
                 [(stream, start + bad.slot, bad.reason, bad.payload) for bad in batch.quarantine],
             )
             if batch.source is not None:
-                place = (batch.source, batch.offset)
-                self._db.execute("INSERT OR REPLACE INTO offsets VALUES (?, ?)", place)
+                place = str(batch.offset)
+                row = (batch.source, place, segments.checksum(place.encode()))
+                self._db.execute("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?)", row)
             if batch.key is not None:
                 self._db.execute("INSERT INTO keys VALUES (?, ?)", (stream, batch.key))
         return start + n
@@ -322,22 +392,28 @@ class SqliteStore:
         file, size, checksum = segments.write(self._files, stem, records)
         return size, checksum, file, None
 
-    def read(self, stream: str, span: Span) -> Records:
-        """The records of a span: read-only views of one segment where that holds them all."""
+    def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span: read-only views of one segment where that holds them all.
+
+        Given slots, counted from the span's start and ascending, only their records are copied.
+        """
         parts, reached = [], span.start
         for start, stop, *stored in self._stored(stream, span):
             records = self._records(*stored)
             if start > reached or records.n != stop - start:
                 break
             end = min(stop, span.stop)
-            parts.append(segments.part(records, reached - start, end - start))
+            if slots is None:
+                parts.append(segments.part(records, reached - start, end - start))
+            else:
+                parts.append(chosen(records, start, span, slots))
             reached = end
         if not span.start < span.stop == reached:
             raise StoreError(
                 f"records [{span.start}, {span.stop}) of {stream} are not held: "
                 "they are forgotten, or have not arrived"
             )
-        return parts[0] if len(parts) == 1 else join(parts)
+        return join(parts)
 
     def _stored(self, stream: str, span: Span) -> list[Any]:
         """The segments that a span touches, found by two steps down an index."""
@@ -359,7 +435,7 @@ class SqliteStore:
             raise StoreError(f"{where}: {error.strerror or error}: {RESTORE}") from None
         if file not in self._sound:
             if memoryview(buffer).nbytes != size or segments.checksum(buffer) != checksum:
-                raise StoreError(f"{where} is not what was written, by its checksum: {RESTORE}")
+                raise StoreError(f"{where} {DAMAGED}")
             self._sound |= {file} if file else set()
         return segments.unpack(buffer)
 
@@ -412,9 +488,14 @@ class SqliteStore:
         return arrived
 
     def publish(
-        self, stream: str, at: int, made: Sequence[Made], state: str | None = None
+        self,
+        stream: str,
+        at: int,
+        made: Sequence[Made],
+        state: str | None = None,
+        evaluation: Evaluation | None = None,
     ) -> list[StoredRelease]:
-        """Charge the fits, keep their models and cards, release those to be released; done = at."""
+        """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
         done = self.done(stream)
         if not done < at <= self.count(stream):
             raise StoreError(
@@ -426,19 +507,36 @@ class SqliteStore:
         if any(before >= after for before, after in pairwise(numbers)):
             raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
         with self._transaction("publish"):
-            first, previous = self._chain_end()
+            newest = self.newest()  # refused if it is damaged: what follows is chained to it
+            first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
             number = first
             for one in made:
                 previous, number = self._insert(stream, one, previous, number)
             self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
+            self._insert_step(Step(stream=stream, span=Span(done, at), evaluation=evaluation))
             if state is not None:
                 self._db.execute("UPDATE state SET arrived = ?", (state,))
         return list(self.releases(first))
 
-    def _chain_end(self) -> tuple[int, str]:
-        """The number of the next release, and the hash that it is chained to."""
-        query = "SELECT release + 1, hash FROM fits WHERE release = (SELECT max(release) FROM fits)"
-        return self._one(query) or (0, FIRST)
+    def _insert_step(self, step: Step) -> None:
+        known = step.evaluation
+        paid: tuple[Any, ...] = (None,) * 4
+        if known is not None:
+            paid = (known.release, str(known.share), known.accuracy, known.deviation)
+        row = (step.stream, *step.span, *paid)
+        self._db.execute("INSERT INTO steps VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def steps(self, after: int = 0) -> Iterator[Step]:
+        """The steps that have been carried out, in the order of their arrival, after so many."""
+        query = "SELECT * FROM steps WHERE number > ? ORDER BY number"
+        with self._explained():
+            for _, stream, start, stop, *paid in self._db.execute(query, (after,)):
+                known = None if paid[0] is None else _evaluation(*paid)
+                yield Step(stream=stream, span=Span(start, stop), evaluation=known)
+
+    def _released(self) -> int:
+        """How many releases there are."""
+        return int(self._one("SELECT ifnull(max(release), -1) + 1 FROM fits")[0])
 
     def _insert(self, stream: str, made: Made, previous: str, number: int) -> tuple[str, int]:
         """Add a fit; what the next release is chained to, and its number."""
@@ -458,7 +556,7 @@ class SqliteStore:
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
         number = start
-        while number < self._chain_end()[0]:
+        while number < self._released():
             yield self.release(number)
             number += 1
 
@@ -469,19 +567,21 @@ class SqliteStore:
         if row is None:
             raise StoreError(f"there is no release {number}")
         card, shape, data, previous, stored_hash = row
-        release = StoredRelease(
-            card=json.loads(card),
-            weights=_weights(shape, data),
-            previous=previous,
-            hash=stored_hash,
-        )
-        if not release.intact or release.number != number:
+        with readable(f"release {number}"):
+            release = StoredRelease(
+                card=json.loads(card),
+                weights=_weights(shape, data),
+                previous=previous,
+                hash=stored_hash,
+            )
+            same = release.intact and release.number == number
+        if not same:
             raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
         return release
 
     def newest(self) -> StoredRelease | None:
         """The newest release, None if there is none yet."""
-        after, _ = self._chain_end()
+        after = self._released()
         return self.release(after - 1) if after else None
 
     def fit(self, number: int) -> NDArray[np.float64]:
@@ -494,9 +594,11 @@ class SqliteStore:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
         return weights
 
-    def lines(self, stream: str, after: int = -1) -> Iterator[Line]:
-        """What has been charged to the records of a stream, in order, after a fit's number."""
-        query = "SELECT fit, share FROM fits WHERE stream = ? AND number > ? ORDER BY number"
+    def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
+        """What has been charged for fits to the records of a stream, or of all, after a fit."""
+        query = """
+            SELECT fit, share FROM fits
+            WHERE (?1 IS NULL OR stream = ?1) AND number > ?2 ORDER BY number"""
         with self._explained():
             for fit, share in self._db.execute(query, (stream, after)):
                 yield _line(fit, share)
@@ -504,6 +606,10 @@ class SqliteStore:
     def verify(self) -> Iterator[Problem]:
         """Read everything, and say what is wrong."""
         with self._explained():
+            if self._one("SELECT seal FROM state")[0] != self._seal():
+                yield Problem(where="state.db", what=DAMAGED)
+            for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
+                yield from _problem(f"the offset of {source}", self.offset, source)
             for (what,) in self._db.execute("PRAGMA integrity_check"):
                 if what != "ok":
                     yield Problem(where="state.db", what=f"{what}; {RESTORE}")
@@ -519,7 +625,9 @@ class SqliteStore:
                 what = f"segments end at {reached[stream]} and go on at {start}"
                 yield Problem(where=stream, what=what)
             reached[stream] = stop
-            yield from _problem(segment.file or stream, self.read, stream, segment.span)
+            for problem in _problem(segment.file or stream, self.read, stream, segment.span):
+                if self._holds(segment):
+                    yield problem
         for stream, total in self._db.execute("SELECT stream, count FROM streams"):
             if reached.get(stream, total) != total:
                 what = f"segments end at {reached[stream]}, but {total} records were taken"
@@ -530,7 +638,7 @@ class SqliteStore:
         for row in self._db.execute("SELECT number, fit, release, previous, hash FROM fits"):
             number, fit, release, chained_to, stored_hash = row
             yield from _problem(f"fit {number}", self.fit, number)
-            if (release is not None) != json.loads(fit)["released"]:
+            if (release is not None) != ('"released":true' in fit):
                 yield Problem(where=f"fit {number}", what="is released, or should be")
             if release is not None:
                 yield from _problem(f"release {release}", self.release, release)
@@ -539,8 +647,19 @@ class SqliteStore:
                     yield Problem(where=f"release {release}", what=what)
                 expected, previous = release + 1, stored_hash
 
+    def _holds(self, segment: Segment) -> bool:
+        """Whether a segment is still there: beside a snapshot a Gate may go on and delete some."""
+        query = "SELECT 1 FROM segments WHERE stream = ? AND start = ? AND file IS ?"
+        with closing(self._connect()) as present:
+            row = (segment.stream, segment.span.start, segment.file)
+            return present.execute(query, row).fetchone() is not None
+
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _any(folder: Path) -> bool:
+    return folder.exists() and bool(os.listdir(folder))
 
 
 def _problem(where: str, read: Callable[..., object], *what: Any) -> Iterator[Problem]:
@@ -551,11 +670,20 @@ def _problem(where: str, read: Callable[..., object], *what: Any) -> Iterator[Pr
         yield Problem(where=where, what=str(error))
 
 
+@readable("an evaluation in state.db")
+def _evaluation(release: int, share: str, accuracy: float, deviation: float) -> Evaluation:
+    return Evaluation(
+        release=release, share=Fraction(share), accuracy=accuracy, deviation=deviation
+    )
+
+
+@readable("a charge in state.db")
 def _line(fit: str, share: str) -> Line:
     fields = json.loads(fit)
     return Line(Fit(**{**fields, "span": Span(*fields["span"])}), Fraction(share))
 
 
+@readable("a model in state.db")
 def _weights(shape: str, data: bytes) -> NDArray[np.float64]:
     """The weights of a row, read-only because they are views of bytes."""
     return np.frombuffer(data, "<f8").reshape(json.loads(shape))

@@ -1,17 +1,33 @@
 """The Store: all that the Gate keeps, and the promises it relies on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError, refuse
-from tidegate.learn.records import Records
+from tidegate.checks import InvalidValueError, StoreError, refuse
+from tidegate.features.rows import Rows
+from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Line
 from tidegate.release import StoredRelease
 from tidegate.schedule import Span
+
+RESTORE = "restore it from a copy, see docs/store.md"
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Say in one line that something which was written by us cannot be read any more."""
+    try:
+        yield
+    except InvalidValueError:  # it can be read, and says itself what is wrong
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"{what} is damaged: {RESTORE}") from error
 
 
 class NoStateError(StoreError):
@@ -79,6 +95,38 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A release that was tried on a step which came after it: a line of the ledger of its own.
+
+    Attributes:
+        release: The number of the release.
+        share: What each record of the step has paid for it.
+        accuracy: The share of the step's slots that it got right, plus noise.
+        deviation: Of that noise.
+    """
+
+    release: int
+    share: Fraction
+    accuracy: float
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step that has been carried out.
+
+    Attributes:
+        stream: The stream that it is of.
+        span: Its records.
+        evaluation: How good the release before was on them, if that was bought.
+    """
+
+    stream: str
+    span: Span
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Segment:
     """A run of raw records that is still held.
 
@@ -117,7 +165,16 @@ class Store(Protocol):
     """
 
     def config(self) -> str:
-        """The configuration that the state was made with."""
+        """The configuration that the state was made with, or given since."""
+
+    def reconfigure(self, config: str) -> None:
+        """Keep another configuration; the caller sees to it that privacy does not depend on it."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Within it all that is read is of one moment, whatever another process writes."""
+
+    def form(self, stream: str) -> Rows | None:
+        """No rows, but of the width, dtype and kind that all of a stream have; None before them."""
 
     def count(self, stream: str) -> int:
         """How many records of the stream are durable."""
@@ -128,8 +185,8 @@ class Store(Protocol):
     def append(self, batch: Batch) -> int:
         """Add records, their quarantine, the source's offset and the key; the new count."""
 
-    def read(self, stream: str, span: Span) -> Records:
-        """The records of a span: read-only views of one segment where that holds them all."""
+    def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span, or some of them: slots counted from its start, ascending."""
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
         """The records that could not be used, in order: private."""
@@ -144,9 +201,17 @@ class Store(Protocol):
         """What the last `publish` that had a state said it was."""
 
     def publish(
-        self, stream: str, at: int, made: Sequence[Made], state: str | None = None
+        self,
+        stream: str,
+        at: int,
+        made: Sequence[Made],
+        state: str | None = None,
+        evaluation: Evaluation | None = None,
     ) -> list[StoredRelease]:
-        """Charge the fits, keep their models and cards, release those to be released; done = at."""
+        """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
+
+    def steps(self, after: int = 0) -> Iterator[Step]:
+        """The steps that have been carried out, in the order of their arrival, after so many."""
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
@@ -160,8 +225,8 @@ class Store(Protocol):
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
 
-    def lines(self, stream: str, after: int = -1) -> Iterator[Line]:
-        """What has been charged to the records of a stream, in order, after a fit's number."""
+    def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
+        """What has been charged for fits to the records of a stream, or of all, after a fit."""
 
     def forget(self, stream: str, before: int) -> None:
         """Delete every segment that lies wholly before a slot."""

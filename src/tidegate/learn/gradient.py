@@ -63,7 +63,8 @@ class GradientPerturbation:
     """Learns by accelerated descent along noisy gradients; for Gaussian budgets.
 
     What is left None is computed from public numbers so that the noise gathered in a margin has a
-    deviation of about 1, or of 1/2 where the descent starts at a prior: see `descent`.
+    deviation of about 1, or where the descent starts at a prior of n / (n + behind): the part of
+    all records so far that is new. See `descent`.
 
     Args:
         steps: number of gradients released.
@@ -91,7 +92,7 @@ class GradientPerturbation:
         lipschitz: float,
         smoothness: float,
         regularization: float = 0.0,
-        prior: bool = False,
+        behind: int = 0,
     ) -> Descent:
         """The settings of one fit, those left None filled in.
 
@@ -102,7 +103,7 @@ class GradientPerturbation:
             lipschitz: G, the loss's bound on a gradient's norm.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
-            prior: whether the descent starts at an earlier release.
+            behind: how many records the prior that it starts at has learnt from, 0 for no prior.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -117,7 +118,8 @@ class GradientPerturbation:
         clip = between("clip", min(self.clip or 0.35 * bound, bound), norm * 2.0**-64, math.inf)
         # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
         # 2 C R horizon / (n mu), whatever the number of steps.
-        horizon = slots * mu / ((4 if prior else 2) * clip * norm)
+        new = slots / (slots + whole("behind", behind, least=0))
+        horizon = new * slots * mu / (2 * clip * norm)
         least = 1 if self.rate else 16
         steps = self.steps or min(max(steps_for(horizon, self.rate or 8 / beta), least), 64)
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
@@ -128,7 +130,7 @@ class GradientPerturbation:
         """Refuse a pure budget: the noise is Gaussian."""
         del task
         if unit != "mu":
-            raise refuse("budget", "ApproxDP for GradientPerturbation", "PureDP")
+            raise refuse("budget", "ApproxDP for GradientPerturbation", told="PureDP")
 
     def settings(
         self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
@@ -146,7 +148,10 @@ class GradientPerturbation:
     def descent_of(
         self, task: Task, n: int, allowance: Allowance, prior: Weights | None
     ) -> Descent:
-        """The settings of one fit of a task."""
+        """The settings of one fit of a task.
+
+        Of a prior that does not say what is behind it as many records as the fit has are assumed.
+        """
         return self.descent(
             slots=n,
             mu=allowance.amount,
@@ -154,7 +159,7 @@ class GradientPerturbation:
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
-            prior=prior is not None,
+            behind=0 if prior is None else task.behind or n,
         )
 
     def fit(

@@ -24,10 +24,13 @@ class Pull:
         norm: The public bound R on the norm of every record.
         regularization: Lambda, the pull towards the prior (or the origin); None leaves it to the
             learner, which chooses it for each fit from public numbers.
+        behind: How many records of the same stream the prior has learnt from, where a fit's plan
+            says so.
     """
 
     norm: float
     regularization: float | None
+    behind: int | None = None
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.

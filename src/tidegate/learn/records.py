@@ -26,6 +26,9 @@ class FeatureMap(Protocol):
         """The features of each record, one row each."""
 
 
+Slots = NDArray[np.intp]
+
+
 @dataclass(frozen=True)
 class Records:
     """A run of slots.
@@ -46,7 +49,7 @@ class Records:
         """How many slots there are, usable or not: public."""
         return int(self.X.shape[0])
 
-    def take(self, slots: Any) -> "Records":
+    def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""
         return Records(self.X[slots], self.y[slots], self.usable[slots])
 
@@ -55,8 +58,25 @@ class Records:
         return Records(self.X.copy(), self.y.copy(), self.usable.copy())
 
 
+def chosen(run: Records, start: int, span: Span, slots: Slots | None = None) -> Records:
+    """What a run that starts at a slot of the stream holds of a span, or of some of its slots.
+
+    >>> run = Records(np.arange(4.0)[:, None], np.zeros(4, np.intp), np.ones(4, np.bool_))
+    >>> chosen(run, 10, Span(12, 20)).X.ravel()
+    array([2., 3.])
+    >>> chosen(run, 10, Span(12, 20), np.array([1, 5])).X.ravel()
+    array([3.])
+    """
+    if slots is None:
+        return run.take(slice(max(span.start - start, 0), span.stop - start))
+    first, last = np.searchsorted(slots, [start - span.start, start - span.start + run.n])
+    return run.take(slots[first:last] + (span.start - start))
+
+
 def join(parts: Sequence[Records]) -> Records:
-    """Runs of slots one after the other."""
+    """Runs of slots one after the other; one alone is not copied."""
+    if len(parts) == 1:
+        return parts[0]
     rows = [part.X for part in parts]
     stacked = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
     return Records(
@@ -178,7 +198,7 @@ class CategoryIntake:
         del y
         values = as_labels(X, "X")
         if not values:
-            raise refuse("X", "one record or more", "none")
+            raise refuse("X", "one record or more", told="none")
         codes = class_codes(values, self.categories)
         usable = codes >= 0
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
@@ -229,9 +249,10 @@ def _check_kind(y: Any, classes: Sequence[Any]) -> None:
     """
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     texts = [isinstance(label, str) for label in classes]
-    if (kind in {"b", "i", "u", "f"} and all(texts)) or (kind == "U" and not any(texts)):
+    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # these of pandas
+    if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
-        raise refuse("y", f"{wanted}, as the classes are", f"dtype {y.dtype}")
+        raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
 
 
 def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
@@ -315,16 +336,17 @@ class Held:
             runs.append((start, join([older, newest])))
         self._runs = tuple(runs)  # at once: an interruption leaves the stream as it was
 
-    def read(self, span: Span) -> Records:
-        """The records of a span; those before `first` are forgotten."""
+    def read(self, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span, or some of its slots; those before `first` are forgotten."""
         if not self.first <= span.start < span.stop <= self.count:
             raise LookupError(f"{span} is not held: [{self.first}, {self.count})")
-        parts = [
-            run.take(slice(max(span.start - start, 0), span.stop - start))
-            for start, run in self._runs
-            if start < span.stop and span.start < start + run.n
-        ]
-        return parts[0] if len(parts) == 1 else join(parts)
+        return join(
+            [
+                chosen(run, start, span, slots)
+                for start, run in self._runs
+                if start < span.stop and span.start < start + run.n
+            ]
+        )
 
     def forget(self, before: int) -> None:
         """Drop all records before this one."""

@@ -62,11 +62,14 @@ class _Certificate:
         )
 
 
-def certified_minimum(objective: Objective, tolerance: float) -> Solution:
+def certified_minimum(
+    objective: Objective, tolerance: float, start: Weights | None = None
+) -> Solution:
     """A point whose exact gradient norm is proved to be at most `tolerance`.
 
     Its distance to the exact minimiser is then at most tolerance / (2 lambda). A tolerance below
-    twice the rounding bound is refused before any record is read.
+    twice the rounding bound is refused before any record is read. The search begins at `start`, or
+    at the center.
 
     >>> from tidegate.learn.loss import Logistic
     >>> from tidegate.learn.objective import InMemory
@@ -76,7 +79,7 @@ def certified_minimum(objective: Objective, tolerance: float) -> Solution:
     """
     certificate = _certificate(objective, tolerance)
     try:
-        w, gradient = _fast(objective, certificate)
+        w, gradient = _fast(objective, certificate, objective.center if start is None else start)
     except (ArithmeticError, np.linalg.LinAlgError):  # whether a fit fails would be an output too
         w = objective.center
         gradient = objective.gradient(w)
@@ -107,15 +110,15 @@ def _certificate(objective: Objective, tolerance: float) -> _Certificate:
     )
 
 
-def _fast(objective: Objective, certificate: _Certificate) -> tuple[Weights, Weights]:
-    """L-BFGS from the center on: the point it reached, with its exact-pass gradient.
+def _fast(objective: Objective, certificate: _Certificate, w: Weights) -> tuple[Weights, Weights]:
+    """L-BFGS from w on: the point it reached, with its exact-pass gradient.
 
     Passes are drafts until the next step is likely to arrive. Only gradients are looked at: on
     a convex function the slope along a line says all, and it is not lost in rounding near the
     minimum as differences of values are.
     """
     floor = DRAFT_FLOOR * objective.loss.lipschitz(objective.norm)
-    w, pairs = objective.center, Pairs(maxlen=MEMORY)
+    pairs = Pairs(maxlen=MEMORY)
     draft = max(objective.norm, certificate.reach) < 2.0**50  # float32 has the range
     gradient = objective.gradient(w, draft=draft)
     direction, step = -_inverse(objective, pairs, gradient), 1.0

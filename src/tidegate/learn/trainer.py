@@ -1,19 +1,26 @@
 """Carrying out a plan: each fit on its span, from its prior, for its share."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.records import Records
+from tidegate.learn.learner import Learner, Pull, Weights
+from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance
 from tidegate.privacy.sampling import draw
 from tidegate.schedule import Fit, Span
 
-AnyTask = TypeVar("AnyTask")
+AnyTask = TypeVar("AnyTask", bound=Pull)
+
+
+class Read(Protocol):
+    """Where records are read from."""
+
+    def __call__(self, span: Span, slots: Slots | None = None, /) -> Records:
+        """The records of a span, or some of them: slots counted from its start, ascending."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,17 +54,16 @@ class Trainer(Generic[AnyTask]):
         fit, share = line
         slots = fit.sample or fit.span.size
         spent = self.allowance(fit, share)
-        return self.learner.settings(self.task, n=slots, d=d, allowance=spent, prior=prior)
+        task = replace(self.task, behind=fit.behind)
+        return self.learner.settings(task, n=slots, d=d, allowance=spent, prior=prior)
 
-    def train(self, line: Line, read: Callable[[Span], Records], prior: Weights | None) -> Weights:
+    def train(self, line: Line, read: Read, prior: Weights | None) -> Weights:
         """The private weights of one fit."""
         fit, share = line
-        records = read(fit.span)
-        if fit.sample is not None:
-            records = records.take(draw(fit.sample, fit.span.size, self.bits))
+        slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         return self.learner.fit(
-            self.task,
-            records,
+            replace(self.task, behind=fit.behind),
+            read(fit.span, slots),
             allowance=self.allowance(fit, share),
             prior=prior,
             bits=self.bits,

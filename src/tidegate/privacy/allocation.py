@@ -83,7 +83,7 @@ class Tapered:
             return budget.tapered_rate
         if not budget.even_rate < self.rate:
             allowed = f"above {budget.even_rate} and below 1 for this budget"
-            raise refuse("rate", allowed, str(self.rate))
+            raise refuse("rate", allowed, told=str(self.rate))
         return self.rate
 
 

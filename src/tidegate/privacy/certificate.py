@@ -60,7 +60,9 @@ def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certif
     '11/8'
     """
     if type(schedule) not in CERTIFIED:  # a subclass may make other fits than it is certified for
-        raise refuse("schedule", "one that a certificate is proved for", type(schedule).__name__)
+        raise refuse(
+            "schedule", "one that a certificate is proved for", told=type(schedule).__name__
+        )
     match schedule:
         case Independent():
             return Certificate(supremum=Fraction(1), attained=True)

@@ -36,7 +36,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if not 0 <= self.reserve < 1:
-            raise refuse("reserve", "a share from 0 to below 1", str(self.reserve))
+            raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
         _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
 
     @cached_property

@@ -46,7 +46,9 @@ class Basic:
         number = steps - block
         if phase.index == 0:
             return (base_fit(number, at, phase.number),)
-        return (Fit(number, at, Span(at - self.step, at), number - 1, "update", 0, phase.number),)
+        span = Span(at - self.step, at)
+        fit = Fit(number, at, span, number - 1, "update", 0, phase.number, behind=span.start)
+        return (fit,)
 
     def reads(self, record: int) -> Iterator[int]:
         """The step's own update, then all later bases."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.fit import Fit, Span, least, sampled
 from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, whole_block
 
 
@@ -56,13 +56,23 @@ class Continual:
             return (base_fit(number, at, phase.number, self.sample),)
         level = log2(phase.index)
         if is_power(phase.index):
-            start, prior = phase.base * self.step, phase.base - block
+            start, prior, chain = phase.base * self.step, phase.base - block, [phase.base]
         else:
             start, prior = at - self.step, phase.base + (1 << level) - block
-            level = 0
-        sample = sampled(at - start, self.sample)
-        span = Span(start, at)
-        return (Fit(number, at, span, prior, "update", level, phase.number, sample=sample),)
+            level, chain = 0, [phase.base, 1 << level]
+        return (
+            Fit(
+                number,
+                at,
+                Span(start, at),
+                prior,
+                "update",
+                level,
+                phase.number,
+                sample=sampled(at - start, self.sample),
+                behind=sum(least(steps * self.step, self.sample) for steps in chain),
+            ),
+        )
 
     def reads(self, record: int) -> Iterator[int]:
         """The step's own update, the larger ones of its phase, then all later bases."""

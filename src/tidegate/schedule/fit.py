@@ -40,6 +40,8 @@ class Fit(NamedTuple):
         released: Whether its model is the current one at time `at`.
         sample: How many slots of the span are drawn and read, or None for all of them.
         stream: The stream it reads, in a schedule of two.
+        behind: How many records its prior, the prior of that, and so on have read, all of the same
+            stream; None where there is no prior or it comes from another stream.
     """
 
     number: int
@@ -52,6 +54,7 @@ class Fit(NamedTuple):
     released: bool = True
     sample: int | None = None
     stream: Stream | None = None
+    behind: int | None = None
 
 
 class Schedule(Protocol):
@@ -83,6 +86,11 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
     """
     for at in range(schedule.step, until + 1, schedule.step):
         yield from schedule.due(at)
+
+
+def least(size: int, sample: int | None) -> int:
+    """How many of `size` slots are read where at most `sample` are, if that is given."""
+    return size if sample is None else min(size, sample)
 
 
 def sampled(size: int, sample: int | None) -> int | None:

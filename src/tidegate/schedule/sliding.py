@@ -7,7 +7,7 @@ from math import isqrt
 
 from tidegate.checks import optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
-from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.fit import Fit, Span, least, sampled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +98,7 @@ class SlidingWindow:
             level,
             released=level == 0,
             sample=sampled(size, self.sample),
+            behind=self._behind(level),
         )
 
     def _block(self, s: int, level: int) -> tuple[int, int]:
@@ -109,6 +110,13 @@ class SlidingWindow:
             return self.base + (s >> (level + 1) << (level + 1)), size
         older = self.left - s
         return -(older >> (level + 1) << (level + 1)) - size, size
+
+    def _behind(self, level: int) -> int | None:
+        """How many records the base and the levels above this one have read."""
+        if level == self.levels:
+            return None
+        chain = [self.base, *(1 << above for above in range(level + 1, self.levels))]
+        return sum(least(steps * self.step, self.sample) for steps in chain)
 
     def _number(self, passes: int, s: int, level: int) -> int:
         """The number of the fit of a level that was due s steps into a pass.

@@ -43,7 +43,7 @@ def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> Fa
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         yield
-        service.books.close()
+        service.facts.close()
 
     app = FastAPI(
         title="Tidegate",

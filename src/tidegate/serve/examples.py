@@ -33,11 +33,11 @@ LINE = {
     "records": 19500,
     "fits": 31,
     "worst_record": 6144,
-    "paid_for_fits": 0.95,
-    "reserved_for_quality": 0.05,
+    "evaluations": 12,
+    "paid": 1.0,
     "most_for_ever": 1.0,
 }
-SUMMARY = {"fits": 31, "releases": 13, "worst": 1.0, "most_for_ever": 1.0}
+SUMMARY = {"fits": 31, "worst": 1.0, "most_for_ever": 1.0}
 LEDGER = {"lines": [LINE], "summary": SUMMARY}
 STRIP = {
     "bound": 1,
@@ -60,7 +60,6 @@ BLOCK = {
 PLAN = {
     **PROMISE,
     "allocation": {"kind": "Paper"},
-    "reserved_for_quality": 0.05,
     "forever": {"records": 1.0},
     "records": {"columns": ["a", "b"], "text": None, "label": "y", "classes": [0, 1]},
     "chain": [BLOCK],
@@ -75,10 +74,17 @@ STREAM = {
     "held_records": 7212,
     "held_because": "fits to come may read records from 12,288 on",
 }
-QUALITY = {"at": 19456, "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
+QUALITY = {
+    "at": 19456,
+    "stream": "records",
+    "of_release": 11,
+    "accuracy": 0.81,
+    "deviation": 0.02,
+}
 STATUS = {
     **PROMISE,
     "releases": 13,
+    "newest": "2026-01-05T08:00:00+00:00",
     "streams": [STREAM],
     "quality": [QUALITY],
     "training": False,

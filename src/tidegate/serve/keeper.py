@@ -68,6 +68,7 @@ class Keeper:
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
         self.waiting = 0
+        self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
         self._counting = threading.Lock()
         self._ingest = ThreadPoolExecutor(1, "ingest")
@@ -96,12 +97,14 @@ class Keeper:
 
     def _take(self, raw: RawBatch, size: int, stream: str | None, key: str | None) -> Taken:
         try:
-            before = self.gate.store.count(self.gate.stream(stream))
+            name = self.gate.stream(stream)
             count = self.gate.take(raw, stream=stream, key=key)
         finally:
             with self._counting:
                 self.waiting, self._bytes_waiting = self.waiting - 1, self._bytes_waiting - size
-        self._due.set()
+        before, self._counts[name] = self._counts[name], count
+        if self.gate.progress.complete(name):
+            self._due.set()
         self._tell()
         return Taken(count=count, taken=count - before)
 
@@ -126,7 +129,7 @@ class Keeper:
                 self._tell()
 
     def _advance(self) -> None:
-        self.training = any(map(self.gate.complete, self.gate.streams))
+        self.training = any(map(self.gate.progress.complete, self.gate.streams))
         for release in self.gate.advance():
             self.current = Current(release)
             self._tell()

@@ -52,7 +52,8 @@ class Impatient(H11Protocol):
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 takes one that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family)
+    # Named, for only on sockets that say they are TCP does asyncio send small packets at once.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from tidegate.serve.access import Door
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
-from tidegate.serve.facts import Books, Facts
+from tidegate.serve.facts import Facts, Told
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 
@@ -34,7 +34,7 @@ class Service:
 
     def __init__(self, keeper: Keeper, folder: Path, limits: Limits) -> None:
         self.keeper, self.limits = keeper, limits
-        self.books = Books(folder)
+        self.facts = Facts(folder)
         self.audit = Audit(folder)
         self.reader = Reader(config=keeper.gate.config, most=limits.records)
         self.door = Door(folder, limits)
@@ -43,21 +43,21 @@ class Service:
             "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
         )
         self._bodies = 0
-        self._status: tuple[float, Facts] = (-FRESH, {})
+        self._status: tuple[float, Told] = (-FRESH, {})
 
     def needs(self, scope: str) -> list[Security]:
         """The dependency of routes that need a scope."""
         return [Security(self.door, scopes=[scope])]
 
-    def status(self) -> Facts:
+    def status(self) -> Told:
         """How things stand, or stood a moment ago."""
         made, told = self._status
         if time.monotonic() - made >= FRESH:
-            told = {**self.books.status(), "training": self.keeper.training}
+            told = {**self.facts.status(), "training": self.keeper.training}
             self._status = (time.monotonic(), told)
         return told
 
-    def progress(self) -> Facts:
+    def progress(self) -> Told:
         """The status without its history."""
         return {name: told for name, told in self.status().items() if name != "quality"}
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.learn.learner import Learner, Task, Weights
-from tidegate.learn.loss import Softmax
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
@@ -25,7 +24,7 @@ class Method(Protocol):
         """Whether it would keep its promise with fresh noise; a study's noise has a seed."""
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
-        """Each release: how many records had arrived, and its weights, shape (d, K)."""
+        """Each release: how many records had arrived, and its weights, shape (d, K) or (d,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +47,11 @@ class Scheduled:
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release of the plan."""
-        task = Task(
-            loss=Softmax(stream.classes), norm=stream.norm, regularization=self.regularization
-        )
         trainer: Trainer[Any] = Trainer(
-            task=task, learner=self.learner, budget=self.plan.budget, bits=NotPrivateBits(seed)
+            task=stream.task(self.regularization),
+            learner=self.learner,
+            budget=self.plan.budget,
+            bits=NotPrivateBits(seed),
         )
         run = Run(self.plan, trainer)
         step, seen = self.plan.schedule.step, 0

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.features.rows import Rows
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.loss import Loss, Softmax
 from tidegate.learn.records import Records
 
 Labels = NDArray[Any]
@@ -20,7 +21,8 @@ class Labelled:
 
     Attributes:
         X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
-        y: The number of each record's class, shape (n,).
+        y: The number of each record's class, shape (n,); -1 for one that cannot be used, whose row
+            is 0.
     """
 
     X: Rows
@@ -42,6 +44,7 @@ class StudyStream:
         classes: How many classes there are.
         norm: The bound on the length of a record.
         test: The records to test on at a time: always the same, unless the concept drifts.
+        loss: What is minimised; None is softmax.
     """
 
     name: str
@@ -49,11 +52,17 @@ class StudyStream:
     classes: int
     norm: float
     test: Callable[[int], Labelled]
+    loss: Loss | None = None
 
     @property
     def n(self) -> int:
         """How many records there are."""
         return len(self.records.y)
+
+    def task(self, regularization: float | None = None) -> Task:
+        """What is learnt of it; a regularization of None is left to the learner."""
+        loss = self.loss or Softmax(self.classes)
+        return Task(loss=loss, norm=self.norm, regularization=regularization)
 
     def first(self, n: int) -> "StudyStream":
         """The same stream, ended after n records."""
@@ -67,4 +76,4 @@ class StudyStream:
     def between(self, start: int, stop: int) -> Records:
         """Some of the records, as a learner takes them."""
         X, y = self.records.X[start:stop], self.records.y[start:stop]
-        return Records(X, y, np.ones(len(y), bool))
+        return Records(X, np.maximum(y, 0), y >= 0)

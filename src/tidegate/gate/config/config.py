@@ -47,6 +47,8 @@ class Chain:
 
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each."""
+        if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
+            X = X.tolist()  # records that were handed over as a list
         rows = X if isinstance(next(iter(self.maps), None), HashedText) else as_numbers(X)
         for each in self.maps:
             rows = each.transform(rows)
@@ -239,11 +241,22 @@ class Config:
         kind = Path(path).suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        return FILES[kind](f"file {place}", path, self.records.build())
+        return FILES[kind](file_name(path), path, self.records.build())
+
+    def files(self) -> Iterator[Path]:
+        """The files that [source] names, and those in folders that it names."""
+        for each in self._files().values():
+            path = Path(each.path)
+            yield from path.glob(f"*.{each.type}") if path.is_dir() else [path]
 
     def holdout(self) -> Source | None:
         """The public records that releases are tried on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
+
+
+def file_name(path: str | Path) -> str:
+    """What the offset of a file is kept under that is taken in by itself."""
+    return f"file {Path(path).resolve()}"
 
 
 def _plain(value: Any) -> Any:

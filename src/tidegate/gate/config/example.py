@@ -36,14 +36,15 @@ SIZES["basic"] = SIZES["continual"]
 ONE = """\
 [source]          # leave this section out to hand records over from Python
 type = "csv"      # or "parquet", or "jsonl": JSON lines
-path = "records.csv"  # a file or a folder; "-" with jsonl is standard input
-follow = false    # true waits for new files in a folder, or new lines in a file"""
+path = "records.csv"  # a file or folder, seen from where you run; "-" with jsonl: standard input
+follow = false    # true waits for new files in a folder, or new lines in a file
+# delimiter = ";" # of csv, if it is not a comma"""
 
 TWO = """\
 # Where records come from; both sections together may be left out to hand them over from Python.
 [source.source]
 type = "csv"      # or "parquet", or "jsonl": JSON lines
-path = "source.csv"  # a file or a folder; "-" with jsonl is standard input
+path = "source.csv"  # a file or folder, seen from where you run; "-" with jsonl: standard input
 follow = false    # true waits for new files in a folder, or new lines in a file
 
 [source.target]
@@ -71,16 +72,18 @@ delta = 1e-6      # how likely the promise may fail; without it, it never does, 
 [allocation]
 name = "paper"
 
-# What a record is. One that does not fit is set aside in its slot and counted; nothing stops.
+# What a record is: columns of numbers, or one column of text in UTF-8. One that does not fit is set
+# aside in its slot and counted, and nothing stops: look at `tidegate status` after the first run.
 [records]
-classes = [0, 1]  # all labels there can be: whole numbers or texts
-norm = 1.0        # records longer than this are scaled down to it
-columns = ["a", "b"]  # the columns of numbers a record is made of; or text = "body" for one of text
+classes = [0, 1]  # all labels there can be: whole numbers, or texts such as ["no", "yes"]
+norm = 1.0        # records longer than this (root of the sum of squares) are scaled down to it
+columns = ["a", "b"]  # near 0 and of like size; or text = "body", with map = "text" below
 label = "y"       # the column of labels
 dtype = "float32"
 
 # What every record goes through before it is scaled, in this order: "intercept", "text" (hashed
-# words and letters), "projection" (to fewer numbers) or "fourier" (curved boundaries).
+# words and letters), "projection" (to fewer numbers), "fourier" (curved boundaries) or
+# "scattering" (images: the columns are the pixels, row by row, `width` of them in a row).
 [[features]]
 map = "intercept" # lets a boundary lie away from the origin
 

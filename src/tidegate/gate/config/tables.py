@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import InvalidValueError, between, optional, positive, refuse, whole
-from tidegate.features import AppendIntercept, HashedText, RandomFourier, RandomProjection
+from tidegate.features import (
+    AppendIntercept,
+    HashedText,
+    RandomFourier,
+    RandomProjection,
+    Scattering,
+)
 from tidegate.gate.config.keys import (
     flag,
     given_keys,
@@ -165,6 +171,11 @@ class RecordsTable:
         if self.label in {*(self.columns or ()), self.text} - {None}:
             raise refuse("label", "a column of its own", self.label)
 
+    @property
+    def read(self) -> tuple[str, ...] | None:
+        """The columns that a record is made of, if it comes by names."""
+        return self.columns if self.text is None else (self.text,)
+
     def build(self) -> Columns:
         """Which columns of a source are read."""
         if self.columns is None and self.text is None:
@@ -185,6 +196,7 @@ MAPS: dict[str, Callable[..., Any]] = {
     "intercept": AppendIntercept,
     "projection": RandomProjection,
     "fourier": RandomFourier,
+    "scattering": Scattering,
 }
 
 
@@ -200,6 +212,7 @@ class FeatureTable:
     n_components: int | None = key(partial(whole, most=2**20), default=None)
     gamma: float | None = key(positive, default=None)
     seed: int | None = key(partial(whole, least=0), default=None)
+    width: int | None = key(partial(whole, most=2**12), default=None)
 
     def __post_init__(self) -> None:
         built = self.build()  # refuses keys of other maps

@@ -7,7 +7,9 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from tidegate.checks import refuse
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
@@ -44,7 +46,11 @@ class Batches:
 
 def raw_batch(X: Any, y: Any, *, offset: str = "") -> RawBatch:
     """A batch made in Python, with one record a row."""
-    rows = X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 2) == 0:
+        raise refuse("X", "a batch, with one record a row", type(X).__name__)
+    # As an array, a list would have one type for all its records: what one is would change others.
+    rows: Any = X if hasattr(X, "shape") else objects(list(X))
+    rows = rows.tocsr() if sparse.issparse(rows) else rows  # in other layouts no row can be shown
     labels = y if isinstance(y, np.ndarray) else objects(list(y))
     return RawBatch(X=rows, y=labels, offset=offset, arrived=partial(_arrived, rows, labels))
 
@@ -52,4 +58,5 @@ def raw_batch(X: Any, y: Any, *, offset: str = "") -> RawBatch:
 def _arrived(rows: Any, labels: Any, index: int) -> str:
     row = rows[index : index + 1]
     row = row.toarray() if hasattr(row, "toarray") else np.asarray(row)
-    return as_json({"x": row[0].tolist(), "y": labels[index]})
+    record = row[0].tolist() if hasattr(row[0], "tolist") else row[0]
+    return as_json({"x": record, "y": labels[index]})

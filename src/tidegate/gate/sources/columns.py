@@ -104,7 +104,10 @@ def as_json(value: object) -> str:
     >>> print(as_json({"x": 1.5, "line": b"caf\xe9"}))
     {"x": 1.5, "line": "caf\\xe9"}
     """
-    return json.dumps(value, default=_shown, ensure_ascii=True)
+    try:
+        return json.dumps(value, default=_shown, ensure_ascii=True)
+    except Exception:  # a record that cannot even be written must not hold up the others
+        return json.dumps("what cannot be shown as JSON")
 
 
 def _shown(value: object) -> object:

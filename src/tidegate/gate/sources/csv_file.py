@@ -75,6 +75,8 @@ class Csv:
         if not header or (follow is not None and not header.endswith(b"\n")):
             return
         names = self._names(header, path)
+        if len(names) == 1:
+            self._check_delimiter(names[0], path)
         wanted = self.columns.find(names, str(path))
         with path.open("rb", buffering=0) as file:
             start, end = resume(file, max(at, len(header)))
@@ -88,6 +90,13 @@ class Csv:
             return next(csv.reader([text], delimiter=self.delimiter, strict=True))
         except (UnicodeDecodeError, csv.Error) as error:
             raise SourceError(f"the first line of {path} is no list of column names") from error
+
+    def _check_delimiter(self, only: str, path: Path) -> None:
+        """Refuse a file whose one column would be all of ours with another delimiter."""
+        for mark in ";\t|":
+            if mark in only and set(self.columns.names) <= set(only.split(mark)):
+                told = f"seem to be divided by {mark!r}: say so in source.delimiter"
+                raise SourceError(f"the columns of {path} {told}")
 
     def _part(self, split: "Split", names: list[str], at: int, *, last: bool) -> Part:
         *record, label = split.columns

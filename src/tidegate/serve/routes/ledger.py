@@ -13,27 +13,27 @@ from tidegate.serve.service import Service
 def ledger(service: Service) -> APIRouter:
     """Routes that tell public numbers."""
     router = APIRouter(tags=["ledger"], dependencies=service.needs("read"))
-    books = service.books
+    facts = service.facts
 
     @router.get("/v1/ledger", responses=examples.answers(examples.LEDGER, 422))
     def paid(
         record: Annotated[int | None, Query(ge=0, le=MAX_COUNT)] = None,
         stream: Annotated[str | None, Query(max_length=20)] = None,
     ) -> JSONResponse:
-        """What the records have paid: the one that paid most, or one `record` fit by fit."""
-        if stream is not None and stream not in books.gate.streams:
-            raise refuse("stream", " or ".join(books.gate.streams), stream)
-        return JSONResponse(books.ledger() if record is None else books.paid(record, stream))
+        """What the records have paid: the one that paid most, or one `record` line by line."""
+        if stream is not None and stream not in facts.gate.streams:
+            raise refuse("stream", " or ".join(facts.gate.streams), stream)
+        return JSONResponse(facts.ledger(record, stream))
 
     @router.get("/v1/ledger/strip", responses=examples.answers(examples.STRIP))
     def strip(buckets: Annotated[int, Query(ge=1, le=2000)] = 200) -> JSONResponse:
         """The most that any record of each bucket has paid so far; the bound is 1."""
-        return JSONResponse(books.strip(buckets))
+        return JSONResponse(facts.strip(buckets))
 
     @router.get("/v1/plan", responses=examples.answers(examples.PLAN))
     def plan() -> JSONResponse:
         """Schedule, budget, what any record ever pays, and the blocks of the newest release."""
-        return JSONResponse(books.plan())
+        return JSONResponse(facts.plan())
 
     @router.get("/v1/status", responses=examples.answers(examples.STATUS))
     def status() -> JSONResponse:

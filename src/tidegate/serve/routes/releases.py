@@ -41,7 +41,7 @@ IfNoneMatch = Annotated[str | None, Header(description="The ETag of the release 
 def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     """Routes that hand out releases."""
     router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
-    keeper, books, limits = service.keeper, service.books, service.limits
+    keeper, facts, limits = service.keeper, service.facts, service.limits
 
     @router.get("/v1/releases", responses=examples.answers(examples.RELEASES))
     def listed(
@@ -49,7 +49,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     ) -> JSONResponse:
         """The releases from a number on, at most `limit` of them."""
-        return JSONResponse({"releases": books.releases(start, limit)})
+        return JSONResponse({"releases": facts.releases(start, limit)})
 
     @router.get("/v1/releases/latest", responses=examples.answers(examples.RELEASE, 304, 404, 503))
     async def latest(
@@ -101,7 +101,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
 
 
 def _found(service: Service, number: int) -> StoredRelease:
-    found = service.books.release(number)
+    found = service.facts.release(number)
     if found is None:
         raise HTTPException(404, f"there is no release {number}")
     return found
@@ -122,7 +122,7 @@ async def _events(service: Service) -> AsyncIterator[str]:
     with keeper.watched() as news:
         while True:
             news.clear()
-            for told in await run_in_threadpool(service.books.releases, seen + 1, 100):
+            for told in await run_in_threadpool(service.facts.releases, seen + 1, 100):
                 seen = told["number"]
                 yield _event("release", told)
             yield _event("progress", await run_in_threadpool(service.progress))

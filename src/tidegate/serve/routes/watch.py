@@ -55,7 +55,7 @@ class Numbers(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The numbers as they are now."""
-        status, ledger = self._service.status(), self._service.books.ledger()
+        status, ledger = self._service.status(), self._service.facts.ledger()
         told = {
             "tidegate_releases": ("Models released.", status["releases"]),
             "tidegate_training": ("Whether a step is being carried out.", status["training"]),
@@ -67,7 +67,7 @@ class Numbers(Collector):
             "records": ("Records taken in.", status["streams"]),
             "done": ("Records whose steps are carried out.", status["streams"]),
             "held_records": ("Raw records held.", status["streams"]),
-            "paid_for_fits": ("What the record has paid that paid most.", ledger["lines"]),
+            "paid": ("What the record has paid that paid most.", ledger["lines"]),
         }
         for name, (words, rows) in by_stream.items():
             family = GaugeMetricFamily(f"tidegate_{name}", words, labels=["stream"])

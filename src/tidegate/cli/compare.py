@@ -1,0 +1,184 @@
+"""`tidegate compare`: what a configuration would come to, on records that need no protection."""
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli import options
+from tidegate.cli.plan import DELTA, EPSILON
+from tidegate.cli.types import Count, PlotFile, Ratio
+from tidegate.study.compare import (
+    BASELINES,
+    SCHEDULES,
+    Comparison,
+    Result,
+    common_times,
+    load,
+    read,
+    results,
+    titled,
+)
+from tidegate.study.compare_plot import draw
+
+COLUMNS = 4
+"""Times in the table."""
+
+WARNING = (
+    "Never use private records here. What you choose by looking at them, and this table itself, "
+    "would be releases that no budget pays for. Take public or synthetic records."
+)
+
+EPILOG = """\b
+Examples:
+  tidegate compare tidegate.toml public.csv
+  tidegate compare tidegate.toml public.csv --epsilon 0.5 --epsilon 2
+  tidegate compare tidegate.toml public.csv --method sliding --method naive
+  tidegate compare tidegate.toml public.parquet --holdout 1/5 --plot compare.png
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice([*SCHEDULES, *BASELINES]),
+    help="What to compare with; may be given several times.",
+)
+@click.option("--epsilon", type=EPSILON, multiple=True, help="Budgets to try; several times.")
+@click.option("--delta", type=DELTA, help="For all of them, instead of the configured one.")
+@click.option("--window", type=Count(), help="Records in a window [configured, or 7 steps].")
+@click.option("--block", type=Count(), help="Records before the first base [8 steps].")
+@click.option("--step", type=Count(), help="Records between two releases [configured].")
+@click.option("--runs", type=Count(most=1000), default=3, show_default=True, help="Of each method.")
+@click.option(
+    "--holdout",
+    type=Ratio(),
+    help="Test on this part of DATA, held out, instead of on the step after each release.",
+)
+@click.option("--plot", type=PlotFile(), help="Draw accuracy over time into a .svg or .png file.")
+@options.form
+def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
+    config: Path,
+    data: Path,
+    methods: tuple[str, ...],
+    epsilon: tuple[float, ...],
+    delta: float | None,
+    runs: int,
+    holdout: Fraction | None,
+    plot: Path | None,
+    form: str,
+    **sizes: int | None,
+) -> None:
+    """Compare what CONFIG would release with other schedules, budgets and methods, on DATA.
+
+    DATA is a .csv, .parquet or .jsonl file of labelled records like those that CONFIG is for, in
+    the order of their arrival: public or synthetic ones. NEVER USE PRIVATE RECORDS: what you choose
+    by looking at them, and this table itself, would be releases that no budget pays for.
+    """
+    console = Console(stderr=True)
+    console.print(WARNING, style="bold")
+    tables = load(config)
+    own = tables["budget"]
+    delta = own.get("delta") if delta is None else delta
+    comparison = Comparison(
+        tables=tables,
+        sizes={name: size for name, size in sizes.items() if size is not None},
+        budgets=[(each, delta) for each in epsilon or (own["epsilon"],)],
+    )
+    records = read(comparison.config, comparison.config.source_of(data))
+    stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
+    contenders, left_out = comparison.contenders(methods, stream.n)
+    total = sum(runs * len(contender.methods) for contender in contenders)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("comparing", total=total)
+        found = list(results(contenders, stream, runs, lambda: progress.advance(task)))
+    times = common_times(found, comparison.size("step"))
+    if not times:
+        raise InvalidValueError(f"{data} is too short: there is no time at which all have a model")
+    if plot is not None:
+        draw(plot, found)
+    if form == "json":
+        for result in found:
+            click.echo(json.dumps(_row(result, times)))
+        return
+    for budget in dict.fromkeys(result.contender.budget for result in found):
+        _print(titled(budget), [r for r in found if r.contender.budget == budget], times)
+    _notes(config.name, left_out, times, plot)
+
+
+def _every(holdout: Fraction) -> int:
+    if not 0 < holdout <= Fraction(1, 2):
+        raise refuse("holdout", "above 0 and at most 1/2", holdout)
+    return round(1 / holdout)
+
+
+def _row(result: Result, times: Sequence[int]) -> dict[str, Any]:
+    curve, budget = result.curve, result.contender.budget
+    lower, upper = curve.quartiles
+    return {
+        "method": result.contender.name,
+        "configured": result.contender.configured,
+        "private": curve.private,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta or None,
+        "runs": len(curve.runs),
+        "mean": round(float(result.at(times).mean()), 4),
+        "mean_from": times[0],
+        "at": list(curve.at),
+        "median": curve.median.round(4).tolist(),
+        "lower_quartile": lower.round(4).tolist(),
+        "upper_quartile": upper.round(4).tolist(),
+    }
+
+
+def _print(title: str, found: Sequence[Result], times: range) -> None:
+    """A table of one budget: first what is not private, then the best first."""
+    shown = _spread(times, COLUMNS)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table.add_column("method")
+    for time in shown:
+        table.add_column(f"at {time:,}", justify="right")
+    table.add_column("mean", justify="right")
+    means = {id(result): float(result.at(times).mean()) for result in found}
+    for result in sorted(found, key=lambda r: (r.curve.private, -means[id(r)])):
+        name = result.contender.name + " *" * result.contender.configured
+        accuracies = [*result.at(shown), means[id(result)]]
+        style = "bold" if result.contender.configured else None
+        table.add_row(name, *(f"{each:.1%}" for each in accuracies), style=style)
+    Console(highlight=False).print(table)
+
+
+def _spread(times: Sequence[int], count: int) -> list[int]:
+    """Some of the times, the first and the last among them.
+
+    >>> _spread(range(0, 100, 10), 4)
+    [0, 30, 60, 90]
+    """
+    last = len(times) - 1
+    picked = {round(last * i / (count - 1)) for i in range(count)}
+    return [times[i] for i in sorted(picked)]
+
+
+def _notes(config: str, left_out: Mapping[str, str], times: range, plot: Path | None) -> None:
+    console = Console(highlight=False)
+    console.print(
+        f"* is what {config} says. Accuracies are medians of the runs on new records; means are "
+        f"over all times from {times[0]:,} on, when every method has a model. dp-ftrl and "
+        "diffprivlib show the best of several settings, chosen by these very accuracies."
+    )
+    for name, reason in left_out.items():
+        console.print(f"Left out: {name} ({reason})")
+    if plot is not None:
+        console.print(f"The plot is in {plot}", soft_wrap=True)

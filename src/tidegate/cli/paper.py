@@ -1,0 +1,159 @@
+"""`tidegate paper`: the figures of the paper, as published and private."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli import options
+from tidegate.cli.types import Count
+from tidegate.study.contest import contests
+from tidegate.study.experiment import Experiment, Notebook
+from tidegate.study.panels import Panel, panels
+from tidegate.study.plots import overview, plot, require_matplotlib
+from tidegate.study.results import curves, markdown, rows
+from tidegate.study.sources import NO_TITLES
+from tidegate.study.theorems import note
+
+EPILOG = """\b
+Examples:
+  tidegate paper --quick            all panels in small: two minutes
+  tidegate paper a g                two panels with the paper's settings
+  tidegate paper                    everything
+
+MNIST and the titles are read from DIR, or MNIST is fetched. A run that is in the output folder
+already is not run again: what was interrupted goes on, and --runs can be raised.
+"""
+
+
+COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_private")
+"""What the table shows of a row; JSON has the whole curve."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("names", nargs=-1, metavar="[PANEL]...")
+@click.option("--quick", is_flag=True, help="One run each, of shorter streams.")
+@click.option("--runs", type=Count(most=1000), help="How many of each curve; the paper has 4.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="tidegate-paper",
+    show_default=True,
+    help="Where plots and numbers go.",
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="TIDEGATE_DATA",
+    show_envvar=True,
+    help="Holds mnist/ and arxiv/.",
+)
+@click.option(
+    "--kaggle",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Kaggle's snapshot of arXiv (JSON): the articles of 2007, as in the paper.",
+)
+@options.form
+def paper(  # noqa: PLR0913, PLR0917 (one for each option)
+    names: tuple[str, ...],
+    quick: bool,
+    runs: int | None,
+    out: Path,
+    data: Path | None,
+    kaggle: Path | None,
+    form: str,
+) -> None:
+    """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
+    known = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
+    asked = _asked(known, names, titles=data is not None or kaggle is not None)
+    require_matplotlib()  # before the work, not after it
+    times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
+    notebook = Notebook(out)
+    jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
+    _run(jobs, asked, notebook, quiet=form == "json")
+    found = {panel.name: curves(panel, notebook, times[panel.name]) for panel in asked}
+    for panel in asked:
+        plot(out / f"{panel.name}.png", panel, found[panel.name], note(panel))
+        _show(panel, list(rows(panel, found[panel.name])), form)
+    overview(out / "overview.png", asked, found)
+    tables = "\n".join(markdown(panel, found[panel.name]) for panel in asked)
+    (out / "paper.md").write_text(tables, encoding="utf-8")
+    told = {
+        panel.name: {
+            "title": panel.title,
+            "claim": panel.claim,
+            "runs": times[panel.name],
+            "theorems": note(panel),
+            "curves": list(rows(panel, found[panel.name])),
+        }
+        for panel in asked
+    }
+    (out / "paper.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if form == "table":
+        Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)
+
+
+def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
+    """The curves of a panel: a line of JSON each, or a table for each column."""
+    if form == "json":
+        options.show(table, form)
+        return
+    for column in panel.columns:
+        own = [{key: row[key] for key in COLUMNS} for row in table if row["column"] == column.title]
+        options.show(own, form, title=f"({panel.name}) {panel.title}: {column.title}")
+
+
+def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:
+    """The panels that are named, or all that there are data for."""
+    by_name = {panel.name: panel for panel in known}
+    for name in names:
+        if name not in by_name:
+            raise refuse("panel", "one of " + ", ".join(by_name), name)
+    asked = [by_name[name] for name in dict.fromkeys(names or by_name)]
+    without = [panel.name for panel in asked if panel.of_titles and not titles]
+    if without and names:
+        raise InvalidValueError(NO_TITLES)
+    if without:
+        click.echo(f"without {', '.join(without)}: {NO_TITLES}", err=True)
+    return [panel for panel in asked if panel.name not in without]
+
+
+def _run(
+    jobs: Sequence[tuple[Experiment, int]],
+    asked: Sequence[Panel],
+    notebook: Notebook,
+    *,
+    quiet: bool,
+) -> None:
+    """Run what is missing, with a bar for all of it and one for each panel."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+        whole = progress.add_task("all runs", total=len(jobs))
+        bars = {}
+        for panel in asked:
+            own = {experiment.key for experiment in panel.experiments}
+            total = sum(experiment.key in own for experiment, _ in jobs)
+            bars[progress.add_task(panel.name, total=total)] = own
+        for run in notebook.run(jobs):
+            progress.advance(whole)
+            for bar, own in bars.items():
+                if run.key in own:
+                    progress.advance(bar)

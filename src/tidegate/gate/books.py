@@ -1,0 +1,112 @@
+"""The books of a state: what its records have paid, line by line and added up. All of it public."""
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+from tidegate.gate.gate import Gate
+from tidegate.gate.store import Evaluation, Step
+from tidegate.privacy import Ledger, Line
+from tidegate.privacy.rounding import down
+from tidegate.schedule import Fit
+
+Row = dict[str, Any]
+
+
+class Books:
+    """What has been charged, read as it grows.
+
+    Args:
+        gate: Whose books they are; it may be one that only looks.
+
+    Attributes:
+        evaluated: The steps on which a release was tried, in order.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._ledgers = {stream: Ledger() for stream in gate.streams}
+        self._lines: dict[int, tuple[str, Line]] = {}
+        self._steps = 0
+        self._newest: int | None = None
+        self.evaluated: list[tuple[Step, Evaluation]] = []
+
+    def catch_up(self) -> None:
+        """Read what has been charged since the last time, as of one moment."""
+        store = self._gate.store
+        with store.snapshot():
+            for stream, ledger in self._ledgers.items():
+                for line in store.lines(stream, ledger.last):
+                    ledger.post(line)
+                    self._lines[line.fit.number] = (stream, line)
+                    if line.fit.released:
+                        self._newest = max(line.fit.number, self._newest or 0)
+            for step in store.steps(self._steps):
+                self._steps += 1
+                if step.evaluation is not None:
+                    self.evaluated.append((step, step.evaluation))
+                    self._ledgers[step.stream].charge(step.span, step.evaluation.share)
+
+    def totals(self) -> list[Row]:
+        """A row for each stream: what the record has paid that paid most."""
+        tried = Counter(step.stream for step, _ in self.evaluated)
+        return [
+            {
+                "stream": stream,
+                "records": self._gate.store.count(stream),
+                "fits": ledger.posted,
+                "evaluations": tried[stream],
+                "worst_record": ledger.worst().record,
+                "paid": down(ledger.worst().share),
+                "most_for_ever": 1.0,
+            }
+            for stream, ledger in self._ledgers.items()
+        ]
+
+    def paid(self, record: int) -> list[Row]:
+        """What a record has paid, in the order in which it did: a row for each line."""
+        rows = [_of_fit(stream, *line) for stream, line in self._lines.values()]
+        rows += [_of_step(step, known) for step, known in self.evaluated]
+        rows = [row for row in rows if row["start"] <= record < row["stop"]]
+        return sorted(rows, key=lambda row: (row["stream"], row["at"], row["kind"]))
+
+    def strip(self, stream: str, buckets: int) -> Row:
+        """The most that any record of each bucket of a stream has paid."""
+        count = self._gate.store.count(stream)
+        width = max(1, -(-count // buckets))
+        most = [Fraction(0)] * -(-count // width)
+        for span, share in self._ledgers[stream].runs():
+            for bucket in range(span.start // width, min(len(most), -(-span.stop // width))):
+                most[bucket] = max(most[bucket], share)
+        starts = [bucket * width for bucket in range(len(most))]
+        return {"stream": stream, "starts": starts, "paid": [down(share) for share in most]}
+
+    def chain(self) -> list[Row]:
+        """The fits behind the newest release, the base first."""
+        numbers = [] if self._newest is None else [self._newest]
+        while numbers and (prior := self._lines[numbers[-1]][1].fit.prior) is not None:
+            numbers.append(prior)
+        return [_block(*self._lines[number][1]) for number in reversed(numbers)]
+
+
+def _of_fit(stream: str, fit: Fit, share: Fraction) -> Row:
+    made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": None, "at": fit.at}
+    return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": down(share)}
+
+
+def _of_step(step: Step, paid: Evaluation) -> Row:
+    (start, stop), share = step.span, down(paid.share)
+    made = {"stream": step.stream, "kind": "quality", "fit": None, "release": paid.release}
+    return {**made, "at": stop, "start": start, "stop": stop, "share": share}
+
+
+def _block(fit: Fit, share: Fraction) -> Row:
+    return {
+        "fit": fit.number,
+        "stream": fit.stream,
+        "start": fit.span.start,
+        "stop": fit.span.stop,
+        "role": fit.role,
+        "level": fit.level,
+        "share": down(share),
+    }

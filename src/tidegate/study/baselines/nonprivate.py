@@ -1,0 +1,46 @@
+"""No privacy at all: what the noise costs is the distance to this."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.learn.learner import Weights
+from tidegate.learn.objective import InMemory
+from tidegate.learn.solver import certified_minimum
+from tidegate.study.baselines.refit import Times
+from tidegate.study.stream import StudyStream
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivate:
+    """Each release learns all records that count, without noise, from the release before on.
+
+    Args:
+        times: When, and of which records.
+        regularization: Lambda, in units of the square of the records' norm.
+        tolerance: The gradient norm to reach, in units of the loss's Lipschitz constant.
+    """
+
+    times: Times
+    regularization: float = 3e-6
+    tolerance: float = 3e-4
+    name: str = "not private"
+
+    private = False
+
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+        """Each release."""
+        del seed
+        task, weights = stream.task(), None
+        tolerance = self.tolerance * task.loss.lipschitz(task.norm)
+        for span in self.times.spans(stream.n):
+            records = stream.between(*span)
+            objective = InMemory(
+                records.X,
+                records.y,
+                task.loss,
+                regularization=self.regularization * task.norm**2,
+                norm=task.norm,
+                weights=records.usable,
+            )
+            weights = certified_minimum(objective, tolerance, weights).weights
+            yield span.stop, weights

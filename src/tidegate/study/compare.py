@@ -1,0 +1,303 @@
+"""What a configuration would come to on public records, beside other ways to spend its budget."""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.gate.config import Config
+from tidegate.gate.sources import Source
+from tidegate.learn.records import clean, join
+from tidegate.plan import TwoStreamPlan
+from tidegate.privacy import ApproxDP, Budget
+from tidegate.study.baselines import (
+    DPFTRL,
+    Diffprivlib,
+    NaiveSplitting,
+    NonPrivate,
+    WindowRefit,
+    best_of,
+)
+from tidegate.study.baselines.diffprivlib import PULLS
+from tidegate.study.baselines.ftrl import RATES
+from tidegate.study.baselines.refit import Times
+from tidegate.study.curve import Curve
+from tidegate.study.holdout import interleaved, prequential
+from tidegate.study.method import Method, Scheduled
+from tidegate.study.stream import Labelled, StudyStream
+
+Floats = NDArray[np.float64]
+
+SCHEDULES = {
+    "sliding": ("window", "step"),
+    "continual": ("block", "step"),
+    "basic": ("block", "step"),
+    "independent": ("step",),
+    "multiresolution": ("block",),
+}
+"""The schedules of one stream, and the sizes each has."""
+
+NOT_PRIVATE = "not-private"
+BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
+USUAL = ("sliding", "continual", "independent", "window-refit", "naive", "dp-ftrl", NOT_PRIVATE)
+"""What is compared where nothing is said, beside the configured schedule; the slow one is not."""
+
+BATCH = 512
+"""About how many records a gradient of DP-FTRL reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """One way to spend a budget.
+
+    Attributes:
+        name: One of `SCHEDULES` or `BASELINES`.
+        budget: What any record may lose.
+        methods: One for each setting; the best of them counts.
+        configured: Whether it is what the configuration says.
+    """
+
+    name: str
+    budget: Budget
+    methods: Sequence[Method]
+    configured: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Contenders for the place of a configuration.
+
+    Schedules leave aside what [quality] reserves, as the configured one does; baselines do not.
+
+    Args:
+        tables: The configuration, as read from TOML.
+        sizes: Window, block and step of the other schedules; what is missing is that of the
+            configuration, or 7 steps for a window and 8 for a block.
+        budgets: To be tried: pairs of epsilon, and of delta or None; that of the configuration if
+            there are none.
+    """
+
+    tables: Mapping[str, Any]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    budgets: Sequence[tuple[float, float | None]] = ()
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration."""
+        config = Config.of(self.tables)
+        if config.schedule.kind not in SCHEDULES:
+            raise refuse("schedule.kind", f"one of {', '.join(SCHEDULES)}", config.schedule.kind)
+        return config
+
+    @property
+    def kind(self) -> str:
+        """Its schedule."""
+        return self.config.schedule.kind
+
+    def size(self, name: str) -> int:
+        """The window, the block or the step."""
+        own = self.config.schedule
+        steps = {"window": 7, "block": 8, "step": 1}[name]
+        known: int | None = self.sizes.get(name) or getattr(own, name)
+        if known is None and name == "step":
+            return self.size("block")  # of MultiResolution, whose blocks are its steps
+        return known or steps * self.size("step")
+
+    def stream(self, records: Labelled, *, every: int | None) -> StudyStream:
+        """The records as a stream.
+
+        Args:
+            records: Of `read`.
+            every: Test on every so manieth record, which is not learnt; None tests each release on
+                the records of the next step.
+        """
+        task, classes = self.config.task(), len(self.config.records.classes)
+        about: dict[str, Any] = {"classes": classes, "norm": task.norm, "name": "records"}
+        if every is None:
+            stream = prequential(records, ahead=self.size("step"), **about)
+        else:
+            near = max(1, self.size("block") // every)
+            stream = interleaved(records, every=every, near=near, **about)
+        return replace(stream, loss=task.loss)
+
+    def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
+        """Those of the given names, or the usual ones if there are none.
+
+        Args:
+            names: Of `SCHEDULES` and `BASELINES`; the configured schedule is always there.
+            n: How many records the stream has.
+
+        Returns:
+            The contenders of each budget, and for names left out the reason. A name that was asked
+            for is not left out but refused.
+        """
+        found: list[Contender] = []
+        left_out: dict[str, str] = {}
+        own = self.config.budget
+        for epsilon, delta in self.budgets or [(own.epsilon, own.delta)]:
+            for name in dict.fromkeys([self.kind, *(names or USUAL)]):
+                try:
+                    found.append(self._contender(name, epsilon, delta, n))
+                except InvalidValueError as error:
+                    if name in names or name == self.kind:
+                        raise
+                    left_out[name] = str(error)
+        return found, left_out
+
+    def _contender(self, name: str, epsilon: float, delta: float | None, n: int) -> Contender:
+        kind = name if name in SCHEDULES else self.kind
+        config = self._variant(kind, epsilon, delta)
+        budget = config.budget.build()
+        methods = (
+            [_scheduled(config, name)]
+            if name in SCHEDULES
+            else self._baseline(name, config, budget)
+        )
+        first = self._first(name)
+        if first > n:
+            raise InvalidValueError(f"{name} starts at {first:,}, after the last of {n:,} records")
+        return Contender(name=name, budget=budget, methods=methods, configured=name == self.kind)
+
+    def _variant(self, kind: str, epsilon: float, delta: float | None) -> Config:
+        """The configuration with another schedule and budget, and nothing else changed."""
+        own = self.tables["schedule"] if kind == self.kind else {}
+        schedule = {**own, "kind": kind} | {name: self.size(name) for name in SCHEDULES[kind]}
+        budget = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
+        return Config.of({**self.tables, "schedule": schedule, "budget": budget})
+
+    def _first(self, name: str) -> int:
+        """How many records arrive before the first release."""
+        kind = name if name in SCHEDULES else self.kind
+        return self.size("window" if name == "window-refit" else SCHEDULES[kind][0])
+
+    def _baseline(self, name: str, config: Config, budget: Budget) -> list[Method]:
+        """One for each setting to choose from."""
+        step = self.size("step")
+        window = self.size("window") if self.kind == "sliding" or name == "window-refit" else None
+        times = Times(first=self._first(name), step=step, window=window)
+        refit: dict[str, Any] = {
+            "budget": budget,
+            "times": times,
+            "learner": config.learner.build(),
+            "regularization": config.task().regularization,
+        }
+        match name:
+            case "window-refit":
+                return [WindowRefit(**refit)]
+            case "naive":
+                return [NaiveSplitting(**refit)]
+            case "dp-ftrl":
+                if not isinstance(budget, ApproxDP):
+                    raise InvalidValueError("dp-ftrl needs a delta")
+                batch = _divisor(math.gcd(times.first, step))
+                return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
+            case "diffprivlib":
+                if find_spec("diffprivlib") is None:
+                    raise InvalidValueError("diffprivlib is not installed")
+                return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
+            case _:
+                return [NonPrivate(times=times)]
+
+
+def titled(budget: Budget) -> str:
+    """A budget in words.
+
+    >>> titled(ApproxDP(1.0, 1e-6))
+    'epsilon = 1, delta = 1e-06'
+    """
+    return f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
+
+
+def load(path: Path) -> Mapping[str, Any]:
+    """The tables of a configuration, which is checked."""
+    Config.load(path)
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def read(config: Config, source: Source) -> Labelled:
+    """All records of a source, as a gate would keep them."""
+    parts = [
+        clean(
+            raw.X,
+            raw.y,
+            classes=config.records.classes,
+            norm=config.records.norm,
+            features=config.feature_map(),
+        )
+        for raw in source.batches(None)
+        if raw.n
+    ]
+    if not parts:
+        raise refuse("the number of records", "above 0", 0)
+    records = join(parts)
+    return Labelled(X=records.X, y=np.where(records.usable, records.y, -1))
+
+
+def _scheduled(config: Config, name: str) -> Method:
+    plan = config.plan()
+    if isinstance(plan, TwoStreamPlan):
+        raise refuse("schedule.kind", "one stream", config.schedule.kind)
+    return Scheduled(
+        name=name,
+        plan=plan,
+        learner=config.learner.build(),
+        regularization=config.task().regularization,
+    )
+
+
+def _divisor(number: int) -> int:
+    """The divisor of a number nearest to `BATCH`, as ratios go.
+
+    >>> _divisor(1024), _divisor(1000), _divisor(7)
+    (512, 500, 7)
+    """
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    divisors = {*small, *(number // d for d in small)}
+    return min(divisors, key=lambda d: abs(math.log(d / BATCH)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of a contender."""
+
+    contender: Contender
+    curve: Curve
+
+    def at(self, times: Sequence[int]) -> Floats:
+        """The accuracy of its newest release at each of some times."""
+        newest = np.searchsorted(self.curve.at, times, side="right") - 1
+        return np.asarray(self.curve.median[newest])
+
+
+def results(
+    contenders: Sequence[Contender],
+    stream: StudyStream,
+    runs: int,
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[Result]:
+    """Run all contenders.
+
+    Args:
+        contenders: Of `Comparison.contenders`.
+        stream: Of `Comparison.stream`.
+        runs: How often each is run, with other noise.
+        tick: Called after each run of each setting.
+    """
+    for contender in contenders:
+        once = range(1) if contender.name == NOT_PRIVATE else range(runs)
+        _, curve = best_of(contender.methods, lambda _: stream, once, tick)
+        yield Result(contender=contender, curve=curve)
+
+
+def common_times(found: Sequence[Result], step: int) -> range:
+    """The times, a step apart, at which all have a model."""
+    since = max(result.curve.at[0] for result in found)
+    return range(-(-since // step) * step, max(max(r.curve.at) for r in found) + 1, step)

@@ -1,0 +1,57 @@
+"""The plot of a comparison: accuracy over time, a panel for each budget."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.checks import InvalidValueError
+from tidegate.study.compare import Result, titled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "0.5")
+"""Of Okabe and Ito, which people with any colour vision can tell apart."""
+
+
+def draw(path: Path, found: Sequence[Result]) -> None:
+    """Write the plot to a file: the median of the runs as a line, the quartiles as a shade.
+
+    Args:
+        path: Where to; its ending says which kind, .png or .svg.
+        found: What came of each contender.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+    except ImportError:
+        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    budgets = list(dict.fromkeys(result.contender.budget for result in found))
+    figure = Figure(figsize=(6.5 * len(budgets), 4.8), layout="constrained")
+    row = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
+    for axes, budget in zip(row, budgets, strict=True):
+        axes.set_title(titled(budget), fontsize="medium")
+        _panel(axes, [result for result in found if result.contender.budget == budget])
+    row[0].set_ylabel("accuracy on new records")
+    figure.savefig(path, dpi=150)
+
+
+def _panel(axes: "Axes", found: Sequence[Result]) -> None:
+    names = [result.contender.name for result in found if result.curve.private]
+    for result in found:
+        curve, name = result.curve, result.contender.name
+        color = COLORS[names.index(name) % len(COLORS)] if curve.private else "black"
+        lower, upper = curve.quartiles
+        axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
+        axes.plot(
+            curve.at,
+            curve.median,
+            "-" if curve.private else ":",
+            color=color,
+            linewidth=2.4 if result.contender.configured else 1.3,
+            label=name + " *" * result.contender.configured,
+        )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("records arrived")
+    axes.legend(frameon=False, fontsize="small")

@@ -1,0 +1,202 @@
+"""The data sets of the paper: handwritten digits, and titles of articles on arXiv."""
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features import AppendIntercept, HashedText, Scattering, clip_rows
+from tidegate.features.rows import Rows
+from tidegate.study.stream import Labelled, StudyStream
+
+Pixels = NDArray[np.uint8]
+Labels = NDArray[np.intp]
+
+ARCHIVES = (
+    "astro-ph",
+    "cond-mat",
+    "cs",
+    "gr-qc",
+    "hep-ex",
+    "hep-lat",
+    "hep-ph",
+    "hep-th",
+    "math",
+    "math-ph",
+    "nlin",
+    "nucl-ex",
+    "nucl-th",
+    "physics",
+    "q-bio",
+    "quant-ph",
+    "stat",
+)
+"""The archives there were in 2007, the paper's 17 classes: public knowledge, not read off data."""
+
+
+class Images(NamedTuple):
+    """Pictures, shape (n, 28, 28), and the digit on each."""
+
+    pixels: Pixels
+    labels: Labels
+
+
+class Titles(NamedTuple):
+    """Articles in the order of their first submission: day, archive and title of each."""
+
+    dates: NDArray[np.datetime64]
+    archives: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def first(self, n: int) -> "Titles":
+        """The n oldest."""
+        return Titles(self.dates[:n], self.archives[:n], self.texts[:n])
+
+
+def mnist(folder: Path | None = None) -> tuple[Images, Images]:
+    """MNIST: 60 000 images to learn from, 10 000 to test on.
+
+    Args:
+        folder: Where its four original files are, compressed with gzip; without it they are
+            fetched from openml.org, once.
+    """
+    if folder is None:
+        return _fetched()
+    return _original(folder, "train"), _original(folder, "t10k")
+
+
+def _original(folder: Path, part: str) -> Images:
+    def content(kind: str, header: int) -> Pixels:
+        packed = (folder / f"{part}-{kind}-ubyte.gz").read_bytes()
+        return np.frombuffer(gzip.decompress(packed), np.uint8, offset=header)
+
+    pixels = content("images-idx3", 16).reshape(-1, 28, 28)
+    return Images(pixels, content("labels-idx1", 8).astype(np.intp))
+
+
+def _fetched() -> tuple[Images, Images]:
+    from sklearn.datasets import fetch_openml  # noqa: PLC0415 (only where it is needed)
+
+    try:
+        rows, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
+    except OSError as error:
+        raise InvalidValueError(
+            f"MNIST cannot be fetched ({error}): name a folder that holds mnist/ with its four "
+            "original files in TIDEGATE_DATA"
+        ) from None
+    pixels, digits = rows.astype(np.uint8).reshape(-1, 28, 28), labels.astype(np.intp)
+    return Images(pixels[:60_000], digits[:60_000]), Images(pixels[60_000:], digits[60_000:])
+
+
+def titles(path: Path) -> Titles:
+    """Articles from a table: id, date, archive and title, separated by tabs, a heading on top.
+
+    Args:
+        path: A file compressed with gzip, such as titles-1993-1996.tsv.gz.
+    """
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        next(lines)
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    return _in_order((row[1], row[2], row[3]) for row in rows)
+
+
+def snapshot(path: Path, year: int = 2007) -> Titles:
+    """Articles from Kaggle's snapshot of arXiv, read as a stream: it is larger than memory may be.
+
+    Args:
+        path: The JSON file, an article a line.
+        year: Of the first submission.
+
+    Only articles of a single archive are taken, as in the paper.
+    """
+    with path.open(encoding="utf-8") as lines:
+        return _in_order(_of_year(lines, year))
+
+
+def _of_year(lines: Iterable[str], year: int) -> Iterator[tuple[str, str, str]]:
+    """Day, archive and title of those articles that count."""
+    for line in lines:
+        article = json.loads(line)
+        archives = {category.split(".")[0] for category in article["categories"].split()}
+        created = parsedate_to_datetime(article["versions"][0]["created"])
+        if created.year == year and len(archives) == 1:
+            yield created.date().isoformat(), archives.pop(), " ".join(article["title"].split())
+
+
+def _in_order(articles: Iterable[tuple[str, str, str]]) -> Titles:
+    known = sorted((a for a in articles if a[1] in ARCHIVES), key=lambda article: article[0])
+    if not known:
+        raise refuse("the articles", "of the archives of 2007, at least one", "none")
+    dates, archives, texts = zip(*known, strict=True)
+    return Titles(np.array(dates, "datetime64[D]"), archives, texts)
+
+
+def pixels(images: Pixels) -> NDArray[np.float32]:
+    """Features of images: their pixels, each image scaled onto the unit ball by itself."""
+    return np.asarray(clip_rows(images.reshape(len(images), -1).astype(np.float32), 1.0))
+
+
+def scattering(images: Pixels) -> NDArray[np.float32]:
+    """Features of images: their wavelet scattering, in single precision to save memory."""
+    rows = images.reshape(len(images), -1).astype(np.float32)
+    return np.asarray(clip_rows(Scattering(width=images.shape[2]).transform(rows), 1.0))
+
+
+def words(texts: Iterable[str]) -> Rows:
+    """Features of titles: their words, hashed, and a constant, scaled onto the unit ball."""
+    counts = HashedText(n_features=2**12, words=(1, 1), characters=None).transform(list(texts))
+    return clip_rows(AppendIntercept().transform(counts), 1.0)
+
+
+def digit_stream(
+    train: Images,
+    test: Images,
+    features: Callable[[Pixels], Rows] = pixels,
+    norm: float = 1.0,
+) -> StudyStream:
+    """Digits as a stream, in the order of the file.
+
+    Args:
+        train: What arrives.
+        test: What its models are tested on.
+        features: A map that looks at each image alone.
+        norm: What bounds its rows.
+    """
+    tested = Labelled(X=features(test.pixels), y=test.labels)
+    return StudyStream(
+        name="MNIST",
+        records=Labelled(X=features(train.pixels), y=train.labels),
+        classes=10,
+        norm=norm,
+        test=lambda _: tested,
+    )
+
+
+def title_stream(rows: Rows, archives: Iterable[str], seed: int, norm: float = 1.0) -> StudyStream:
+    """Titles as a stream in the order of their dates; a quarter, drawn at random, tests.
+
+    Args:
+        rows: The features of each title.
+        archives: And its archive.
+        seed: Says which are held out to test on.
+        norm: What bounds the rows.
+    """
+    y = np.array([ARCHIVES.index(archive) for archive in archives])
+    tests = np.zeros(len(y), bool)
+    drawn = np.random.default_rng(seed).permutation(len(y))
+    tests[drawn[: math.floor(len(y) / 4)]] = True
+    tested = Labelled(X=rows[tests], y=y[tests])
+    return StudyStream(
+        name="arXiv",
+        records=Labelled(X=rows[~tests], y=y[~tests]),
+        classes=len(ARCHIVES),
+        norm=norm,
+        test=lambda _: tested,
+    )

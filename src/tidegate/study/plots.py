@@ -1,0 +1,150 @@
+"""Plots of panels: the median of the runs as a line, the quartiles as a shade."""
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.checks import InvalidValueError
+from tidegate.study.curve import Curve
+from tidegate.study.panels import Column, Kind, Line, Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Curves = Mapping[Line, Curve]
+"""The curve of each line."""
+
+Dashes = Literal["-", "--", "-.", ":"]
+
+COLORS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
+"""Of Okabe and Ito, which people with any colour vision can tell apart: one for each label."""
+
+STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
+    "not private": ("--", 1.8, "not private"),
+    "as published": ("-", 1.8, "as published"),
+    "gradient": ("-", 1.8, "(ε, 1e-6), noisy gradients"),
+    "approximate": ("-.", 1.4, "(ε, 1e-6), noisy minimiser"),
+    "pure": (":", 1.4, "pure ε, noisy minimiser"),
+    "baseline": ("-.", 1.4, "another private way"),
+}
+"""Dashes, width and words for each kind of curve."""
+
+
+def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
+    """Write the plot of a panel to a file.
+
+    Args:
+        path: Where to; its ending says which kind, .png or .svg.
+        panel: Which.
+        curves: What came of its experiments.
+        note: Goes below.
+    """
+    figure = _figure(5.2 * len(panel.columns), 5)
+    figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
+    row = figure.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
+    _panel(row, panel, curves)
+    for axes, column in zip(row, panel.columns, strict=True):
+        axes.set_xlabel("records arrived")
+        axes.legend(
+            handles=_legend(column, panel),
+            fontsize="x-small",
+            frameon=False,
+            ncols=2,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.18),
+        )
+    if note:
+        figure.supxlabel(note, fontsize="x-small", color="0.35")
+    figure.savefig(path, dpi=150)
+
+
+def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) -> None:
+    """Write all panels into one picture, two panels a row.
+
+    Args:
+        path: Where to; its ending says which kind, .png or .svg.
+        panels: Which.
+        curves: What came of each, by its name.
+    """
+    rows = -(-len(panels) // 2)
+    figure = _figure(15, 2.8 * rows)
+    grid = figure.subfigures(rows, 2, squeeze=False).flat
+    for part, panel in zip(grid, panels, strict=False):
+        part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
+        row = part.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
+        _panel(row, panel, curves[panel.name])
+        row[-1].legend(
+            handles=_legend(panel.columns[-1], panel),
+            fontsize="x-small",
+            frameon=False,
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+        )
+    figure.savefig(path, dpi=110)
+
+
+def require_matplotlib() -> None:
+    """Refuse to go on without it."""
+    if find_spec("matplotlib") is None:
+        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'")
+
+
+def _figure(width: float, height: float) -> Any:
+    require_matplotlib()
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
+    for axes, column in zip(row, panel.columns, strict=True):
+        axes.set_title(column.title, fontsize="small")
+        for line in column.lines:
+            _draw(axes, line, _color(line, panel), curves[line])
+        axes.grid(axis="y", color="0.9", linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    worst = min(curve.quartiles[0].min() for curve in curves.values())
+    row[0].set_ylim(math.floor(max(worst - 0.1, 0) * 5) / 5, 1)
+    row[0].set_ylabel("test accuracy")
+
+
+def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
+    dashes, width, _ = STYLES[line.kind]
+    over = 3 if line.kind == "not private" else 2  # where two curves meet, both are to be seen
+    lower, upper = curve.quartiles
+    axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
+    axes.plot(
+        curve.at,
+        curve.median,
+        linestyle=dashes,
+        color=color,
+        linewidth=width,
+        marker=".",
+        markersize=3,
+        zorder=over,
+    )
+
+
+def _color(line: Line, panel: Panel) -> str:
+    labels = list(dict.fromkeys(each.label for each in panel.lines if each.kind != "not private"))
+    return "black" if line.kind == "not private" else COLORS[labels.index(line.label)]
+
+
+def _legend(column: Column, panel: Panel) -> list[Any]:
+    """A colour for each label and, where there are several, dashes for each kind."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
+
+    own = [line for line in column.lines if line.kind != "not private"]
+    labels = {line.label: _color(line, panel) for line in own}
+    colors = [Line2D([], [], color=color, label=label) for label, color in labels.items()]
+    kinds = dict.fromkeys(line.kind for line in column.lines)
+    styles = [
+        Line2D([], [], color="black", linestyle=STYLES[kind][0], label=STYLES[kind][2])
+        for kind in kinds
+    ]
+    return [*colors, *styles]

@@ -1,0 +1,231 @@
+"""Sources: where the stream of a run comes from, small enough to name and to send to a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from tidegate.checks import InvalidValueError
+from tidegate.features.rows import Rows
+from tidegate.study.datasets import (
+    ARCHIVES,
+    Pixels,
+    Titles,
+    digit_stream,
+    mnist,
+    pixels,
+    scattering,
+    snapshot,
+    title_stream,
+    titles,
+    words,
+)
+from tidegate.study.drift import label_shift, rotating
+from tidegate.study.holdout import interleaved
+from tidegate.study.published import pixel_values, word_components
+from tidegate.study.stream import Labelled, StudyStream
+
+NO_TITLES = (
+    "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that holds "
+    "arxiv/titles-1993-1996.tsv.gz with --data"
+)
+
+ARTICLES = 10_000
+"""As many as the paper has."""
+
+
+TURN = 32_768
+"""In so many records digits turn upside down, and each has once been the most frequent."""
+
+
+class Source(Protocol):
+    """A stream for every seed; its `repr` says all that its records depend on."""
+
+    @property
+    def records(self) -> int:
+        """How many arrive."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of a model's weights: features and classes."""
+
+    def stream(self, seed: int) -> StudyStream:
+        """The stream of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digits:
+    """MNIST in random order.
+
+    Args:
+        features: `pixels` and their `scattering` are in the unit ball; `published` are the paper's.
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    features: Literal["pixels", "scattering", "published"] = "pixels"
+    records: int = 20_000
+    folder: Path | None = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and classes."""
+        return {"pixels": 784, "scattering": 3969, "published": 785}[self.features], 10
+
+    def stream(self, seed: int) -> StudyStream:
+        """Another order for every seed."""
+        whole = _digits(self.folder, self.features)
+        X, y = whole.records.X, whole.records.y
+        drawn = np.random.default_rng(seed).permutation(whole.n)[: self.records]
+        return replace(whole, records=Labelled(X=X[drawn], y=y[drawn]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Articles:
+    """Titles of arXiv in the order of their dates, to tell their archive.
+
+    Args:
+        features: `words` are hashed and scaled onto the unit ball; `published` are the paper's.
+        records: After how many the stream ends.
+        folder: Holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, to be read instead.
+    """
+
+    features: Literal["words", "published"] = "words"
+    records: int = 7_500
+    folder: Path | None = field(default=None, repr=False)
+    kaggle: Path | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and classes."""
+        return {"words": 4097, "published": 513}[self.features], len(ARCHIVES)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Other titles held out to test on for every seed."""
+        rows, archives = _articles(self.folder, self.kaggle, self.features)
+        return title_stream(rows, archives, seed).first(self.records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurningDigits:
+    """MNIST in random order, turned further and further from a quarter of the stream on.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    records: int = TURN
+    folder: Path | None = field(default=None, repr=False)
+
+    shape = (784, 10)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Another order for every seed."""
+        return _turning(self.folder, self.records, seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingLabels:
+    """MNIST in an order in which digits come and go.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds mnist/; None fetches it.
+    """
+
+    records: int = TURN
+    folder: Path | None = field(default=None, repr=False)
+
+    shape = (784, 10)
+
+    def stream(self, seed: int) -> StudyStream:
+        """Other draws for every seed."""
+        whole = _digits(self.folder, "pixels")
+        turns = self.records / TURN
+        return label_shift(whole.records, whole.test(0), n=self.records, seed=seed, turns=turns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingArchives:
+    """All titles of arXiv in the order of their dates: its archives grow, split and fade.
+
+    Args:
+        records: After how many the stream ends.
+        folder: Holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, to be read instead.
+    """
+
+    records: int = 28_672
+    folder: Path | None = field(default=None, repr=False)
+    kaggle: Path | None = None
+
+    shape = (4097, len(ARCHIVES))
+
+    def stream(self, seed: int) -> StudyStream:
+        """The same for every seed: time cannot be shuffled."""
+        del seed
+        return _archives(self.folder, self.kaggle).first(self.records)
+
+
+# A worker keeps what it has read: the runs of many curves need the same records.
+
+
+@cache
+def _digits(folder: Path | None, features: str) -> StudyStream:
+    maps: dict[str, Callable[[Pixels], Rows]] = {
+        "pixels": pixels,
+        "scattering": scattering,
+        "published": pixel_values,
+    }
+    return digit_stream(*mnist(folder and folder / "mnist"), maps[features])
+
+
+@cache
+def _articles(
+    folder: Path | None, kaggle: Path | None, features: str
+) -> tuple[Rows, tuple[str, ...]]:
+    found = _titles(folder, kaggle).first(ARTICLES)
+    rows = words(found.texts) if features == "words" else word_components(found.texts)
+    return rows, found.archives
+
+
+@lru_cache(maxsize=1)
+def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
+    train, test = mnist(folder and folder / "mnist")
+    drawn = np.random.default_rng(seed).permutation(len(train.labels))[:records]
+    tests = slice(None, None, 5)  # the first half of the file is harder than the second
+    return rotating(
+        train.pixels[drawn],
+        train.labels[drawn],
+        test.pixels[tests],
+        test.labels[tests],
+        pixels,
+        degrees=180 * records / TURN,
+    )
+
+
+@cache
+def _archives(folder: Path | None, kaggle: Path | None) -> StudyStream:
+    found = _titles(folder, kaggle)
+    y = np.array([ARCHIVES.index(archive) for archive in found.archives])
+    return interleaved(
+        Labelled(X=words(found.texts), y=y),
+        every=5,
+        near=1000,
+        classes=len(ARCHIVES),
+        norm=1.0,
+        name="arXiv",
+    )
+
+
+def _titles(folder: Path | None, kaggle: Path | None) -> Titles:
+    if kaggle is not None:
+        return snapshot(kaggle)
+    if folder is None:
+        raise InvalidValueError(NO_TITLES)
+    return titles(folder / "arxiv" / "titles-1993-1996.tsv.gz")

@@ -1,0 +1,85 @@
+"""What the paper's utility theorems can say about the releases of a panel, at the very best."""
+
+import math
+
+import numpy as np
+
+from tidegate.learn.bounds import excess_on_new_records, laplace_norm
+from tidegate.learn.learner import Task
+from tidegate.learn.loss import Softmax
+from tidegate.learn.trainer import Trainer
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.study.method import Scheduled
+from tidegate.study.panels import Panel
+
+ETA = 3.0
+"""The bounds hold but for a probability of 2 e^-3, about one in ten."""
+
+
+def note(panel: Panel) -> str:
+    """Whether there is a bound to draw in a panel, and why not; "" where they do not apply."""
+    bounds = {}
+    for line in panel.lines:
+        source, method = line.experiment.source, line.experiment.method
+        if line.kind == "pure" and isinstance(method, Scheduled):
+            bounds[least_bound(method, source.records, *source.shape)] = source.shape[1]
+    if not bounds:
+        return ""
+    best = min(bounds)
+    ignorance = math.log(bounds[best])
+    if best < ignorance:
+        return f"Theorems 4.3 and 5.2 promise a mean loss below {best:.3g} nats at best."
+    return (
+        f"No bound is drawn: at the very best Theorems 4.3 and 5.2 promise a mean loss below "
+        f"{best:.3g} nats, and to know nothing costs {ignorance:.3g}."
+    )
+
+
+def least_bound(method: Scheduled, records: int, d: int, classes: int) -> float:
+    """The least bound on the mean loss of a release that Theorems 4.3 and 5.2 can give, in nats.
+
+    Whatever one assumes of the records, the corrected theorems (`tidegate.learn.bounds`) cannot
+    promise a lower loss for any release of the curve: the best model is taken to be at no distance
+    and without risk, except for a base, where no model near the origin is without.
+
+    Args:
+        method: By output perturbation under a pure budget, in the unit ball.
+        records: How many arrive.
+        d: How many features a record has.
+        classes: How many classes there are.
+    """
+    loss = Softmax(classes)
+    task = Task(loss=loss, norm=1.0, regularization=method.regularization)
+    trainer = Trainer(
+        task=task, learner=method.learner, budget=method.plan.budget, bits=NotPrivateBits(0)
+    )
+    lines = [line for line in method.plan.lines(records) if line.fit.released]
+    bounds = []
+    for line in lines:
+        settings = trainer.settings(line, d, None)
+        noise = excess_on_new_records(
+            lipschitz=loss.lipschitz(1.0),
+            shift=laplace_norm(coordinates=d * classes, scale=settings["noise_scale"], eta=ETA),
+            regularization=settings["regularization"],
+            distance=0.0,
+            slots=line.fit.span.size,
+            risk=0.0,
+            loss_bound=math.log(classes),
+            eta=ETA,
+        )
+        near = least_loss(settings["regularization"], classes) if line.fit.prior is None else 0.0
+        bounds.append(near + noise)
+    return min(bounds)
+
+
+def least_loss(regularization: float, classes: int) -> float:
+    """The least of loss + lambda ||w||^2 for one record of the unit ball, over all models.
+
+    A model of norm r sets one class apart from the others by at most sqrt(2) r.
+
+    >>> round(least_loss(10.0, 10), 2), round(least_loss(0.01, 10), 2)
+    (2.26, 0.18)
+    """
+    norms = np.linspace(0, 20, 20_001)
+    losses = np.log1p((classes - 1) * np.exp(-math.sqrt(2) * norms)) + regularization * norms**2
+    return float(losses.min())

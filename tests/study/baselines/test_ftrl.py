@@ -1,0 +1,106 @@
+"""DP-FTRL: the factorisation, its noise and what one record can move."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import toeplitz
+
+from tests.study.blobs import blobs
+from tidegate import ApproxDP
+from tidegate.checks import InvalidValueError
+from tidegate.study.baselines.ftrl import DPFTRL, correlated, inverse_root, root
+from tidegate.study.baselines.refit import Times
+from tidegate.study.curve import measure
+
+BUDGET = ApproxDP(1.0, 1e-6)
+TIMES = Times(first=64, step=64)
+
+
+def lower(column: np.ndarray) -> np.ndarray:
+    return np.asarray(toeplitz(column, np.zeros_like(column)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 256])
+def test_the_factor_is_the_root_of_the_prefix_sums(n: int) -> None:
+    C, inverse = lower(root(n)), lower(inverse_root(n))
+    assert np.allclose(C @ C, np.tri(n), atol=1e-12)
+    assert np.allclose(C @ inverse, np.eye(n), atol=1e-12)
+
+
+@given(n=st.integers(1, 40), seed=st.integers(0, 2**32))
+def test_correlated_noise_is_the_inverse_times_the_noise(n: int, seed: int) -> None:
+    Z = np.random.default_rng(seed).normal(size=(n, 3))
+    assert np.allclose(correlated(Z), np.linalg.inv(lower(root(n))) @ Z, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 5, 64])
+def test_the_noise_has_the_covariance_of_the_factorisation(n: int) -> None:
+    # What a linear map does to independent noise is the map times its transpose.
+    map_ = correlated(np.eye(n))
+    C = lower(root(n))
+    assert np.allclose(map_ @ map_.T, np.linalg.inv(C.T @ C), atol=1e-10)
+    # In the prefix sums the variance is that of C: logarithmic.
+    sums = np.tri(n) @ map_
+    assert np.allclose(np.diag(sums @ sums.T), np.cumsum(root(n) ** 2))
+
+
+@settings(max_examples=30)
+@given(n=st.integers(1, 30), data=st.data())
+def test_no_replaced_record_moves_the_release_by_more_than_the_sensitivity(
+    n: int, data: st.DataObject
+) -> None:
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=1)
+    C, moves = lower(root(n)), []
+    for batch in range(n):
+        # The record's clipped gradient g becomes -g: as far as two vectors of norm 1 can be apart.
+        g = np.array(data.draw(st.lists(st.floats(0.1, 1), min_size=3, max_size=3)))
+        rows = np.zeros((n, 3))
+        rows[batch] = 2 * g / np.linalg.norm(g)
+        moves.append(np.linalg.norm(C @ rows))
+    assert max(moves) <= method.sensitivity(n)
+    assert max(moves) >= method.sensitivity(n) * (1 - 1e-9)  # and it is attained
+    assert method.sensitivity(n) >= 2  # replace-one: never below twice the clip
+
+
+def test_neighbours_with_the_same_noise_differ_by_what_one_record_adds() -> None:
+    """The first batch sees no effect of its own noise: its gradient moves by 2 clips at most."""
+    stream = blobs(n=64)
+    other = blobs(n=64)
+    other.records.y[5] = 1 - other.records.y[5]
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=64, momentum=0.0, average=0.0)
+    (_, w), (_, v) = (next(method.models(each, seed=3)) for each in (stream, other))
+    task = stream.task()
+    clip = method.clip * task.loss.lipschitz(1.0)
+    rate = method.rate / (task.loss.smoothness(1.0) * 64)
+    assert 0 < np.linalg.norm(w - v) <= rate * 2 * clip * (1 + 1e-9)
+
+
+def test_the_noise_of_a_release_has_the_promised_deviation() -> None:
+    """With one batch and no signal a weight is rate * sigma * N(0, 1).
+
+    The sum of n squares of N(0, 1) is off by more than 2 sqrt(n x) + 2 x with a probability of at
+    most 2 exp(-x) (Laurent and Massart): below 1e-6 for x = 15.
+    """
+    stream = blobs(n=64)
+    stream.records.X[:] = 0
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=64, average=0.0)
+    rate = method.rate / (stream.task().loss.smoothness(1.0) * 64)
+    sigma = method.clip * stream.task().loss.lipschitz(1.0) * 2 / BUDGET.mu
+    drawn = np.array([next(method.models(stream, seed))[1] for seed in range(100)])
+    squares, n = float(np.sum((drawn / (rate * sigma)) ** 2)), drawn.size
+    assert abs(squares - n) <= 2 * math.sqrt(15 * n) + 30
+
+
+def test_it_learns_and_releases_in_time() -> None:
+    method = DPFTRL(budget=ApproxDP(100.0, 1e-6), times=Times(first=128, step=64), batch=32)
+    curve = measure(method, lambda seed: blobs(seed, n=512, classes=3), range(2))
+    assert curve.at == tuple(range(128, 513, 64))
+    assert curve.runs[:, -1].min() > 0.9
+
+
+def test_releases_fall_on_batches() -> None:
+    with pytest.raises(InvalidValueError, match="batch must be a divisor"):
+        DPFTRL(budget=BUDGET, times=TIMES, batch=48)

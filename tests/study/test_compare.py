@@ -1,0 +1,143 @@
+"""What is compared with what, and that it is what the configuration says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegate.checks import InvalidValueError
+from tidegate.gate.config import Config
+from tidegate.gate.sources import Batches
+from tidegate.privacy import ApproxDP, PureDP
+from tidegate.schedule import Basic, SlidingWindow
+from tidegate.study.baselines import DPFTRL, NaiveSplitting, WindowRefit
+from tidegate.study.compare import (
+    BASELINES,
+    SCHEDULES,
+    Comparison,
+    Contender,
+    Result,
+    common_times,
+    read,
+    results,
+)
+from tidegate.study.curve import Curve
+from tidegate.study.method import Scheduled
+
+TABLES: dict[str, Any] = {
+    "schedule": {"kind": "sliding", "window": 300, "step": 100},
+    "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "records": {"classes": [0, 1], "norm": 1.0},
+    "quality": {"share": "1/10"},
+}
+
+
+def labelled(n: int) -> list[tuple[Any, Any]]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=n)
+    X = np.where(y == 1, 0.5, -0.5)[:, None] + rng.uniform(-0.2, 0.2, (n, 2))
+    X[7] = np.nan
+    return [(X, y)]
+
+
+def methods(comparison: Comparison, *names: str, n: int = 10_000) -> dict[str, Any]:
+    found, _ = comparison.contenders(names, n)
+    return {each.name: each.methods[0] for each in found}
+
+
+def test_the_configured_plan_is_compared_as_it_would_run() -> None:
+    found = methods(Comparison(tables=TABLES), "basic")
+    own = found["sliding"]
+    assert isinstance(own, Scheduled)
+    assert own.plan == Config.of(TABLES).plan()
+    assert own.plan.schedule == SlidingWindow(window=300, step=100)
+    other = found["basic"].plan
+    assert other.schedule == Basic(block=800, step=100)
+    assert other.reserve == own.plan.reserve > 0
+
+
+def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
+    comparison = Comparison(
+        tables=TABLES,
+        sizes={"window": 500, "block": 200, "step": 50},
+        budgets=[(0.5, 1e-6), (2.0, None)],
+    )
+    names = [*SCHEDULES, "window-refit", "naive", "not-private"]
+    found, left_out = comparison.contenders(names, 10_000)
+    assert not left_out
+    assert {each.budget for each in found} == {ApproxDP(0.5, 1e-6), PureDP(2.0)}
+    assert [each.name for each in found] == names * 2
+    assert [each.name for each in found if each.configured] == ["sliding", "sliding"]
+    by_name: dict[str, Any] = {each.name: each.methods[0] for each in found}
+    assert by_name["window-refit"].times.window == 500
+    assert by_name["naive"].times.window == 500  # the configuration wants the newest records
+    continual = Comparison(tables=TABLES | {"schedule": {"kind": "continual"} | TWICE})
+    assert methods(continual, "naive")["naive"].times.window is None
+
+
+TWICE = {"block": 200, "step": 100}
+
+
+def test_what_cannot_be_had_is_left_out_unless_it_was_asked_for() -> None:
+    pure = Comparison(tables=TABLES | {"budget": {"epsilon": 1.0}})
+    found, left_out = pure.contenders([], 700)
+    assert "delta" in left_out["dp-ftrl"]
+    assert "800" in left_out["continual"]
+    assert {"sliding", "naive", "window-refit"} <= {each.name for each in found}
+    with pytest.raises(InvalidValueError, match="needs a delta"):
+        pure.contenders(["dp-ftrl"], 10_000)
+    with pytest.raises(InvalidValueError, match="continual starts at 800"):
+        pure.contenders(["continual"], 700)
+    with pytest.raises(InvalidValueError, match="sliding starts at 300"):
+        pure.contenders([], 200)
+
+
+def test_the_records_are_those_that_a_gate_would_keep() -> None:
+    config = Config.of(TABLES)
+    records = read(config, Batches(name="made", pairs=labelled(500)))
+    assert records.y[7] == -1
+    assert not records.X[7].any()
+    assert np.linalg.norm(records.X, axis=1).max() <= 1
+    stream = Comparison(tables=TABLES).stream(records, every=None)
+    assert (stream.n, len(stream.test(300).y)) == (400, 100)
+    assert not stream.between(0, 10).usable[7]
+    held_out = Comparison(tables=TABLES).stream(records, every=5)
+    assert (held_out.n, len(held_out.test(300).y)) == (400, 100)
+    # One that cannot be used is never counted as right.
+    assert stream.test(0).score(np.array([1.0, 1.0])) == 0.99
+    with pytest.raises(InvalidValueError, match="number of records"):
+        read(config, Batches(name="made", pairs=[]))
+
+
+def test_every_contender_runs() -> None:
+    tables = TABLES | {"budget": {"epsilon": 100.0, "delta": 1e-6}}
+    comparison = Comparison(tables=tables, sizes={"block": 200})
+    stream = comparison.stream(
+        read(comparison.config, Batches(name="made", pairs=labelled(800))), every=None
+    )
+    names = [name for name in (*SCHEDULES, *BASELINES) if name != "diffprivlib"]
+    contenders, _ = comparison.contenders(names, stream.n)
+    ticks: list[None] = []
+    found = list(results(contenders, stream, 2, lambda: ticks.append(None)))
+    assert [result.contender.name for result in found] == [each.name for each in contenders]
+    settings = {each.name: len(each.methods) for each in contenders}
+    assert len(ticks) == 2 * sum(settings.values()) - 1  # what has no noise runs once
+    times = common_times(found, 100)
+    assert list(times) == [300, 400, 500, 600, 700]
+    assert min(result.at(times).min() for result in found) > 0.9
+    kinds = {type(each.methods[0]) for each in contenders}
+    assert {DPFTRL, NaiveSplitting, WindowRefit, Scheduled} <= kinds
+
+
+def test_between_releases_the_newest_counts() -> None:
+    curve = Curve(method="m", private=True, at=(2, 4, 4, 8), runs=np.array([[0.1, 0.2, 0.3, 0.4]]))
+    contender = Contender(name="m", budget=PureDP(1.0), methods=(), configured=False)
+    result = Result(contender=contender, curve=curve)
+    assert result.at([2, 3, 4, 5, 9]).tolist() == [0.1, 0.1, 0.3, 0.3, 0.4]
+    assert list(common_times([result], 3)) == [3, 6]
+
+
+def test_two_streams_are_refused() -> None:
+    two = {"kind": "twostream", "step": 10, "source": {"kind": "cumulative", "block": 20}}
+    with pytest.raises(InvalidValueError, match=r"schedule\.kind"):
+        Comparison(tables=TABLES | {"schedule": two}).contenders([], 1000)

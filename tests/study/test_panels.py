@@ -1,0 +1,176 @@
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tidegate import Plan, PureDP
+from tidegate.learn import OutputPerturbation
+from tidegate.learn.learner import Weights
+from tidegate.schedule import Basic, Continual, SlidingWindow
+from tidegate.study.contest import contests
+from tidegate.study.experiment import RUNS, Experiment, Notebook
+from tidegate.study.method import Scheduled
+from tidegate.study.panels import PUBLISHED, Column, Line, Panel, panels
+from tidegate.study.plots import overview, plot
+from tidegate.study.published import AsPublished
+from tidegate.study.results import curves, rows
+from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.theorems import least_bound, least_loss, note
+
+ALL = {panel.name: panel for panel in [*panels(None), *contests(None)]}
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Records of two classes that are told apart by their sign."""
+
+    records = 40
+    shape = (1, 2)
+
+    def stream(self, seed: int) -> StudyStream:
+        y = np.random.default_rng(seed).integers(2, size=self.records)
+        labelled = Labelled(X=2.0 * y[:, None] - 1, y=y)
+        return StudyStream(
+            name="flat", records=labelled, classes=2, norm=1, test=lambda _: labelled
+        )
+
+
+@dataclass(frozen=True)
+class Sure:
+    """Right or wrong, always."""
+
+    right: bool
+    name = "sure"
+    private = True
+
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+        del seed
+        for at in (stream.n // 2, stream.n):
+            yield at, np.array([[-1.0, 1.0]]) * (1 if self.right else -1)
+
+
+RIGHT = Experiment(source=Flat(), method=Sure(True))
+WRONG = Experiment(source=Flat(), method=Sure(False))
+SMALL = Panel(
+    name="small",
+    title="Two curves",
+    claim="",
+    columns=(
+        Column(
+            title="both",
+            lines=(
+                Line(label="not private", kind="not private", experiment=RIGHT),
+                Line(label="ours", kind="gradient", experiment=WRONG, others=(RIGHT,)),
+                Line(label="theirs", kind="baseline", experiment=WRONG),
+            ),
+        ),
+    ),
+)
+
+
+def test_every_panel_of_the_paper_is_there() -> None:
+    assert list(ALL) == [*"abcdefghi", "basic-a", "basic-b", "accuracy", "window", "drift"]
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "epsilon", "regularization"),
+    [
+        ("a", Continual(block=8192, step=1024), None, 1.0),
+        ("b", None, 0.1, 1.0),
+        ("c", Continual(block=8192, step=1024), 0.1, None),
+        ("d", None, 0.1, 1.0),
+        ("e", Continual(block=2048, step=512), None, 10.0),
+        ("f", Continual(block=2048, step=512), 1.0, None),
+        ("g", SlidingWindow(window=7168, step=1024), None, 1.0),
+        ("h", SlidingWindow(window=1792, step=256), None, 10.0),
+        ("i", None, 1.0, 1.0),
+        ("basic-a", Basic(block=8000, step=1000), None, 10.0),
+        ("basic-b", Basic(block=8000, step=1000), 1.0, None),
+    ],
+)
+def test_the_settings_are_those_of_the_paper(
+    name: str, schedule: object, epsilon: float | None, regularization: float | None
+) -> None:
+    """None is what the panel varies."""
+    theirs = [line.experiment.method for line in ALL[name].columns[0].lines[1:]]
+    assert len(theirs) >= 2
+    for method in theirs:
+        assert isinstance(method, AsPublished)
+        assert (method.steps, method.batch, method.gamma) == (500, 256, 10.0)
+        assert schedule in {None, method.schedule}
+        assert epsilon in {None, method.epsilon}
+        assert regularization in {None, method.regularization}
+
+
+@pytest.mark.parametrize("name", [*"abcdefghi", "basic-a", "basic-b"])
+def test_one_column_says_that_it_is_not_private_and_the_other_is(name: str) -> None:
+    published, private = ALL[name].columns
+    assert "NOT PRIVATE" in published.title == PUBLISHED
+    assert not any(line.experiment.method.private for line in published.lines)
+    for line in private.lines:
+        assert line.experiment.method.private == (line.kind != "not private")
+    assert published.lines[0] == private.lines[0]  # the same non-private curve in both
+
+
+def test_a_key_spells_out_the_settings_and_nothing_of_the_machine() -> None:
+    here = [e.key for panel in panels(Path("here")) for e in panel.experiments]
+    there = [e.key for panel in panels(Path("there")) for e in panel.experiments]
+    assert here == there
+    quick = [e.key for panel in panels(None, quick=True) for e in panel.experiments]
+    assert not set(quick) & set(here)
+    # (a) and (c) share the curve of epsilon = 0.1, lambda = 1, and others do alike.
+    assert len(set(here)) < len(here)
+
+
+def test_the_theorems_promise_nothing_and_the_panels_say_so() -> None:
+    for name in [*"abcdefghi", "basic-a", "basic-b"]:
+        assert note(ALL[name]).startswith("No bound is drawn")
+    assert note(ALL["accuracy"]) == ""
+
+
+def test_a_bound_shrinks_with_epsilon_down_to_what_no_model_can_avoid() -> None:
+    bounds = []
+    for epsilon in (1.0, 10.0, 1e9):
+        plan = Plan(schedule=Continual(block=8192, step=1024), budget=PureDP(epsilon))
+        ours = Scheduled(name="", plan=plan, learner=OutputPerturbation(), regularization=0.01)
+        bounds.append(least_bound(ours, 8192, d=784, classes=10))
+    assert bounds[0] > bounds[1] > bounds[2]
+    assert bounds[2] == pytest.approx(least_loss(0.01, 10), abs=0.01)
+    assert bounds[2] < math.log(10)
+
+
+def test_a_notebook_runs_what_it_does_not_hold(tmp_path: Path) -> None:
+    wanted = [(RIGHT, 2), (WRONG, 1), (RIGHT, 1)]
+    notebook = Notebook(tmp_path / "new")
+    jobs = notebook.missing(wanted)
+    assert [(job.method, seed) for job, seed in jobs] == [
+        (Sure(True), 0),
+        (Sure(False), 0),
+        (Sure(True), 1),
+    ]
+    assert len(list(notebook.run(jobs, workers=1))) == 3
+    assert notebook.missing(wanted) == []
+    path = tmp_path / "new" / RUNS
+    path.write_text(path.read_text()[:-9])  # the last run is cut off in the middle
+    again = Notebook(tmp_path / "new")
+    jobs = again.missing(wanted)
+    assert len(jobs) == 1
+    list(again.run(jobs, workers=1))
+    curve = Notebook(tmp_path / "new").curve(RIGHT, 2)
+    assert (curve.at, curve.runs.tolist()) == ((20, 40), [[1, 1], [1, 1]])
+
+
+def test_of_several_settings_the_best_is_shown(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    list(notebook.run(notebook.missing((e, 1) for e in SMALL.experiments), workers=1))
+    found = curves(SMALL, notebook, 1)
+    table = {row["curve"]: row for row in rows(SMALL, found)}
+    assert table["ours"]["mean"] == 1
+    assert table["theirs"]["beyond_not_private"] == -1
+    plot(tmp_path / "small.png", SMALL, found, "a note")
+    overview(tmp_path / "all.svg", [SMALL, SMALL, SMALL], {"small": found})
+    for name in ("small.png", "all.svg"):
+        assert (tmp_path / name).stat().st_size > 1000
