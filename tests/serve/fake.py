@@ -19,7 +19,7 @@ from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.rounding import down
 from tidegate.release import described
-from tidegate.schedule import Fit, SlidingWindow
+from tidegate.schedule import Fit, SlidingWindow, Span
 from tidegate.serve.page import add_page
 
 TOKEN = "let-me-look"
@@ -42,12 +42,16 @@ class Fake:
         self.ledger = Ledger()
         self.fits: dict[int, tuple[Fit, float]] = {}
         self.released: list[Fit] = []
+        self.evaluations = 0
         self.arrive(records)
 
     def arrive(self, records: int) -> None:
         """Let records come in."""
         before, self.records = self.done, self.records + records
         for at in range(before + self.step, self.done + 1, self.step):
+            if self.released:  # the newest is tried on this step
+                self.evaluations += 1
+                self.ledger.charge(Span(at - self.step, at), self.plan.reserve)
             for line in self.plan.due(at):
                 self.ledger.post(line)
                 self.fits[line.fit.number] = (line.fit, down(line.share))
@@ -148,10 +152,10 @@ class Fake:
     def strip(self, buckets: int) -> dict[str, Any]:
         width = max(1, -(-self.records // buckets))
         starts = list(range(0, self.records, width))
-        paid = [0.05] * len(starts)
+        paid = [0.0] * len(starts)
         for span, share in self.ledger.runs():
             for bucket in range(span.start // width, (span.stop - 1) // width + 1):
-                paid[bucket] = max(paid[bucket], down(share + self.plan.reserve))
+                paid[bucket] = max(paid[bucket], down(share))
         return {"bound": 1, "streams": [{"stream": "records", "starts": starts, "paid": paid}]}
 
 
@@ -192,9 +196,9 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
             "stream": "records",
             "records": fake.records,
             "fits": fake.ledger.posted,
+            "evaluations": fake.evaluations,
             "worst_record": worst.record,
-            "paid_for_fits": down(worst.share),
-            "reserved_for_quality": 0.05,
+            "paid": down(worst.share),
             "most_for_ever": 1.0,
         }
         return {"lines": [line], "summary": {}}
@@ -243,10 +247,5 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
             return JSONResponse({"error": f"x has 2 columns, got {len(rows[0])}"}, 422)
         number = len(fake.released) - 1
         return {"release": number, "labels": ["east"], "probabilities": [[0.1, 0.6, 0.25, 0.05]]}
-
-    @app.post("/arrive")
-    def arrive(records: int) -> Any:
-        fake.arrive(records)
-        return fake.records
 
     return app

@@ -113,14 +113,14 @@ def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
     assert values(page, "#ledger-table") == [
         fake.records,
         fake.ledger.posted,
+        fake.evaluations,
         worst.record,
         pytest.approx(float(worst.share)),
-        0.05,
         1.0,
     ]
-    assert values(page, "#used")[0] == pytest.approx(float(worst.share) + 0.05)
+    assert values(page, "#used")[0] == pytest.approx(float(worst.share))
     drawn = page.evaluate("document.querySelector('#ledger-charts .chart').data[0].y")
-    assert max(drawn) == pytest.approx(100 * (float(worst.share) + 0.05))
+    assert max(drawn) == pytest.approx(100 * float(worst.share))
     bound = page.evaluate("document.querySelector('#ledger-charts .chart').layout.shapes[0].y0")
     assert bound == 100
 

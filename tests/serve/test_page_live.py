@@ -37,11 +37,10 @@ def agrees(page: Page, folder: Path) -> None:
     rows = [[line[name] for line in lines] for name in lines[0] if name != "stream"]
     expect(page.locator("#ledger-table data").first).to_have_attribute("value", str(rows[0][0]))
     assert values(page, "#ledger-table") == [value for row in rows for value in row]
-    used = max(line["paid_for_fits"] + line["reserved_for_quality"] for line in lines)
-    assert values(page, "#used") == [used]
+    assert values(page, "#used") == [max(line["paid"] for line in lines)]
     for chart, line in zip(page.locator("#ledger-charts .chart").all(), lines, strict=True):
-        paid = line["paid_for_fits"] + line["reserved_for_quality"]
-        assert max(chart.evaluate("chart => chart.data[0].y")) == pytest.approx(100 * paid)
+        most = max(chart.evaluate("chart => chart.data[0].y"))
+        assert most == pytest.approx(100 * line["paid"])
 
 
 def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
@@ -59,26 +58,33 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
         agrees(page, service.folder)
         held = json_lines("status", str(service.folder))[0]["streams"][0]
         assert values(page, "#held") == [held["held_records"]]
-        quality = [row["accuracy_before"] for row in json_lines("releases", str(service.folder))]
-        assert values(page, "#quality-table") == quality[:0:-1]  # the newest first
+        releases = json_lines("releases", str(service.folder))
+        quality = [tried["accuracy"] for release in releases for tried in release["tried"]]
+        assert values(page, "#quality-table") == quality[::-1]  # the newest first
         assert page.evaluate("window.same")  # it was never loaded again
+
+
+def send(service: Served, name: str, size: int) -> None:
+    X, y = stream(size)
+    body = {"x": X.tolist(), "y": y.tolist()}
+    assert service.ask("POST", f"/v1/records?stream={name}", body).status == 200
 
 
 def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
     source = {"kind": "sliding", "window": 300, "step": 100}
     settings = config(schedule={"kind": "twostream", "step": 50, "source": source})
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
-        for name, size in {"source": 400, "target": 120}.items():
-            X, y = stream(size)
-            records = {"x": X.tolist(), "y": y.tolist()}
-            service.ask("POST", f"/v1/records?stream={name}", records)
-        shown(page, 520)
+        send(service, "source", 300)
+        send(service, "target", 120)
+        shown(page, 420)
         inside(page)
         expect(page.locator("#streams h3")).to_have_text(["Stream “source”", "Stream “target”"])
         expect(page.locator(".lanes").nth(1)).to_contain_text("Refined on 100 more")
         agrees(page, service.folder)
         releases = page.locator("#quality-chart").evaluate("chart => chart.data[2].x")
         assert releases == sorted(releases)  # the streams' own counts would go to and fro
+        send(service, "source", 100)
+        expect(page.locator(".lanes").nth(1)).to_contain_text("has read none of these")
 
 
 def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import { $, count, el, exact, percent, table } from "./elements.js";
 const LEDGER = [
   ["records", "records", count],
   ["fits", "fits that read them", count],
+  ["evaluations", "evaluations that read them", count],
   ["worst_record", "the record that paid most", count],
-  ["paid_for_fits", "it paid for fits", percent],
-  ["reserved_for_quality", "every record pays for quality", percent],
+  ["paid", "it paid", percent],
   ["most_for_ever", "the most any record ever pays", percent],
 ];
 

@@ -8,15 +8,14 @@ export function showPromise({ budget, private: kept }, { lines }) {
   $("promise").textContent =
     "All models released here, now and for ever, together tell at most " +
     `ε = ${epsilon} about any one record.`;
-  const used = (line) => line.paid_for_fits + line.reserved_for_quality;
-  const most = Math.max(...lines.map(used));
+  const most = Math.max(...lines.map((line) => line.paid));
   $("used").replaceChildren(
     "So far the record that has paid most has used ",
     el("strong", {}, exact(most, percent(most))),
     " of that. None will ever pay more than 100 %.",
   );
   $("meters").replaceChildren(...lines.map((line) => meter(
-    line.stream, used(line), lines.length > 1 ? line.stream : "",
+    line.stream, line.paid, lines.length > 1 ? line.stream : "",
   )));
   $("meaning").textContent =
     "Exchange any one record for another, and nothing that is published here becomes more than " +

@@ -33,7 +33,8 @@ export function showStreams({ streams, schedule }, { chain }) {
       $("streams").append(root);
       figures.set(stream.stream, streamFigure(root, stream.stream));
     }
-    const cell = figures.get(stream.stream)(stream, chain, firstAt(schedule));
+    const first = stream === streams[0] ? firstAt(schedule) : null;
+    const cell = figures.get(stream.stream)(stream, chain, first);
     cells.push(`${records(cell)}${streams.length > 1 ? ` of ${stream.stream}` : ""}`);
   }
   $("cell-words").textContent = `one cell: ${cells.join(", ")}`;
@@ -71,7 +72,7 @@ function streamFigure(root, name) {
       ? [blocks[0], ...blocks.slice(1 - MOST_LANES)] : blocks;
     const window = blocks.length
       ? [Math.min(...blocks.map((b) => b.start)), Math.max(...blocks.map((b) => b.stop))]
-      : [0, first];
+      : around(state, chain.length ? null : first);
     const next = seen(window, state.step);
     const newest = chain.at(-1);
     let size = state.step;
@@ -103,10 +104,19 @@ function streamFigure(root, name) {
       el("span", { class: "what" }, words(block, newest) + later(lane)),
       el("span", { class: "where" }, span(block.start, block.stop)),
     ));
-    lanes.replaceChildren(...(told.length ? told : [el("li", {}, el("span", { class: "what" },
-      `The first model comes with record ${count(first)}`))]));
+    lanes.replaceChildren(...(told.length ? told : [el("li", {}, nothing(chain, first))]));
     return size;
   };
+}
+
+/** What to look at before a model has read any: up to the first, or the newest steps. */
+function around({ done, step }, first) {
+  return first ? [0, first] : [Math.max(0, done - 3 * step), Math.max(done, step)];
+}
+
+function nothing(chain, first) {
+  if (chain.length) return "The newest model has read none of these";
+  return first ? `The first model comes with record ${count(first)}` : "No model yet";
 }
 
 /** The records that are in view: the window, something of the past and the next steps. */
