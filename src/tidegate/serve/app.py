@@ -15,6 +15,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.serve.access import Noted
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
+from tidegate.serve.page import add_page
 from tidegate.serve.routes.ledger import ledger
 from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases
@@ -60,6 +61,7 @@ def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> Fa
     def openapi() -> JSONResponse:
         return JSONResponse(app.openapi())
 
+    add_page(app)
     _add_refusals(app)
     app.add_middleware(Noted, audit=service.audit, requests=service.requests)
     return app

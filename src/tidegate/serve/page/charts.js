@@ -1,0 +1,122 @@
+// The two charts, drawn by Plotly out of the bundle that comes with its Python package.
+
+import { accuracy, count, el, percent } from "./elements.js";
+
+/** Loaded beside the page, which does not wait for its five megabytes. */
+const plotly = new Promise((ready, failed) => {
+  const script = el("script", { src: "/page/plotly.min.js", onerror: failed });
+  script.addEventListener("load", () => ready(window.Plotly));
+  document.head.append(script);
+});
+
+/** A colour of page.css as it is now, light or dark. */
+function ink(name) {
+  const probe = document.body.appendChild(el("i", { class: `ink ${name}` }));
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+const faint = (colour, alpha) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+
+function layout(height, more) {
+  const axis = {
+    fixedrange: true, // so that a finger that scrolls the page does not zoom the chart
+    gridcolor: ink("line"),
+    linecolor: ink("line"),
+    zeroline: false,
+    tickfont: { size: 12 },
+    title: { font: { size: 12 }, standoff: 8 },
+  };
+  return {
+    height,
+    margin: { l: 52, r: 12, t: 12, b: 44 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", color: ink("soft") },
+    showlegend: false,
+    hovermode: "x",
+    dragmode: false,
+    hoverlabel: { bgcolor: ink("card"), bordercolor: ink("line"), font: { color: ink("text") } },
+    xaxis: { ...axis, ...more.xaxis, title: { ...axis.title, ...more.xaxis.title } },
+    yaxis: { ...axis, ...more.yaxis },
+    shapes: more.shapes,
+    annotations: more.annotations,
+  };
+}
+
+function percents(low, high) {
+  const between = high - low > 60 ? 25 : 10;
+  const tickvals = Array.from({ length: 100 / between + 1 }, (_, index) => index * between);
+  return { range: [low, high], tickvals, ticktext: tickvals.map((value) => `${value} %`) };
+}
+
+async function draw(root, words, traces, look) {
+  root.setAttribute("role", "img");
+  root.setAttribute("aria-label", words);
+  const Plotly = await plotly;
+  await Plotly.react(root, traces, look, { displayModeBar: false, responsive: true });
+}
+
+/** The ledger as a strip over the records, with the bound drawn in. */
+export function drawStrip(root, strip, records, bound) {
+  const paid = strip.paid.map((share) => share * 100);
+  const used = ink("used");
+  const limit = ink("bound");
+  const most = Math.max(0, ...strip.paid);
+  const trace = {
+    x: [...strip.starts, records],
+    y: [...paid, paid.at(-1) ?? 0],
+    customdata: [...strip.paid, strip.paid.at(-1) ?? 0].map(percent),
+    type: "scatter",
+    mode: "lines",
+    fill: "tozeroy",
+    fillcolor: faint(used, 0.28),
+    line: { shape: "hv", width: 1.5, color: used },
+    hovertemplate: "from record %{x:,}: at most %{customdata} paid<extra></extra>",
+  };
+  const line = { type: "line", xref: "paper", x0: 0, x1: 1, y0: bound * 100, y1: bound * 100 };
+  const look = layout(230, {
+    xaxis: { range: [0, Math.max(records, 1)], title: { text: "record" }, tickformat: ",d" },
+    yaxis: percents(0, 116),
+    shapes: [{ ...line, line: { color: limit, width: 2, dash: "dash" } }],
+    annotations: [{
+      text: "the bound: 100 %, for ever", xref: "paper", x: 1, y: bound * 100, yanchor: "bottom",
+      xanchor: "right", showarrow: false, font: { color: limit, size: 12 },
+    }],
+  });
+  const words = `Of ${count(records)} records none has paid more than ${percent(most)} so far; ` +
+    "the bound is 100 %. The table below says the same.";
+  return draw(root, words, [trace], look);
+}
+
+/** Private accuracy over time, with two standard deviations of its noise to each side. */
+export function drawQuality(root, quality, axis) {
+  const x = quality.map((point) => point.at);
+  const edge = (deviations) => quality.map(({ accuracy: share, deviation }) =>
+    Math.min(100, Math.max(0, (share + deviations * deviation) * 100)));
+  const line = ink("base");
+  const side = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
+  const traces = [
+    { ...side, y: edge(-2) },
+    { ...side, y: edge(+2), fill: "tonexty", fillcolor: faint(line, 0.2) },
+    {
+      type: "scatter",
+      mode: quality.length > 60 ? "lines" : "lines+markers",
+      x,
+      y: edge(0),
+      customdata: quality.map((p) => `${accuracy(p.accuracy)} ± ${accuracy(2 * p.deviation)}`),
+      line: { color: line, width: 2 },
+      marker: { color: line, size: 5 },
+      hovertemplate: `%{x:,} (${axis}): %{customdata}<extra></extra>`,
+    },
+  ];
+  const look = layout(300, {
+    xaxis: { title: { text: axis }, tickformat: ",d" },
+    yaxis: percents(Math.floor(Math.min(...edge(-2)) / 20) * 20, 103),
+  });
+  const last = quality.at(-1);
+  const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at ` +
+    `${count(last.at)} (${axis}). The table below says the same.`;
+  return draw(root, words, traces, look);
+}

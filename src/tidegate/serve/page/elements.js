@@ -1,0 +1,51 @@
+// Numbers as text and elements as trees: the little that every part of the page needs.
+
+export const $ = (id) => document.getElementById(id);
+
+export const count = (number) => number.toLocaleString("en");
+
+export const records = (number) => `${count(number)} record${number === 1 ? "" : "s"}`;
+
+/** A span of records for people, both ends included. */
+export const span = (start, stop) => `${count(start)} to ${count(stop - 1)}`;
+
+/** A share of the budget, rounded up: what is used is never told too small. */
+export const percent = (share) => `${+(Math.ceil(share * 1000 - 1e-9) / 10).toFixed(1)} %`;
+
+/** A share of records or a probability. Noise may have lifted it above 1, which means nothing. */
+export const accuracy = (share) => `${(Math.min(1, Math.max(0, share)) * 100).toFixed(1)} %`;
+
+export const moment = (time) =>
+  new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+/** A small number as a power of ten where that is shorter: 0.000001 is 10⁻⁶. */
+export const small = (number) => {
+  const power = Math.log10(number);
+  if (!Number.isInteger(power) || power > -3) return number.toPrecision(3).replace(/\.?0+$/, "");
+  return `10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
+};
+
+/** An element. Text goes in as text, so nothing that the service says is ever run. */
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** A number that programs can read as well. */
+export const exact = (value, text) => el("data", { value }, text);
+
+/** Fill an element with a table. The element stays, and with it the focus that it may have. */
+export function table(root, caption, heads, rows) {
+  const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
+  const body = rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, cell))));
+  if (root.role) root.ariaLabel = caption;
+  root.replaceChildren(el(
+    "table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body),
+  ));
+}

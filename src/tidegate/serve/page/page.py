@@ -1,0 +1,73 @@
+"""The page at `/`: a few files of our own and Plotly's bundle, all served from this machine."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import FileResponse
+
+from tidegate.checks import InvalidValueError
+
+HERE = Path(__file__).parent
+
+FILES = {
+    "page.css": "text/css",
+    "plotly.css": "text/css",
+    "icon.svg": "image/svg+xml",
+    "page.js": "text/javascript",
+    "service.js": "text/javascript",
+    "elements.js": "text/javascript",
+    "promise.js": "text/javascript",
+    "stream.js": "text/javascript",
+    "ledger.js": "text/javascript",
+    "quality.js": "text/javascript",
+    "charts.js": "text/javascript",
+    "predict.js": "text/javascript",
+    "held.js": "text/javascript",
+    "releases.js": "text/javascript",
+}
+"""What the page is made of, and of which type each file is."""
+
+HEADERS = {
+    # Only what this server sends is loaded, run or asked; nothing written into the page is run.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the address may have held a token
+    "Cache-Control": "no-cache",
+}
+
+
+def add_page(app: FastAPI) -> None:
+    """Add the page to a service. Its files hold no data, so they are open to all.
+
+    >>> app = FastAPI(openapi_url=None)
+    >>> add_page(app)
+    >>> [route.path for route in app.routes]
+    ['/', '/page/plotly.min.js', '/page/{name}']
+    """
+    bundle = _bundle()
+
+    @app.get("/", include_in_schema=False)
+    def page() -> FileResponse:
+        return FileResponse(HERE / "page.html", media_type="text/html", headers=HEADERS)
+
+    @app.get("/page/plotly.min.js", include_in_schema=False)
+    def plotly() -> FileResponse:
+        kept = {**HEADERS, "Cache-Control": "max-age=86400"}  # five megabytes
+        return FileResponse(bundle, media_type="text/javascript", headers=kept)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def file(name: str) -> FileResponse:
+        if name not in FILES:
+            raise HTTPException(404)
+        return FileResponse(HERE / name, media_type=FILES[name], headers=HEADERS)
+
+
+def _bundle() -> Path:
+    """Plotly's JavaScript inside the installed Python package; the package is not imported."""
+    found = find_spec("plotly")
+    if found is None or found.origin is None:
+        raise InvalidValueError("the page needs plotly: pip install 'tidegate[serve]'")
+    return Path(found.origin).parent / "package_data" / "plotly.min.js"

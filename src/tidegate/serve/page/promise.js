@@ -1,0 +1,48 @@
+// The promise in a sentence, how much of it is used, and how things stand.
+
+import { $, count, el, exact, percent, records, small } from "./elements.js";
+import { firstAt } from "./stream.js";
+
+export function showPromise({ budget, private: kept }, { lines }) {
+  const { epsilon, delta } = budget;
+  $("promise").textContent =
+    "All models released here, now and for ever, together tell at most " +
+    `ε = ${epsilon} about any one record.`;
+  const most = Math.max(...lines.map((line) => line.paid));
+  $("used").replaceChildren(
+    "So far the record that has paid most has used ",
+    el("strong", {}, exact(most, percent(most))),
+    " of that. None will ever pay more than 100 %.",
+  );
+  $("meters").replaceChildren(...lines.map((line) => meter(
+    line.stream, line.paid, lines.length > 1 ? line.stream : "",
+  )));
+  $("meaning").textContent =
+    "Exchange any one record for another, and nothing that is published here becomes more than " +
+    `${count(Math.ceil(Math.exp(epsilon) * 100) / 100)} times as likely (e to the power of ε` +
+    `${delta ? `; but for a chance of δ = ${small(delta)}` : ""}).`;
+  $("warning").hidden = kept;
+  $("warning").textContent =
+    "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
+}
+
+function meter(stream, used, name) {
+  const bar = el("span", { class: "bar" });
+  bar.style.width = `${used * 100}%`;
+  const words = `Budget used by the record of ${stream} that has paid most`;
+  return el("div", { class: "quiet" }, name, el("div", {
+    class: "meter", role: "meter", "aria-label": words, "aria-valuemin": 0, "aria-valuemax": 100,
+    "aria-valuenow": (used * 100).toFixed(1),
+  }, bar));
+}
+
+export function showFacts({ streams, releases, training, schedule }) {
+  const sum = (name) => streams.reduce((total, stream) => total + stream[name], 0);
+  const lacking = ({ records: arrived, done, step }) => Math.max(0, done + step - arrived);
+  const next = Math.min(...streams.map(lacking));
+  const first = Math.max(0, firstAt(schedule) - streams[0].records);
+  $("fact-records").replaceChildren(exact(sum("records"), count(sum("records"))));
+  $("fact-releases").replaceChildren(exact(releases, count(releases)));
+  $("fact-next").textContent = training ? "training now" : records(releases ? next : first);
+  $("fact-held").replaceChildren(exact(sum("held_records"), count(sum("held_records"))));
+}

@@ -1,0 +1,202 @@
+// The sliding-window figure, alive: the window stands still and the stream flows through it.
+//
+// The blocks are plain elements placed in percent and moved by CSS transitions. Plotly draws the
+// charts, but cannot do this: it does not animate shapes, and its bars have no identity that would
+// let one block slide while another takes its place.
+
+import { $, count, el, percent, records, span, table } from "./elements.js";
+
+const LEAVING = 900; // milliseconds, a little more than the transitions in page.css
+const MOST_CELLS = 64;
+const MOST_LANES = 10;
+
+/** How many records the first model needs. */
+export function firstAt(schedule) {
+  const { window, block, step } = schedule.source ?? schedule;
+  return window ?? block ?? step;
+}
+
+const figures = new Map();
+
+/** Show each stream with its part of the chain, and the chain as a table. */
+export function showStreams({ streams, schedule }, { chain }) {
+  $("stream-words").textContent = chain.length
+    ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on ` +
+      "records of its own. Blocks stay while the stream flows on, so a record is read only a few " +
+      "times."
+    : "Records arrive; the first model comes when there are enough of them.";
+  const cells = [];
+  for (const stream of streams) {
+    if (!figures.has(stream.stream)) {
+      const root = el("div", { class: "figure" });
+      if (streams.length > 1) root.append(el("h3", {}, `Stream “${stream.stream}”`));
+      $("streams").append(root);
+      figures.set(stream.stream, streamFigure(root, stream.stream));
+    }
+    const first = stream === streams[0] ? firstAt(schedule) : null;
+    const cell = figures.get(stream.stream)(stream, chain, first);
+    cells.push(`${records(cell)}${streams.length > 1 ? ` of ${stream.stream}` : ""}`);
+  }
+  $("cell-words").textContent = `one cell: ${cells.join(", ")}`;
+  const rows = chain.map((block, index) => [
+    String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
+    percent(block.share),
+  ]);
+  const heads = ["place", "model", "of records", "cost of each"];
+  table($("chain-table"), "The chain of the newest model", heads, rows);
+}
+
+/** The colour of a block: the base has its own, updates take turns by level. */
+const colour = (block) => (block.role === "base" ? "base" : `level-${block.level % 4}`);
+
+/** What one block of the chain is, in words. */
+function words(block, newest) {
+  const size = count(block.stop - block.start);
+  const what = block.role === "base" ? `Base of ${size} records` : `Refined on ${size} more`;
+  return block === newest ? `◆ ${what}` : what;
+}
+
+/** A figure in `root` for one stream; it returns what draws a state and tells a cell's size. */
+function streamFigure(root, name) {
+  const plot = el("div", { class: "plot", "aria-hidden": "true" });
+  const lanes = el("ol", { class: "lanes", "aria-label": `Chain of the newest model in ${name}` });
+  const where = el("span", {}, "newest records to the right");
+  const head = el("p", { class: "head" }, "The stream", where);
+  root.append(el("div", { class: "chain" }, head, lanes, plot));
+  const known = new Map();
+  let view = null;
+
+  return function draw(state, chain, first) {
+    const blocks = chain.filter((block) => (block.stream ?? name) === name);
+    const shown = blocks.length > MOST_LANES
+      ? [blocks[0], ...blocks.slice(1 - MOST_LANES)] : blocks;
+    const window = blocks.length
+      ? [Math.min(...blocks.map((b) => b.start)), Math.max(...blocks.map((b) => b.stop))]
+      : around(state, chain.length ? null : first);
+    const next = seen(window, state.step);
+    const newest = chain.at(-1);
+    let size = state.step;
+    while ((next[1] - next[0]) / size > MOST_CELLS) size *= 2;
+    const items = [
+      ...cells(state, blocks, next, size),
+      { key: "window", kind: "window", start: window[0], stop: window[1] },
+      { key: "from", kind: "mark from", start: window[0], stop: window[1], text: count(window[0]) },
+      { key: "size", kind: "mark size", start: window[0], stop: window[1],
+        text: records(window[1] - window[0]) },
+      { key: "to", kind: "mark to", start: window[0], stop: window[1], text: count(window[1]) },
+      ...shown.flatMap((block, lane) => [
+        ...(lane ? [link(shown[lane - 1], block, lane)] : []),
+        { key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block },
+        ...(block === newest ? [{ ...middle(block), key: "newest", kind: "gem", lane }] : []),
+      ]),
+    ];
+    join(plot, known, items, view ?? next, next);
+    view = next;
+
+    // As high as it ever was: the page below does not jump.
+    const height = Math.max(shown.length, 1, Number(lanes.dataset.most ?? 0));
+    lanes.dataset.most = height;
+    root.style.setProperty("--lanes", height);
+    const left = blocks.length - shown.length;
+    const later = (lane) => (left && lane === 1 ? ` (${left} later)` : "");
+    const told = shown.map((block, lane) => el(
+      "li", {},
+      el("span", { class: "what" }, words(block, newest) + later(lane)),
+      el("span", { class: "where" }, span(block.start, block.stop)),
+    ));
+    lanes.replaceChildren(...(told.length ? told : [el("li", {}, nothing(chain, first))]));
+    return size;
+  };
+}
+
+/** What to look at before a model has read any: up to the first, or the newest steps. */
+function around({ done, step }, first) {
+  return first ? [0, first] : [Math.max(0, done - 3 * step), Math.max(done, step)];
+}
+
+function nothing(chain, first) {
+  if (chain.length) return "The newest model has read none of these";
+  return first ? `The first model comes with record ${count(first)}` : "No model yet";
+}
+
+/** The records that are in view: the window, something of the past and the next steps. */
+function seen([start, stop], step) {
+  const size = stop - start;
+  return [Math.max(start - 0.1 * size, 0), stop + Math.max(0.16 * size, 1.1 * step)];
+}
+
+/** The stream in cells: a step each, or 2, 4, ... steps where they would get too narrow. */
+function cells(state, blocks, [low, high], size) {
+  const made = [];
+  for (let n = Math.max(0, Math.floor(low / size)); n * size < high; n += 1) {
+    const [start, stop] = [n * size, (n + 1) * size];
+    const centre = (start + stop) / 2;
+    const block = blocks.find((each) => each.start <= centre && centre < each.stop);
+    made.push({ key: `cell ${n} ${size}`, start, stop, ...look(state, start, stop, block) });
+  }
+  return made;
+}
+
+function look(state, start, stop, block) {
+  const gone = stop <= state.held_from ? "gone" : "";
+  if (block) return { kind: `cell part ${colour(block)} ${gone}` };
+  if (gone) return { kind: "cell gone" };
+  if (stop <= state.done) return { kind: "cell held" };
+  const arrived = (state.records - start) / (stop - start);
+  return { kind: "cell open", fill: Math.min(1, Math.max(0, arrived)) };
+}
+
+function middle({ start, stop }) {
+  return { start: (start + stop) / 2, stop: (start + stop) / 2 };
+}
+
+/** The line from a block to the one that refines it. */
+function link(from, to, lane) {
+  const centre = middle(from).start;
+  const right = to.start >= centre;
+  return {
+    key: `link ${from.fit} ${to.fit}`,
+    kind: `link ${right ? "right" : "left"}`,
+    lane,
+    start: right ? centre : Math.min(to.stop, centre),
+    stop: right ? to.start : centre,
+  };
+}
+
+/** Show these items: known ones move, new ones come in where they would have been, others go. */
+function join(plot, known, items, before, after) {
+  const keys = new Set(items.map((item) => item.key));
+  for (const [key, { node, item }] of known) {
+    if (keys.has(key)) continue;
+    place(node, item, after);
+    node.classList.add("away");
+    setTimeout(() => node.remove(), LEAVING);
+    known.delete(key);
+  }
+  const fresh = [];
+  for (const item of items) {
+    if (known.has(item.key)) continue;
+    const node = el("div");
+    known.set(item.key, { node, item });
+    place(node, item, before);
+    node.classList.add("away");
+    fresh.push(node);
+  }
+  plot.append(...fresh);
+  void plot.offsetWidth; // the browser has to see where they start, or nothing would move
+  for (const item of items) {
+    const found = known.get(item.key);
+    found.item = item;
+    place(found.node, item, after);
+  }
+}
+
+function place(node, item, [low, high]) {
+  const percent = (records) => (records / (high - low)) * 100;
+  node.className = item.kind;
+  node.style.setProperty("--from", percent(item.start - low));
+  node.style.setProperty("--wide", percent(item.stop - item.start));
+  node.style.setProperty("--lane", item.lane ?? 0);
+  node.style.setProperty("--fill", item.fill ?? 0);
+  if (node.textContent !== (item.text ?? "")) node.textContent = item.text ?? "";
+}

@@ -1,0 +1,335 @@
+"""The page in a real browser, on a service that answers out of a plan."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("plotly", reason="needs the extra serve")
+pytest.importorskip("playwright", reason="needs playwright")
+
+import uvicorn
+from playwright.sync_api import Browser, Page, expect
+
+from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
+from tests.serve.fake import TOKEN, Fake, fake_app
+
+pytestmark = needed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@contextmanager
+def served(fake: Fake, port: int = 0) -> Iterator[str]:
+    """The service on a port, for a while."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    config = uvicorn.Config(
+        fake_app(fake), log_level="error", ws="none", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.force_exit = server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+@pytest.fixture(scope="module")
+def fake() -> Fake:
+    return Fake(records=50_600)
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    """One page for all who leave it as it is: a chart library is not loaded in no time."""
+    with opened(browser, url) as page:
+        inside(page)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def url(fake: Fake) -> Iterator[str]:
+    with served(fake) as at:
+        yield f"{at}/#token={TOKEN}"
+
+
+def test_asks_for_a_token(browser: Browser, url: str) -> None:
+    with opened(browser, url.split("#", maxsplit=1)[0]) as page:
+        expect(page.locator("#door")).to_contain_text("tidegate token create")
+        expect(page.locator("#main")).to_be_hidden()
+        expect(page.locator("#token")).to_be_focused()
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("#door-error")).to_contain_text("not good")
+        page.keyboard.type(TOKEN)
+        page.keyboard.press("Enter")
+        inside(page)
+        expect(page.locator("#door")).to_be_hidden()
+        page.get_by_role("button", name="Forget the token").click()
+        expect(page.locator("#door")).to_be_visible()
+        assert page.evaluate("sessionStorage.length") == 0
+        page.goto(url)  # a link with a token, in a tab that has the page already
+        inside(page)
+
+
+def test_takes_the_token_out_of_the_address(page: Page) -> None:
+    assert TOKEN not in page.url
+
+
+def test_loads_nothing_from_elsewhere_and_keeps_its_policy(browser: Browser, url: str) -> None:
+    with opened(browser, "about:blank") as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.add_init_script(
+            "window.refused = [];"
+            "addEventListener('securitypolicyviolation', (event) => refused.push("
+            "[event.effectiveDirective, event.sourceFile.split('/').pop()]))"
+        )
+        page.goto(url)
+        inside(page)
+        page.locator("#ledger-charts .main-svg").first.hover()
+        home = url.split("#", maxsplit=1)[0]
+        assert all(address.startswith(home) for address in asked)
+        # Plotly's maps come with a <style> element: refused, and no map is drawn here.
+        assert page.evaluate("refused") in ([], [["style-src-elem", "plotly.min.js"]])
+
+
+def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
+    expect(page.locator("#promise")).to_contain_text("at most ε = 1")
+    worst = fake.ledger.worst()
+    assert values(page, "#ledger-table") == [
+        fake.records,
+        fake.ledger.posted,
+        fake.evaluations,
+        worst.record,
+        pytest.approx(float(worst.share)),
+        1.0,
+    ]
+    assert values(page, "#used")[0] == pytest.approx(float(worst.share))
+    drawn = page.evaluate("document.querySelector('#ledger-charts .chart').data[0].y")
+    assert max(drawn) == pytest.approx(100 * float(worst.share))
+    bound = page.evaluate("document.querySelector('#ledger-charts .chart').layout.shapes[0].y0")
+    assert bound == 100
+
+
+def test_moves_as_records_arrive(browser: Browser) -> None:
+    fake = Fake(records=50_000)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        shown(page, 50_000)
+        page.evaluate("window.same = true")
+        cards = page.evaluate(CARDS)
+        for _ in range(5):  # over the start of a new pass, with a base of its own
+            base = fake.chain()[0]["start"]
+            was = page.evaluate(BASE_FROM)
+            fake.arrive(1024)
+            shown(page, fake.records)
+            newest = page.locator("#releases li").first
+            expect(newest).to_have_attribute("data-number", str(len(fake.released) - 1))
+            assert page.evaluate(BLOCKS) == [[one["start"], one["stop"]] for one in fake.chain()]
+            if fake.chain()[0]["start"] == base:  # the same block has slid to the left
+                assert page.evaluate(BASE_FROM) < was
+        assert page.evaluate(CARDS) == cards  # nothing else has moved
+        assert page.evaluate("window.same")  # nothing was loaded again
+
+
+CARDS = "[...document.querySelectorAll('.card')].map((card) => card.offsetTop)"
+BASE_FROM = """Number(document.querySelector('.plot .block.base:not(.away)')
+  .style.getPropertyValue('--from'))"""
+BLOCKS = """[...document.querySelectorAll('.lanes .where')].map((where) => {
+  const [start, stop] = where.textContent.replaceAll(',', '').split(' to ').map(Number);
+  return [start, stop + 1];
+})"""
+
+
+def test_before_the_first_release(browser: Browser) -> None:
+    fake = Fake(records=3000)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator("#releases-words")).to_contain_text("None yet")
+        expect(page.locator(".lanes")).to_contain_text("The first model comes with record 7,168")
+        expect(page.locator("#quality-chart")).to_be_hidden()
+        fake.arrive(5000)
+        expect(page.locator("#releases li")).to_have_count(1)
+        expect(page.locator(".lanes li")).to_have_count(3)
+
+
+def test_finds_back_to_a_server_that_was_gone(browser: Browser) -> None:
+    fake = Fake(records=20_000)
+    with served(fake) as at:
+        context = opened(browser, f"{at}/#token={TOKEN}")
+        page = context.__enter__()
+        inside(page)
+    try:
+        expect(page.locator("#connection")).to_have_text("Reconnecting")
+        expect(page.locator("#promise")).to_be_visible()  # what was known stays
+        fake.arrive(5000)
+        with served(fake, port=int(at.rsplit(":", maxsplit=1)[1])):
+            expect(page.locator("#connection")).to_have_text("Live")
+            shown(page, 25_000)
+    finally:
+        context.__exit__(None, None, None)
+
+
+def test_lists_thousands_of_releases_by_the_fifty(browser: Browser) -> None:
+    fake = Fake(window=70, step=10, records=30_000)
+    assert len(fake.released) > 2900
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator("#releases li")).to_have_count(50)
+        page.get_by_role("button", name="Show 50 older").click()
+        expect(page.locator("#releases li")).to_have_count(100)
+        numbers = page.eval_on_selector_all(
+            "#releases li", "all => all.map(one => Number(one.dataset.number))"
+        )
+        last = len(fake.released) - 1
+        assert numbers == list(range(last, last - 100, -1))
+        assert len(values(page, "#ledger-table")) == 6
+
+
+def test_downloads_with_the_token(page: Page) -> None:
+    page.locator("#releases summary").first.click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download Weights").first.click()
+    number = page.locator("#releases li").first.get_attribute("data-number")
+    assert waiting.value.suggested_filename == f"release-{number}-weights.safetensors"
+    assert waiting.value.path().read_text() == f"{number} weights.safetensors"
+
+
+def test_predicts(page: Page) -> None:
+    page.get_by_label("temperature").fill("warm")
+    page.get_by_label("humidity").fill("0.5")
+    page.get_by_role("button", name="Predict").click()
+    expect(page.locator("#prediction")).to_contain_text("“warm” is not a number")
+    page.get_by_role("button", name="Fill in random numbers").click()
+    page.get_by_role("button", name="Predict").click()
+    expect(page.locator("#prediction strong")).to_have_text("east")
+    expect(page.locator("#prediction dt").first).to_have_text("east")
+    expect(page.locator("#prediction dd").first).to_contain_text("60.0 %")
+
+
+def test_every_chart_has_a_table_that_says_the_same(page: Page, fake: Fake) -> None:
+    for summary in page.get_by_text("as a table").all():
+        summary.click()
+    strip = page.locator("#strip-table tbody tr")
+    points = page.evaluate("document.querySelector('#ledger-charts .chart').data[0].x.length")
+    assert strip.count() == points - 1  # the chart ends with a point of its own
+    assert page.locator("#quality-table tbody tr").count() == len(fake.released) - 1
+    assert page.locator("#chain-table tbody tr").count() == len(fake.chain())
+    for chart in page.locator(".chart").all():
+        assert "table below says the same" in (chart.get_attribute("aria-label") or "")
+
+
+def test_can_be_read(browser: Browser, url: str) -> None:
+    """Nothing is cut off to the side, and all text meets the contrast of WCAG AA."""
+    with opened(browser, url) as page:
+        inside(page)
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        for size in (DESKTOP, PHONE):
+            for scheme in SCHEMES:
+                page.set_viewport_size(size)
+                page.emulate_media(color_scheme=scheme)
+                page.wait_for_timeout(1000)  # for what moves to arrive
+                assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+                assert page.evaluate(CONTRAST) == []
+
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+CONTRAST = """() => {
+  const parse = (text) => {
+    const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
+    return text.startsWith("color(srgb") ? [r * 255, g * 255, b * 255, a] : [r, g, b, a];
+  };
+  const light = (colour) => {
+    const [r, g, b] = colour.map((value) => value / 255)
+      .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const under = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = parse(getComputedStyle(one).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  const bad = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || !element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    const ink = light(parse(element.closest("svg") ? style.fill : style.color));
+    const ground = light(under(element));
+    const ratio = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+    if (ratio < 4.5) bad.push([texts.currentNode.textContent, ratio.toFixed(2)]);
+  }
+  return bad;
+}"""
+
+
+def test_has_no_fault_that_axe_knows(browser: Browser, url: str) -> None:
+    """The rules of axe-core, which is what accessibility is audited with."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    for address in (url, url.split("#", maxsplit=1)[0]):
+        with opened(browser, address, bypass_csp=True) as page:  # axe is run inside the page
+            expect(page.locator("#promise, #token").locator("visible=true")).to_be_visible()
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            page.wait_for_timeout(1000)  # for what moves to arrive
+            assert axe.run(page).response["violations"] == []
+
+
+def test_works_by_keyboard_alone(browser: Browser, url: str) -> None:
+    with opened(browser, url) as page:
+        inside(page)
+        page.keyboard.press("Tab")
+        expect(page.locator(".skip")).to_be_focused()
+        seen: list[str] = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            told = page.evaluate(
+                """() => {
+                  const one = document.activeElement;
+                  if (one === document.body) return null;
+                  return [one.id || one.name || one.tagName, getComputedStyle(one).outlineStyle,
+                          (one.labels?.[0] ?? one).textContent || one.ariaLabel || ""];
+                }"""
+            )
+            if told is None:
+                break
+            name, outline, text = told
+            assert outline != "none", name
+            assert text.strip(), name
+            seen.append(name)
+        assert seen.index("theme") < seen.index("temperature") < seen.index("humidity")
+        page.locator("#theme").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.reload()
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        inside(page)
+        page.locator("#releases summary").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#releases dl").first).to_be_visible()
+
+
+def test_says_so_where_the_noise_has_a_seed(
+    browser: Browser, url: str, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {**fake.status(), "private": False}
+    monkeypatch.setattr(fake, "status", lambda: told)
+    with opened(browser, url) as page:
+        inside(page)
+        expect(page.get_by_role("alert").first).to_contain_text("NOT PRIVATE")

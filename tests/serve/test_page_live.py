@@ -1,0 +1,127 @@
+"""The page in a real browser, on a real service."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("plotly", reason="needs the extra serve")
+pytest.importorskip("playwright", reason="needs playwright")
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.cli.run import json_lines
+from tests.serve.browsing import chromium, inside, needed, opened, shown, values
+from tests.serve.served import Served, config, served, stream
+
+pytestmark = needed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+def link(service: Served) -> str:
+    return f"{service.url}/#token={service.tokens['read']}"
+
+
+def agrees(page: Page, folder: Path) -> None:
+    """What the page shows is what `tidegate ledger --format json` says, to the last digit."""
+    lines = json_lines("ledger", str(folder))
+    rows = [[line[name] for line in lines] for name in lines[0] if name != "stream"]
+    expect(page.locator("#ledger-table data").first).to_have_attribute("value", str(rows[0][0]))
+    assert values(page, "#ledger-table") == [value for row in rows for value in row]
+    assert values(page, "#used") == [max(line["paid"] for line in lines)]
+    for chart, line in zip(page.locator("#ledger-charts .chart").all(), lines, strict=True):
+        most = max(chart.evaluate("chart => chart.data[0].y"))
+        assert most == pytest.approx(100 * line["paid"])
+
+
+def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "state") as service, opened(browser, link(service)) as page:
+        inside(page)
+        expect(page.locator("#releases-words")).to_contain_text("None yet")
+        page.evaluate("window.same = true")
+        service.send(450)
+        shown(page, 450)
+        expect(page.locator("#releases li")).to_have_count(2)
+        agrees(page, service.folder)
+        service.send(300, 450)
+        shown(page, 750)
+        expect(page.locator("#releases li")).to_have_count(5)
+        agrees(page, service.folder)
+        held = json_lines("status", str(service.folder))[0]["streams"][0]
+        assert values(page, "#held") == [held["held_records"]]
+        releases = json_lines("releases", str(service.folder))
+        quality = [tried["accuracy"] for release in releases for tried in release["tried"]]
+        assert values(page, "#quality-table") == quality[::-1]  # the newest first
+        assert page.evaluate("window.same")  # it was never loaded again
+
+
+def send(service: Served, name: str, size: int) -> None:
+    X, y = stream(size)
+    body = {"x": X.tolist(), "y": y.tolist()}
+    assert service.ask("POST", f"/v1/records?stream={name}", body).status == 200
+
+
+def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
+    source = {"kind": "sliding", "window": 300, "step": 100}
+    settings = config(schedule={"kind": "twostream", "step": 50, "source": source})
+    with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
+        send(service, "source", 300)
+        send(service, "target", 120)
+        shown(page, 420)
+        inside(page)
+        expect(page.locator("#streams h3")).to_have_text(["Stream “source”", "Stream “target”"])
+        expect(page.locator(".lanes").nth(1)).to_contain_text("Refined on 100 more")
+        agrees(page, service.folder)
+        releases = page.locator("#quality-chart").evaluate("chart => chart.data[2].x")
+        assert releases == sorted(releases)  # the streams' own counts would go to and fro
+        send(service, "source", 100)
+        expect(page.locator(".lanes").nth(1)).to_contain_text("has read none of these")
+
+
+def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "state") as service, opened(browser, link(service)) as page:
+        service.send(300)
+        page.get_by_label("a", exact=True).fill("1")
+        page.get_by_label("b", exact=True).fill("0.5")
+        page.get_by_role("button", name="Predict").click()
+        said = service.ask("POST", "/v1/predict", {"x": [[1, 0.5]]}).json
+        expect(page.locator("#prediction strong")).to_have_text(str(said["labels"][0]))
+        page.locator("#releases summary").click()
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Download Card").click()
+        card = service.ask("GET", "/v1/releases/0/card.md").body
+        assert waiting.value.path().read_bytes() == card
+
+
+@contextmanager
+def demo(folder: Path) -> Iterator[str]:
+    """The link that `tidegate serve --demo` prints."""
+    command = [sys.executable, "-m", "tidegate", "serve", "--demo", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = (line for line in process.stdout if line.startswith("Open "))
+        try:
+            yield next(lines).removeprefix("Open ").strip()
+        finally:
+            process.terminate()
+
+
+def test_shows_a_stream_that_runs(browser: Browser, tmp_path: Path) -> None:
+    with demo(tmp_path) as url, opened(browser, url) as page:
+        inside(page)
+        page.evaluate("window.same = true")
+        expect(page.locator("#releases li").nth(1)).to_be_visible()
+        records, chain = page.locator("#fact-records"), page.locator(".lanes")
+        before = records.inner_text(), chain.inner_text()
+        expect(records).not_to_have_text(before[0])
+        expect(chain).not_to_have_text(before[1])
+        assert page.evaluate("window.same")
