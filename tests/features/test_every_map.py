@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from tests.features.maps import NUMBER_MAPS
 from tidegate.checks import InvalidValueError
-from tidegate.features import HashedText, NormClip, RecordMap
+from tidegate.features import HashedText, NormClip, RecordMap, Scattering
 
 every_number_map = pytest.mark.parametrize("feature_map", NUMBER_MAPS, ids=repr)
 
@@ -64,6 +64,8 @@ def test_a_record_is_mapped_alike_in_large_batches(
     feature_map: RecordMap, columns: int, dtype: Any
 ) -> None:
     """Sizes at which a plain matrix product does depend on the batch."""
+    if columns == 9001 and isinstance(feature_map, Scattering):
+        pytest.skip("it has no product with a matrix, and takes half a minute at this size")
     batch = np.random.default_rng().normal(size=(70, columns)).astype(dtype)
     whole = feature_map.transform(batch)
     for chosen in (slice(1), slice(3, 8), slice(None, None, -1), slice(69, 70), slice(1, 66)):
