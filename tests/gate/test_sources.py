@@ -717,3 +717,20 @@ def test_following_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", pauses.append)
     assert every(0.5)()
     assert pauses == [0.5]
+
+
+def test_a_long_parquet_file_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    rows, groups = 2**16, 24
+    schema = pa.schema([("a", pa.float64()), ("y", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "long.parquet", schema) as writer:
+        for _ in range(groups):
+            values = np.random.default_rng().normal(size=rows)
+            writer.write_table(pa.table([values, np.zeros(rows, int)], schema=schema))
+    columns = Columns(label="y", features=("a",), whole_labels=True)
+    source = parquet_source("long", tmp_path / "long.parquet", columns)
+    before, held = pa.total_allocated_bytes(), []
+    for batch in source.batches(None):
+        held.append(pa.total_allocated_bytes() - before)
+        del batch
+    assert len(held) > 1
+    assert max(held) < 8 * rows * groups  # half of what the columns of the file take

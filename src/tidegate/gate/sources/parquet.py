@@ -49,7 +49,7 @@ class Parquet:
             raise SourceError(f"{path} is not a readable Parquet file") from error
 
     def _parts(self, path: Path, at: int) -> Iterator[Part]:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:  # it would keep all it has read
             self.check(file.schema_arrow, str(path))
             end = file.metadata.num_rows
             if whole("at", at, least=0) > end:
