@@ -611,7 +611,7 @@ class Interrupted(OutputPerturbation):
     def fit(
         self,
         task: Task,
-        records: Records,
+        records: Any,
         *,
         allowance: Allowance,
         prior: Weights | None,

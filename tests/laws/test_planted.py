@@ -23,7 +23,7 @@ from tidegate.estimators import (
 from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
 from tidegate.learn.learner import Pull, Task, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.objective import InMemory
+from tidegate.learn.objective import OverParts
 from tidegate.learn.records import Records, clean
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
@@ -61,7 +61,7 @@ def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
     )
 
 
-def lazy(objective: InMemory, tolerance: float) -> Solution:
+def lazy(objective: OverParts, tolerance: float) -> Solution:
     """A minimiser as far beyond the true one as the tolerance allows where the loss is linear."""
     exact = certified_minimum(objective, tolerance * 2.0**-10).weights
     away = exact - objective.center
@@ -81,7 +81,7 @@ def without_tolerance(self: OutputPerturbation, task: Task, n: int, *rest: objec
     return task.loss.lipschitz(task.norm) / (task.regularization * n)
 
 
-def half_regularised(self: InMemory, w: Weights, *, draft: bool = False) -> Weights:
+def half_regularised(self: OverParts, w: Weights, *, draft: bool = False) -> Weights:
     """The second coordinate is drawn to the center by half of what the others are."""
     true: Weights = RIGHT_GRADIENT(self, w, draft=draft)
     free = np.zeros(w.shape)
@@ -89,7 +89,7 @@ def half_regularised(self: InMemory, w: Weights, *, draft: bool = False) -> Weig
     return true - self.regularization * free * (w - self.center)
 
 
-RIGHT_GRADIENT = InMemory.gradient
+RIGHT_GRADIENT = OverParts.gradient
 SAMPLED = scene("multiresolution, sampled", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
 DIAGONAL = [0.02 * R, 0.7 * R, 0.7 * R], [0.02 * R, -0.7 * R, -0.7 * R]
 
@@ -125,7 +125,7 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "weakly regularised intercept": (
         scene("continual", "huber, gaussian"),
-        lambda: patch.object(InMemory, "gradient", half_regularised),
+        lambda: patch.object(OverParts, "gradient", half_regularised),
     ),
     "independent Laplace for an L2 bound": (
         scene(
@@ -271,7 +271,7 @@ def test_a_mistake_with_records_breaks_a_law(mistake: type[Setup], found: Scene,
 class NormOfTheRecords(OutputPerturbation):
     """Adds noise for the largest norm that it sees."""
 
-    def fit(self, task: Task, records: Records, **rest: Any) -> Weights:
+    def fit(self, task: Task, records: Any, **rest: Any) -> Weights:
         largest = max(float(np.linalg.norm(records.X, axis=1).max()), 0.1)
         return super().fit(replace(task, norm=largest), records, **rest)
 
@@ -279,7 +279,7 @@ class NormOfTheRecords(OutputPerturbation):
 class CategoriesOfTheRecords(HistogramPerturbation):
     """Counts the categories that it sees."""
 
-    def fit(self, task: Pull, records: Records, **rest: Any) -> Weights:
+    def fit(self, task: Pull, records: Any, **rest: Any) -> Weights:
         seen = int(records.y.max()) + 1
         return HistogramPerturbation(seen).fit(task, records, **rest)
 
@@ -287,9 +287,10 @@ class CategoriesOfTheRecords(HistogramPerturbation):
 class MeanOfTheUsable(MeanPerturbation):
     """Divides by the number of usable records, which is private."""
 
-    def fit(self, task: Pull, records: Records, *, allowance: Allowance, **rest: Any) -> Weights:
+    def fit(self, task: Pull, records: Any, *, allowance: Allowance, **rest: Any) -> Weights:
         share = records.n / max(1, int(records.usable.sum()))
-        return super().fit(task, records, allowance=allowance, **rest) * share
+        made: Weights = super().fit(task, records, allowance=allowance, **rest) * share
+        return made
 
 
 @pytest.mark.parametrize(

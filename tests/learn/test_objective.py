@@ -81,9 +81,10 @@ def test_rounding_bound_holds(loss: Loss, size: tuple[int, int], seed: int) -> N
 def test_exact_pass_over_float32_makes_no_float64_copy_of_all_rows() -> None:
     tracemalloc = pytest.importorskip("tracemalloc")
     F = objective(Softmax(3), 20_000, 50, 0)
-    G = InMemory(F._X.astype(np.float32), F._y, F.loss, regularization=0.1, norm=1.0)
+    X, y, _ = vars(F.records).values()
+    G = InMemory(X.astype(np.float32), y, F.loss, regularization=0.1, norm=1.0)
     tracemalloc.start()
     G.gradient(G.center)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 0.25 * F._X.nbytes
+    assert peak < 0.25 * X.nbytes

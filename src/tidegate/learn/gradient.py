@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import Rows, entries_of, with_entries
 from tidegate.learn.learner import Task, Weights
+from tidegate.learn.loss import Loss
+from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -165,7 +167,7 @@ class GradientPerturbation:
     def fit(
         self,
         task: Task,
-        records: Records,
+        records: Parts[Records],
         *,
         allowance: Allowance,
         prior: Weights | None,
@@ -177,23 +179,23 @@ class GradientPerturbation:
 
 
 def descend(
-    task: Task, records: Records, descent: Descent, prior: Weights | None, perturb: Perturb
+    task: Task, records: Parts[Records], descent: Descent, prior: Weights | None, perturb: Perturb
 ) -> Weights:
     """Accelerated descent along noisy gradients.
 
     Args:
         task: Whose gradients to follow.
-        records: The slots; an unusable one holds zeros, and so has no gradient.
+        records: The slots.
         descent: The public numbers.
         prior: An earlier release to start at and to be drawn towards; None is the origin, or, to
             start at, the task's start.
         perturb: Where the noise comes from.
     """
-    n, d = records.X.shape
+    n, d = records.n, records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
-    rows = truncate(zeroed(records.X, ~records.usable).astype(np.float64, copy=False), x_bits)
-    lengths = row_lengths(rows)
+    parts = records.map(partial(Exact.of, bits=x_bits))
+    slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
     weights = center if task.start is None else task.start
     velocity = np.zeros_like(center)
@@ -202,16 +204,35 @@ def descend(
         ahead = weights + momentum * velocity
         # A rate that diverges must not end in a refusal, which would tell of noise nobody paid for.
         ahead = np.clip(ahead, -LARGEST, LARGEST)
-        margins = np.asarray(rows @ ahead).T  # classes first, as a loss takes them
-        residuals = task.loss.residual(margins, records.y).T.astype(np.float64, copy=False)
-        residuals = clipped(residuals, lengths, descent.clip)
-        total = np.asarray(rows.T @ truncate(residuals, e_bits))
-        slope = perturb(total, descent.sigma) / n
+        slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / n
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     return weights
+
+
+class Exact(NamedTuple):
+    """A part whose features are on their lattice, with the computed norms of its rows."""
+
+    rows: Rows
+    lengths: Floats
+    y: Labels
+
+    @classmethod
+    def of(cls, records: Records, *, bits: int) -> "Exact":
+        """The part made of records; an unusable slot holds zeros, and so has no gradient."""
+        kept = zeroed(records.X, ~records.usable)
+        rows = truncate(kept.astype(np.float64, copy=False), bits)
+        return cls(rows, row_lengths(rows), records.y)
+
+
+def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
+    """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
+    margins = np.asarray(part.rows @ w).T  # classes first, as a loss takes them
+    residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
+    residuals = clipped(residuals, part.lengths, clip)
+    return np.asarray(part.rows.T @ truncate(residuals, bits))
 
 
 def row_lengths(rows: Rows) -> Floats:

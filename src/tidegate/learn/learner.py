@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
 from tidegate.learn.loss import Loss
+from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -70,7 +71,7 @@ class Learner(Protocol[AnyTask]):
     def fit(
         self,
         task: AnyTask,
-        records: Records,
+        records: Parts[Records],
         *,
         allowance: Allowance,
         prior: Weights | None,

@@ -7,12 +7,15 @@ goes to the *sum* of the records, which is exact; the rest is post-processing: d
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.checks import whole
 from tidegate.learn.gradient import exact_bits, truncate
 from tidegate.learn.learner import Pull, Weights
+from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -48,7 +51,7 @@ class MeanPerturbation:
     def fit(
         self,
         task: Pull,
-        records: Records,
+        records: Parts[Records],
         *,
         allowance: Allowance,
         prior: Weights | None,
@@ -56,10 +59,9 @@ class MeanPerturbation:
     ) -> Weights:
         """The private mean of all slots, drawn to the prior."""
         lattice = exact_bits(records.n, task.norm)
-        rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
-        total = np.asarray(truncate(rows, lattice).sum(axis=0))
+        summed = total(records, partial(exact_sum, bits=lattice))
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
-        noisy = add_noise(total, self.scale(task, allowance), bits)
+        noisy = add_noise(summed, self.scale(task, allowance), bits)
         return drawn_to(noisy / records.n, prior, _pull(task, prior))
 
 
@@ -96,17 +98,28 @@ class HistogramPerturbation:
     def fit(
         self,
         task: Pull,
-        records: Records,
+        records: Parts[Records],
         *,
         allowance: Allowance,
         prior: Weights | None,
         bits: Bits,
     ) -> Weights:
         """The private histogram of all slots, drawn to the prior."""
-        counts = np.bincount(records.y[records.usable], minlength=self.categories)
+        counts = total(records, partial(counted, categories=self.categories))
         add_noise = laplace if allowance.unit == "epsilon" else gaussian
         noisy = add_noise(counts.astype(np.float64), self.scale(allowance), bits)
         return drawn_to(noisy / records.n, prior, _pull(task, prior))
+
+
+def exact_sum(records: Records, *, bits: int) -> Weights:
+    """The sum of the rows, each cut to a lattice on which sums are exact."""
+    rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
+    return np.asarray(truncate(rows, bits).sum(axis=0))
+
+
+def counted(records: Records, *, categories: int) -> NDArray[np.intp]:
+    """How many usable slots are in each category."""
+    return np.bincount(records.y[records.usable], minlength=categories)
 
 
 def _pull(task: Pull, prior: Weights | None) -> float:

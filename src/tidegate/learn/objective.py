@@ -1,12 +1,13 @@
 """What a solver minimises: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
 
-`Objective` is the seam for scale: a solver sees nothing else of the records. `InMemory` is the
-one for arrays. n counts slots, usable or not, so it is public; weight_i is 0 or 1.
+A solver sees nothing of the records but an `Objective`. `OverParts` is the one for records in
+parts, wherever these are. n counts slots, usable or not, so it is public; weight_i is 0 or 1.
 """
 
 import math
+import operator
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tidegate.learn.loss import UNIT, Floats, Indices, Loss
+from tidegate.learn.parts import Parts, total
+from tidegate.learn.records import Records, join
 
 Weights = NDArray[np.float64]
 
@@ -71,96 +74,67 @@ class Objective(Protocol):
         """About the inverse of the second derivative of F, applied to v: fixed, symmetric."""
 
 
-class InMemory:
-    """The objective of an array or CSR array that is in memory.
+class OverParts:
+    """The objective of records in parts.
 
-    Every pass reads the rows once, in chunks: a chunk's margins, residuals and gradient are
-    computed while it is in cache, and sums over chunks are kept in float64. Exact passes convert
-    each chunk to float64 as it comes. Draft passes run in float32, on X itself if it is float32
-    and otherwise on a copy half its size.
+    A pass reads the rows of every part once, in chunks: a chunk's margins, residuals and gradient
+    are computed while it is in cache, and sums over chunks and parts are kept in float64. Exact
+    passes convert each chunk to float64 as it comes. Draft passes run in float32, on the rows
+    themselves if they are float32 and otherwise on a copy half their size.
 
     Args:
-        X: Shape (n, d), float32 or float64, finite, exact row norms at most `norm`.
-        y: Class index of each record, shape (n,).
+        records: The slots; exact row norms are at most `norm`. At most one part has fewer than
+            CHUNK slots: the rounding bound rests on it.
         loss: The loss of one record.
         regularization: Lambda.
         center: The point the weights are drawn to, float64; the origin if None.
         norm: Public bound on the norm of every record.
-        weights: 0 or 1 for each record; all 1 if None.
-
-    Example:
-        >>> from tidegate.learn.loss import Logistic
-        >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
-        >>> F.gradient(np.zeros(2))
-        array([ 0.25, -0.25])
     """
 
-    def __init__(  # noqa: PLR0913 - these are what defines F
+    def __init__(
         self,
-        X: Matrix,
-        y: Indices,
+        records: Parts[Records],
         loss: Loss,
         *,
         regularization: float,
         center: Weights | None = None,
         norm: float,
-        weights: NDArray[Any] | None = None,
     ) -> None:
-        self.n: int = X.shape[0]
-        self.d: int = X.shape[1]
+        if sum(size < CHUNK for size in records.sizes) > 1:
+            raise RuntimeError(f"more than one part has fewer than {CHUNK} slots")
+        self.records = records
+        self.n = records.n
+        self.d = records.d
         self.norm = norm
         self.loss = loss
         self.regularization = regularization
         self.center = np.zeros(loss.shape(self.d)) if center is None else center
-        self._X = X
-        self._y = y
-        self._weights = weights
 
     def value(self, w: Weights) -> float:
         """See `Objective`."""
-        total = math.fsum(
-            float((self.loss.value(_margins(x, w), self._y[rows]) * self._weight(rows)).sum())
-            for rows, x in _chunks(self._X, np.float64, self.loss.outputs)
-        )
+        lost: float = self.records.fold(partial(_values, loss=self.loss, w=w), operator.add)
         away = w - self.center
-        return total / self.n + self.regularization * float(np.vdot(away, away))
+        return lost / self.n + self.regularization * float(np.vdot(away, away))
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
         """See `Objective`."""
-        dtype: type[np.float32 | np.float64] = np.float32 if draft else np.float64
-        cast: Floats = np.ascontiguousarray(w, dtype)
-
-        def residual(x: Matrix, rows: slice) -> Floats:
-            return self.loss.residual(_margins(x, cast), self._y[rows])
-
-        data = self._mean(self._draft if draft else self._X, dtype, residual)
-        return data + 2 * self.regularization * (w - self.center)
+        records, dtype = (self._drafts, np.float32) if draft else (self.records, np.float64)
+        work = partial(_slopes, loss=self.loss, w=np.ascontiguousarray(w, dtype))
+        return total(records, work) / self.n + 2 * self.regularization * (w - self.center)
 
     def hessian_product(self, w: Weights, v: Weights) -> Weights:
         """See `Objective`."""
-
-        def change(x: Matrix, rows: slice) -> Floats:
-            return self.loss.curvature(_margins(x, w), self._y[rows], _margins(x, v))
-
-        return self._mean(self._X, np.float64, change) + 2 * self.regularization * v
+        work = partial(_bends, loss=self.loss, w=w, v=v)
+        return total(self.records, work) / self.n + 2 * self.regularization * v
 
     def precondition(self, v: Weights) -> Weights:
         """See `Objective`; built from a few evenly spread rows at the first call."""
         return self._inverse(v)
 
-    def _weight(self, rows: slice) -> Any:
-        return 1 if self._weights is None else self._weights[rows]
-
-    def _mean(self, X: Matrix, dtype: type, pull: Callable[[Matrix, slice], Floats]) -> Weights:
-        """The one loop over records: the mean of weight_i x_i times what `pull` says of it."""
-        total = np.zeros(self.loss.shape(self.d))
-        for rows, x in _chunks(X, dtype, self.loss.outputs):
-            total += x.T @ (pull(x, rows) * self._weight(rows)).astype(dtype, copy=False).T
-        return total / self.n
-
     @cached_property
-    def _draft(self) -> Matrix:
-        return self._X.astype(np.float32, copy=False)
+    def _drafts(self) -> Parts[Records]:
+        narrow = self.records.form.dtype == np.float32
+        return self.records if narrow else self.records.map(_draft)
 
     @cached_property
     def _inverse(self) -> Callable[[Weights], Weights]:
@@ -168,17 +142,16 @@ class InMemory:
 
         A'A stands in for X'X, and one curvature for that of all records: L-BFGS learns the rest.
         """
-        spread = slice(None, None, -(-self.n // SAMPLE))
-        rows = self._X[spread].astype(np.float64)
-        if self._weights is not None:
-            rows = rows[np.flatnonzero(self._weights[spread])]
+        few = self.records.fold(partial(_spread, stride=-(-self.n // SAMPLE)), _joined)
+        few = _spread(few, stride=-(-few.n // SAMPLE))  # a short part gives one row even so
+        rows = few.X[few.usable].astype(np.float64)
         count = rows.shape[0]
         if count == 0:
             return lambda v: v / (2 * self.regularization)
         scale = self.loss.scale / count
         # must not vanish beside the rest, or the inner matrix would lose its definiteness
         ridge = max(2 * self.regularization, 1e-10 * self.loss.scale * self.norm**2)
-        products = rows @ rows.T
+        products: Matrix = rows @ rows.T
         inner = scale * (products.toarray() if sparse.issparse(products) else products)
         # numpy's inverse, not scipy's Cholesky: the two bring a BLAS each, and on few cores the
         # waiting threads of one cost the other more than the whole fit takes
@@ -191,7 +164,92 @@ class InMemory:
         return solve
 
 
-def _chunks(X: Matrix, dtype: type, outputs: int) -> Iterator[tuple[slice, Matrix]]:
+class InMemory(OverParts):
+    """The objective of an array or CSR array that is in memory.
+
+    Args:
+        X: Shape (n, d), float32 or float64, finite, exact row norms at most `norm`.
+        y: Class index of each record, shape (n,).
+        loss: The loss of one record.
+        weights: 0 or 1 for each record; all 1 if None.
+        **options: See `OverParts`.
+
+    Example:
+        >>> from tidegate.learn.loss import Logistic
+        >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+        >>> F.gradient(np.zeros(2))
+        array([ 0.25, -0.25])
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: Indices,
+        loss: Loss,
+        *,
+        weights: NDArray[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        usable = np.ones(X.shape[0], np.bool_) if weights is None else weights.astype(np.bool_)
+        super().__init__(Records(X, y, usable), loss, **options)
+
+
+# --- what a pass does to one part
+
+
+def _values(records: Records, *, loss: Loss, w: Weights) -> float:
+    """The sum of the losses."""
+    return math.fsum(
+        float((loss.value(_margins(x, w), records.y[rows]) * records.usable[rows]).sum())
+        for rows, x in _chunks(records.X, np.float64, loss.outputs)
+    )
+
+
+def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
+    """The sum of the gradients, computed in the precision of the weights."""
+
+    def residual(x: Matrix, rows: slice) -> Floats:
+        return loss.residual(_margins(x, w), records.y[rows])
+
+    return _sum(records, loss, w.dtype, residual)
+
+
+def _bends(records: Records, *, loss: Loss, w: Weights, v: Weights) -> Weights:
+    """The sum of the second derivatives, applied to v."""
+
+    def change(x: Matrix, rows: slice) -> Floats:
+        return loss.curvature(_margins(x, w), records.y[rows], _margins(x, v))
+
+    return _sum(records, loss, w.dtype, change)
+
+
+def _sum(
+    records: Records, loss: Loss, dtype: Any, pull: Callable[[Matrix, slice], Floats]
+) -> Weights:
+    """The one loop over records: the sum of weight_i x_i times what `pull` says of it."""
+    summed = np.zeros(loss.shape(records.d))
+    all_usable = bool(records.usable.all())
+    for rows, x in _chunks(records.X, dtype, loss.outputs):
+        pulls = pull(x, rows)
+        if not all_usable:
+            pulls = pulls * records.usable[rows]
+        summed += x.T @ pulls.astype(dtype, copy=False).T
+    return summed
+
+
+def _draft(records: Records) -> Records:
+    return Records(records.X.astype(np.float32), records.y, records.usable)
+
+
+def _spread(records: Records, *, stride: int) -> Records:
+    return records.take(slice(None, None, stride))
+
+
+def _joined(one: Records, other: Records) -> Records:
+    return join([one, other])
+
+
+def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix]]:
     size = LARGEST_CHUNK if sparse.issparse(X) else max(CHUNK, 640 // outputs)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
@@ -217,7 +275,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
 ) -> float:
     """Most by which a certificate may err, from public numbers alone.
 
-    It is four times a bound on how far `InMemory.gradient` and the norm taken of it are from the
+    It is four times a bound on how far `OverParts.gradient` and the norm taken of it are from the
     exact ones, at every point within `radius` of the center: far enough for every point with a
     gradient norm of at most `tolerance`, and for the whole path of gradient descent from the
     center. Four times, so that descent with gradients this wrong is proved to reach any
@@ -238,7 +296,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
         tolerance=tolerance,
     )
     residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
-    additions = LARGEST_CHUNK + n // CHUNK + 8
+    additions = LARGEST_CHUNK + n // CHUNK + 8  # however the slots are cut into parts
     total = 1.01 * additions * UNIT * (lipschitz + residual)
     regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
     measured = (d * loss.outputs + 8) * UNIT * tolerance

@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from tidegate.checks import between, refuse
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.objective import InMemory, rounding_bound
+from tidegate.learn.objective import OverParts, rounding_bound
+from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import Bits
@@ -97,23 +98,21 @@ class OutputPerturbation:
     def fit(
         self,
         task: Task,
-        records: Records,
+        records: Parts[Records],
         *,
         allowance: Allowance,
         prior: Weights | None,
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        n, d = records.X.shape
+        n, d = records.n, records.d
         settings = self.settings(task, n=n, d=d, allowance=allowance, prior=prior)
-        objective = InMemory(
-            records.X,
-            records.y,
+        objective = OverParts(
+            records,
             task.loss,
             regularization=settings["regularization"],
             center=prior,
             norm=task.norm,
-            weights=records.usable,
         )
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian

@@ -1,7 +1,7 @@
 """Records as a fit reads them: clipped, coded, each in its slot."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Protocol, Self
@@ -16,6 +16,7 @@ from tidegate.features import clip_rows
 from tidegate.features.clip import clipped_and_finite
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
+from tidegate.learn.parts import Parts, Result, Whole
 from tidegate.schedule import Span
 
 
@@ -31,7 +32,7 @@ Slots = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Records:
-    """A run of slots.
+    """A run of slots in memory, which is also the one part of itself.
 
     Attributes:
         X: The features, one row a slot, each of exact norm at most the public bound; a slot that
@@ -48,6 +49,32 @@ class Records:
     def n(self) -> int:
         """How many slots there are, usable or not: public."""
         return int(self.X.shape[0])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """See `Parts`."""
+        return (self.n,)
+
+    @property
+    def form(self) -> Rows:
+        """See `Parts`."""
+        return self.X[:0]
+
+    @property
+    def d(self) -> int:
+        """How many features there are."""
+        return int(self.X.shape[1])
+
+    def map(self, make: Callable[["Records"], Any]) -> Parts[Any]:
+        """See `Parts`."""
+        return Whole(part=make(self), sizes=self.sizes, form=self.form)
+
+    def fold(
+        self, work: Callable[["Records"], Result], merge: Callable[[Result, Result], Result]
+    ) -> Result:
+        """See `Parts`."""
+        del merge
+        return work(self)
 
     def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""

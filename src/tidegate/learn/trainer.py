@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.learn.learner import Learner, Pull, Weights
+from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
@@ -19,7 +20,7 @@ AnyTask = TypeVar("AnyTask", bound=Pull)
 class Read(Protocol):
     """Where records are read from."""
 
-    def __call__(self, span: Span, slots: Slots | None = None, /) -> Records:
+    def __call__(self, span: Span, slots: Slots | None = None, /) -> Parts[Records]:
         """The records of a span, or some of them: slots counted from its start, ascending."""
 
 
