@@ -15,6 +15,10 @@ class StoreError(RuntimeError):
     """A state cannot do this, or is damaged; one line that says where and what to do."""
 
 
+class ComputeError(StoreError):
+    """A fit cannot be carried out where it was to be: nothing is charged, it can be made again."""
+
+
 def refuse(
     name: str, allowed: str, value: object = None, *, told: str | None = None
 ) -> InvalidValueError:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
@@ -28,8 +29,9 @@ from tidegate.gate.store import (
     readable,
 )
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.records import Intake, Records
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.parts import Parts
+from tidegate.learn.records import Intake, Records, Slots
+from tidegate.learn.trainer import Read, Trainer
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About, Card, Release, StoredRelease, make_card
@@ -83,6 +85,7 @@ class Gate:
             norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
         )
         self._learner = config.learner.build()
+        self.engine = config.compute.build()
         maps = [each.build() for each in config.features]
         self._about = About(
             plan=self.plan,
@@ -162,7 +165,8 @@ class Gate:
         self.close()
 
     def close(self) -> None:
-        """Let go of the state."""
+        """Let go of the state, and of what computes."""
+        self.engine.close()
         self.store.close()
 
     # --- records in
@@ -283,7 +287,7 @@ class Gate:
         start: Weights | None,
     ) -> Weights:
         """The private weights of a fit of a stream; a gate may have another process do it."""
-        return trainer.train(line, partial(self.store.read, stream), prior, start)
+        return trainer.train(line, reader(self.store, stream, self.engine), prior, start)
 
     def _model(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
         if number is None:
@@ -364,6 +368,18 @@ class Gate:
             if step.evaluation is not None:
                 ledgers[step.stream].charge(step.span, step.evaluation.share)
         return ledgers
+
+
+def reader(store: Store, stream: str, engine: Engine) -> Read:
+    """How the fits of a stream read its records."""
+
+    def read(span: Span, slots: Slots | None = None, /) -> Parts[Records]:
+        form = store.form(stream)
+        if form is None:
+            raise LookupError(f"{stream} has no records")
+        return engine.parts(store.pieces(stream, span, slots), form)
+
+    return read
 
 
 def _open_store(folder: Path, config: Config | None) -> SqliteStore:

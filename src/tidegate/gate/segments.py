@@ -4,6 +4,7 @@ import os
 import secrets
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tidegate.checks import StoreError
 from tidegate.features.rows import Rows
 from tidegate.gate.failpoints import failpoint
-from tidegate.learn.records import Records
+from tidegate.gate.store import DAMAGED, RESTORE
+from tidegate.learn.records import Records, Slots
 
 
 class Written(NamedTuple):
@@ -150,3 +153,66 @@ def mapped(path: Path) -> Any:
     """A file's bytes without reading them; they stay there even if the file is deleted."""
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Slots of a segment: a `Piece` that is loaded wherever the segment's file can be read.
+
+    Attributes:
+        where: The file that holds the segment.
+        data: The segment itself, if it has no file of its own.
+        size: Its bytes.
+        checksum: Their checksum.
+        count: How many slots the segment has.
+        slots: Which of them these are.
+        sound: The files whose checksum has been verified; who is sent a piece trusts none.
+    """
+
+    where: Path
+    data: bytes | None = field(repr=False)
+    size: int
+    checksum: int
+    count: int
+    slots: slice | Slots
+    sound: set[str] = field(repr=False, compare=False)
+
+    @property
+    def n(self) -> int:
+        """See `Piece`."""
+        if isinstance(self.slots, slice):
+            return int(self.slots.stop - self.slots.start)
+        return len(self.slots)
+
+    def found(self) -> bool:
+        """See `Piece`."""
+        return self.data is not None or self.where.exists()
+
+    def ahead(self) -> None:
+        """See `Piece`."""
+        if self.data is None and hasattr(os, "posix_fadvise"):
+            with suppress(OSError):  # it is said when it is loaded
+                file = os.open(self.where, os.O_RDONLY)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+                os.close(file)
+
+    def load(self) -> Records:
+        """See `Piece`; views of the mapped file, unless single slots are picked."""
+        try:
+            buffer = mapped(self.where) if self.data is None else self.data
+        except OSError as error:  # it is missing, or may not be read, or is empty
+            raise StoreError(f"{self.where}: {error.strerror or error}: {RESTORE}") from None
+        if self.data is not None or self.where.name not in self.sound:
+            if memoryview(buffer).nbytes != self.size or checksum(buffer) != self.checksum:
+                raise StoreError(f"{self.where} {DAMAGED}")
+            if self.data is None:
+                self.sound.add(self.where.name)
+        records = unpack(buffer)
+        if records.n != self.count:
+            raise StoreError(f"{self.where} {DAMAGED}")
+        if isinstance(self.slots, slice):
+            return part(records, self.slots.start, self.slots.stop)
+        return records.take(self.slots)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "sound": set()}

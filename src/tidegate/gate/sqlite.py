@@ -21,6 +21,7 @@ from tidegate.gate import segments
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
 from tidegate.gate.store import (
+    DAMAGED,
     RESTORE,
     Batch,
     Evaluation,
@@ -72,8 +73,6 @@ CREATE TABLE steps (
     release INTEGER, share TEXT, accuracy REAL, deviation REAL
 )
 """
-
-DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
 
 OURS = {"state.db", "state.db-wal", "state.db-shm", "segments", "lock"}
 """All that a state folder holds."""
@@ -397,23 +396,32 @@ class SqliteStore:
 
         Given slots, counted from the span's start and ascending, only their records are copied.
         """
-        parts, reached = [], span.start
-        for start, stop, *stored in self._stored(stream, span):
-            records = self._records(*stored)
-            if start > reached or records.n != stop - start:
+        return join([piece.load() for piece in self.pieces(stream, span, slots)])
+
+    def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[segments.Stored]:
+        """The same, segment by segment; a checksum is verified when a file is first loaded."""
+        pieces, reached = [], span.start
+        for start, stop, size, checksum, file, data in self._stored(stream, span):
+            if start > reached:
                 break
-            end = min(stop, span.stop)
-            if slots is None:
-                parts.append(segments.part(records, reached - start, end - start))
-            else:
-                parts.append(chosen(records, start, span, slots))
-            reached = end
+            reached = min(stop, span.stop)
+            pieces.append(
+                segments.Stored(
+                    where=(self._files / file if file else self.folder / "state.db").absolute(),
+                    data=data,
+                    size=size,
+                    checksum=checksum,
+                    count=stop - start,
+                    slots=chosen(Span(start, stop), span, slots),
+                    sound=self._sound,
+                )
+            )
         if not span.start < span.stop == reached:
             raise StoreError(
                 f"records [{span.start}, {span.stop}) of {stream} are not held: "
                 "they are forgotten, or have not arrived"
             )
-        return join(parts)
+        return [piece for piece in pieces if piece.n]
 
     def _stored(self, stream: str, span: Span) -> list[Any]:
         """The segments that a span touches, found by two steps down an index."""
@@ -425,19 +433,6 @@ class SqliteStore:
         values = {"stream": stream, "start": span.start, "stop": span.stop}
         with self._explained():
             return self._db.execute(query, values).fetchall()
-
-    def _records(self, size: int, checksum: int, file: str | None, data: bytes | None) -> Records:
-        """The records of a segment; its checksum is verified the first time they are mapped."""
-        where = self._files / file if file else self.folder / "state.db"
-        try:
-            buffer = segments.mapped(where) if file else data or b""
-        except OSError as error:  # it is missing, or may not be read, or is empty
-            raise StoreError(f"{where}: {error.strerror or error}: {RESTORE}") from None
-        if file not in self._sound:
-            if memoryview(buffer).nbytes != size or segments.checksum(buffer) != checksum:
-                raise StoreError(f"{where} {DAMAGED}")
-            self._sound |= {file} if file else set()
-        return segments.unpack(buffer)
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
         """The records that could not be used, in order: private."""

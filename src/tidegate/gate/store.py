@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
-from tidegate.learn.records import Records, Slots
+from tidegate.learn.records import Piece, Records, Slots
 from tidegate.privacy import Line
 from tidegate.release import StoredRelease
 from tidegate.schedule import Span
 
 RESTORE = "restore it from a copy, see docs/store.md"
+DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
 
 
 @contextmanager
@@ -187,6 +188,9 @@ class Store(Protocol):
 
     def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
         """The records of a span, or some of them: slots counted from its start, ascending."""
+
+    def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Sequence[Piece]:
+        """The same, in order, to be loaded piece by piece; a loading may raise StoreError."""
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
         """The records that could not be used, in order: private."""

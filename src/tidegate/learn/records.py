@@ -76,6 +76,17 @@ class Records:
         del merge
         return work(self)
 
+    def found(self) -> bool:
+        """See `Piece`."""
+        return True
+
+    def ahead(self) -> None:
+        """See `Piece`."""
+
+    def load(self) -> "Records":
+        """See `Piece`."""
+        return self
+
     def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""
         return Records(self.X[slots], self.y[slots], self.usable[slots])
@@ -85,19 +96,35 @@ class Records:
         return Records(self.X.copy(), self.y.copy(), self.usable.copy())
 
 
-def chosen(run: Records, start: int, span: Span, slots: Slots | None = None) -> Records:
-    """What a run that starts at a slot of the stream holds of a span, or of some of its slots.
+class Piece(Protocol):
+    """A run of slots that can be loaded, also in another process that it is sent to."""
 
-    >>> run = Records(np.arange(4.0)[:, None], np.zeros(4, np.intp), np.ones(4, np.bool_))
-    >>> chosen(run, 10, Span(12, 20)).X.ravel()
-    array([2., 3.])
-    >>> chosen(run, 10, Span(12, 20), np.array([1, 5])).X.ravel()
-    array([3.])
+    @property
+    def n(self) -> int:
+        """How many slots there are."""
+
+    def found(self) -> bool:
+        """Whether it can be loaded here."""
+
+    def ahead(self) -> None:
+        """Begin to fetch what `load` will need, and do not wait for it."""
+
+    def load(self) -> Records:
+        """The slots."""
+
+
+def chosen(run: Span, span: Span, slots: Slots | None = None) -> slice | Slots:
+    """Which slots of a run belong to a span, or to some of its slots: counted from the run's start.
+
+    >>> chosen(Span(10, 14), Span(12, 20))
+    slice(2, 4, None)
+    >>> chosen(Span(10, 14), Span(12, 20), np.array([1, 5]))
+    array([3])
     """
     if slots is None:
-        return run.take(slice(max(span.start - start, 0), span.stop - start))
-    first, last = np.searchsorted(slots, [start - span.start, start - span.start + run.n])
-    return run.take(slots[first:last] + (span.start - start))
+        return slice(max(span.start - run.start, 0), min(span.stop, run.stop) - run.start)
+    first, last = np.searchsorted(slots, [run.start - span.start, run.stop - span.start])
+    return slots[first:last] + (span.start - run.start)
 
 
 def join(parts: Sequence[Records]) -> Records:
@@ -365,15 +392,17 @@ class Held:
 
     def read(self, span: Span, slots: Slots | None = None) -> Records:
         """The records of a span, or some of its slots; those before `first` are forgotten."""
+        return join(self.pieces(span, slots))
+
+    def pieces(self, span: Span, slots: Slots | None = None) -> list[Records]:
+        """The same, run by run."""
         if not self.first <= span.start < span.stop <= self.count:
             raise LookupError(f"{span} is not held: [{self.first}, {self.count})")
-        return join(
-            [
-                chosen(run, start, span, slots)
-                for start, run in self._runs
-                if start < span.stop and span.start < start + run.n
-            ]
-        )
+        return [
+            run.take(chosen(Span(start, start + run.n), span, slots))
+            for start, run in self._runs
+            if start < span.stop and span.start < start + run.n
+        ]
 
     def forget(self, before: int) -> None:
         """Drop all records before this one."""

@@ -7,7 +7,6 @@ in a hundred took two to four times as long as otherwise. A process can also sta
 import os
 import signal
 import threading
-from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,7 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config
-from tidegate.gate.gate import Clock, Gate, now
+from tidegate.gate.config.tables import ComputeTable
+from tidegate.gate.gate import Clock, Gate, now, reader
 from tidegate.gate.sqlite import SqliteStore
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.trainer import Trainer
@@ -42,7 +42,7 @@ class ApartGate(Gate):
     ) -> Self:
         """See `Gate.open`."""
         gate = super().open(folder, config, clock=clock)
-        gate._fits = Process(Path(folder))
+        gate._fits = Process(Path(folder), gate.config.compute)
         return gate
 
     def train(
@@ -67,10 +67,12 @@ class Process:
 
     Args:
         folder: The state that it reads.
+        compute: Where it computes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compute: ComputeTable) -> None:
         self._folder = folder.absolute()
+        self._compute = compute
         self._running: tuple[Any, Connection] | None = None
 
     def ask(self, *work: Any) -> Weights:
@@ -79,7 +81,8 @@ class Process:
             # Not a fork: this process has threads, whose locks would be copied as they are.
             context = get_context("spawn")
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(self._folder, theirs), daemon=True)
+            work = (self._folder, self._compute, theirs)
+            process = context.Process(target=_work, args=work, daemon=True)
             process.start()
             theirs.close()
             self._running = process, ours
@@ -104,17 +107,17 @@ class Process:
             pipe.close()
 
 
-def _work(folder: Path, pipe: Connection) -> None:
+def _work(folder: Path, compute: ComputeTable, pipe: Connection) -> None:
     """Stand back, leave it to the parent to be interrupted, and end with it however it ends."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    store = SqliteStore(folder, read_only=True)
+    store, engine = SqliteStore(folder, read_only=True), compute.build()
     with threadpool_limits(max(1, (os.cpu_count() or 1) - 1)):
         while True:
             trainer, stream, line, prior, start = pipe.recv()
             try:
-                pipe.send(trainer.train(line, partial(store.read, stream), prior, start))
+                pipe.send(trainer.train(line, reader(store, stream, engine), prior, start))
             except Exception as error:  # raised again where it was asked for
                 pipe.send(error)
 

@@ -21,6 +21,7 @@ from tidegate.gate.config.tables import (
     STANDARD_INPUT,
     AllocationTable,
     BudgetTable,
+    ComputeTable,
     FeatureTable,
     FileTable,
     LearnerTable,
@@ -99,6 +100,7 @@ class Config:
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: FileTable | TwoSources | None = key(one_or_two, default=None)
     publish: PublishTable | None = key(table(PublishTable), default=None)
+    compute: ComputeTable = key(table(ComputeTable), default=ComputeTable())
     not_private_seed: int | None = key(partial(whole, least=0), default=None)
 
     def __post_init__(self) -> None:
@@ -177,12 +179,12 @@ class Config:
         return _canonical(_plain(self))
 
     def privacy_json(self) -> str:
-        """The one JSON text of all that privacy depends on: not where records come from or go to.
+        """The one JSON text of all that privacy depends on, which a state is created with for ever.
 
-        This is what a state is created with, for ever.
+        Where records come from, where models go to and what computes them may change.
         """
-        kept = {k: v for k, v in _plain(self).items() if k not in {"source", "publish"}}
-        return _canonical(kept)
+        free = {"source", "publish", "compute"}
+        return _canonical({k: v for k, v in _plain(self).items() if k not in free})
 
     def plan(self) -> Plan | TwoStreamPlan:
         """What will be released when, and what it costs."""

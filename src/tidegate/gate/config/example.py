@@ -53,9 +53,9 @@ path = "target.csv"
 follow = false"""
 
 TEXT = """\
-# What a Gate does with a stream of records. All but [source] and [publish] is fixed when its state
-# is created: privacy is promised for these settings. Choose them by what you know beforehand, or
-# by public data, and never by looking at the records.
+# What a Gate does with a stream of records. All but [source], [publish] and [compute] is fixed when
+# its state is created: privacy is promised for these settings. Choose them by what you know
+# beforehand, or by public data, and never by looking at the records.
 
 # When models are made: {about}.
 [schedule]
@@ -103,6 +103,10 @@ loss = "auto"
 # Models are written here as well, where no record ever is.
 # [publish]
 # folder = "releases"
+
+# Where models are computed: in "memory", or from "disk" where the records of one do not fit.
+# [compute]
+# engine = "memory"
 """
 
 

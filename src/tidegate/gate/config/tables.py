@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import InvalidValueError, between, optional, positive, refuse, whole
+from tidegate.compute import Disk, Engine, Memory
 from tidegate.features import (
     AppendIntercept,
     HashedText,
@@ -368,3 +369,17 @@ class PublishTable:
     """[publish]: where releases are written as well, in a folder that holds no records."""
 
     folder: str = key(word)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeTable:
+    """[compute]: where the sums of a fit are computed."""
+
+    engine: str = key(one_of(*ENGINES), default="memory")
+
+    def build(self) -> Engine:
+        """The engine."""
+        return make(ENGINES, self.engine, given_keys(self, "engine"))

@@ -1,0 +1,185 @@
+"""Engines: what makes `Parts` of the pieces that a fit's records are stored in."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, Protocol
+
+from scipy import sparse
+
+from tidegate.features.rows import Rows
+from tidegate.learn.objective import CHUNK, LARGEST_CHUNK
+from tidegate.learn.parts import Cut, Part, Parts, Result
+from tidegate.learn.records import Piece, Records, join
+
+SMALL = 2**16
+"""Slots up to which a fit is made in memory by every engine: no more than one segment has."""
+
+BLOCK = 2**18
+"""Entries of dense rows that are worked on at a time: few enough to stay in a processor's cache."""
+
+
+class Engine(Protocol):
+    """Says where the sums of a fit are computed; the noise is drawn elsewhere."""
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+        """The records of a fit.
+
+        Args:
+            pieces: What they are stored in, in order.
+            form: No rows, but of the width, dtype and kind that all have.
+        """
+
+    def close(self) -> None:
+        """Let go of whatever is held for further fits."""
+
+
+class Memory:
+    """The records of a fit are joined in memory.
+
+    >>> import numpy as np
+    >>> one = Records(np.eye(2), np.zeros(2, np.intp), np.ones(2, np.bool_))
+    >>> Memory().parts([one, one], one.form).n
+    4
+    """
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Records:
+        """See `Engine`."""
+        del form
+        return join([piece.load() for piece in pieces])
+
+    def close(self) -> None:
+        """See `Engine`."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The records of a fit are read piece by piece at every pass, and never held together.
+
+    Args:
+        small: Up to so many slots they are held in memory all the same.
+
+    >>> import numpy as np
+    >>> one = Records(np.ones((200, 2)), np.zeros(200, np.intp), np.ones(200, np.bool_))
+    >>> parts = Disk(small=100).parts([one, one, one.take(slice(5))], one.form)
+    >>> parts.sizes, parts.fold(lambda part: part.n, lambda one, other: one + other)
+    ((200, 205), 405)
+    """
+
+    small: int = SMALL
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+        """See `Engine`."""
+        if sum(piece.n for piece in pieces) <= self.small:
+            return Memory().parts(pieces, form)
+        runs = gathered(pieces, CHUNK)
+        rows = LARGEST_CHUNK if sparse.issparse(form) else max(CHUNK, BLOCK // form.shape[1])
+        sizes = tuple(block.stop - block.start for run in runs for block in cuts(run.n, rows))
+        return OnDisk(runs=runs, rows=rows, make=_same, sizes=sizes, form=form)
+
+    def close(self) -> None:
+        """See `Engine`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDisk(Cut, Generic[Part]):
+    """Parts that are read at every pass, while the next ones are fetched.
+
+    Attributes:
+        runs: What is loaded at a time.
+        rows: About how many slots of it are a part.
+        make: What is made of every part first.
+    """
+
+    runs: "tuple[Run, ...]"
+    rows: int
+    make: Callable[[Records], Part]
+
+    def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
+        """See `Parts`: at each pass."""
+        both = _Then(self.make, make)
+        return OnDisk(runs=self.runs, rows=self.rows, make=both, sizes=self.sizes, form=self.form)
+
+    def fold(
+        self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
+    ) -> Result:
+        """See `Parts`."""
+        return reduce(merge, map(_Then(self.make, work), self._blocks()))
+
+    def _blocks(self) -> Iterator[Records]:
+        for number, run in enumerate(self.runs, 1):
+            for following in self.runs[number : number + 1]:
+                following.ahead()
+            records = run.load()
+            for block in cuts(records.n, self.rows):
+                yield records.take(block)
+            del records  # before the next ones are loaded
+
+
+@dataclass(frozen=True)
+class _Then:
+    """One function after another, which can be pickled if both can."""
+
+    first: Callable[[Any], Any]
+    second: Callable[[Any], Any]
+
+    def __call__(self, part: Any) -> Any:
+        return self.second(self.first(part))
+
+
+def _same(records: Records) -> Records:
+    return records
+
+
+@dataclass(frozen=True)
+class Run:
+    """Pieces that are loaded together."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def n(self) -> int:
+        """See `Piece`."""
+        return sum(piece.n for piece in self.pieces)
+
+    def found(self) -> bool:
+        """See `Piece`."""
+        return all(piece.found() for piece in self.pieces)
+
+    def ahead(self) -> None:
+        """See `Piece`."""
+        for piece in self.pieces:
+            piece.ahead()
+
+    def load(self) -> Records:
+        """See `Piece`."""
+        return join([piece.load() for piece in self.pieces])
+
+
+def gathered(pieces: Sequence[Piece], least: int) -> tuple[Run, ...]:
+    """Neighbouring pieces put together until each run has enough slots, the last one too.
+
+    >>> import numpy as np
+    >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
+    >>> [run.n for run in gathered([slots] * 5, 8)]
+    [10, 15]
+    """
+    runs: list[list[Piece]] = [[]]
+    for piece in pieces:
+        if sum(each.n for each in runs[-1]) >= least:
+            runs.append([])
+        runs[-1].append(piece)
+    if len(runs) > 1 and sum(each.n for each in runs[-1]) < least:
+        last = runs.pop()
+        runs[-1] += last
+    return tuple(Run(tuple(run)) for run in runs)
+
+
+def cuts(n: int, size: int) -> list[slice]:
+    """So many slots cut evenly into runs of `size` or somewhat more.
+
+    >>> cuts(10, 4), cuts(3, 4)
+    ([slice(0, 5, None), slice(5, 10, None)], [slice(0, 3, None)])
+    """
+    count = max(1, n // size)
+    return [slice(i * n // count, (i + 1) * n // count) for i in range(count)]

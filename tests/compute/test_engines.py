@@ -1,0 +1,141 @@
+"""Engines against the one in memory: the same models, the same charges, the same refusals."""
+
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from tests.compute.streams import config, opened, records, weights
+from tidegate.checks import StoreError
+from tidegate.compute import Disk, Memory
+from tidegate.compute.engine import cuts, gathered
+from tidegate.gate.config import ConfigError
+from tidegate.gate.gate import Gate
+from tidegate.learn import Logistic, OutputPerturbation
+from tidegate.learn.learner import Task
+from tidegate.learn.objective import CHUNK, OverParts
+from tidegate.learn.parts import total
+from tidegate.learn.records import Records
+from tidegate.privacy.budget import Allowance
+
+DISK = Disk(small=64)
+
+
+def agree(one: Any, other: Any, learner: str) -> None:
+    """Models of two engines: within the certificates of the fits, or the rounding of margins."""
+    (models, lines), (others, other_lines) = one, other
+    assert lines == other_lines
+    for line, model, same in zip(lines, models, others, strict=True):
+        if learner == "gradient":
+            np.testing.assert_allclose(model, same, atol=2e-3)
+            continue
+        n, d, spent = line.fit.span.size, len(model), Allowance("epsilon", 2 * float(line.share))
+        task = Task(loss=Logistic(), norm=1.0, regularization=None)
+        public = OutputPerturbation().settings(task, n=n, d=d, allowance=spent, prior=None)
+        # a prior from another engine moves the minimiser by as much as it differs itself
+        within = 4 * public["tolerance"] / public["regularization"]
+        assert np.linalg.norm(model - same) <= within + 2.0**-12 * public["noise_scale"]
+
+
+@pytest.mark.parametrize("learner", ["output", "gradient"])
+@pytest.mark.parametrize("sample", [None, 600])
+def test_a_stream_from_the_disk_is_the_stream_in_memory(
+    tmp_path: Path, learner: str, sample: int | None
+) -> None:
+    told = config(learner, sample=sample)
+    one = weights(tmp_path / "memory", told, Memory())
+    agree(one, weights(tmp_path / "disk", told, DISK), learner)
+    agree(one, weights(tmp_path / "small", told, Disk()), learner)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_sums_over_the_disk_are_the_sums_in_memory(kind: Any) -> None:
+    whole = records(3000, dtype=np.float64)
+    whole = Records(kind(whole.X), whole.y, whole.usable)
+    pieces = [whole.take(slice(*ends)) for ends in [(0, 3), (3, 1000), (1000, 1001), (1001, 3000)]]
+    parts = DISK.parts(pieces, whole.form)
+    assert parts.n == whole.n
+    F, G = (OverParts(each, Logistic(), regularization=0.1, norm=1.0) for each in (whole, parts))
+    w = np.ones(whole.d)
+    for draft in (False, True):
+        one, other = F.gradient(w, draft=draft), G.gradient(w, draft=draft)
+        np.testing.assert_allclose(one, other, atol=1e-6 if draft else 1e-14)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.integers(CHUNK, 200))
+def test_no_part_is_short_unless_it_is_the_only_one(sizes: list[int], rows: int) -> None:
+    pieces = [records(size) for size in sizes]
+    runs = gathered(pieces, CHUNK)
+    assert [piece for run in runs for piece in run.pieces] == pieces
+    blocks = [block for run in runs for block in cuts(run.n, rows)]
+    assert sum(block.stop - block.start for block in blocks) == sum(sizes)
+    assert all(block.stop - block.start >= CHUNK for block in blocks) or len(blocks) == 1
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A piece that counts how many of its kind are in memory."""
+
+    seed: int
+    loaded: ClassVar[list[weakref.ref[Any]]] = []
+    n = 500
+
+    def found(self) -> bool:
+        return True
+
+    def ahead(self) -> None:
+        pass
+
+    def load(self) -> Records:
+        assert all(rows() is None for rows in self.loaded), "two pieces are in memory together"
+        whole = records(self.n, seed=self.seed)
+        self.loaded.append(weakref.ref(whole.X))  # a view of it keeps it
+        return whole
+
+
+def test_pieces_are_never_in_memory_together() -> None:
+    form = records(1).form
+    parts = DISK.parts([Watched(seed) for seed in range(6)], form)
+    assert total(parts, lambda part: part.X.sum(axis=0)).shape == form.shape[1:]
+    assert len(Watched.loaded) == 6
+
+
+def test_a_damaged_segment_ends_the_fit_and_nothing_is_charged(tmp_path: Path) -> None:
+    given = records()
+    with opened(tmp_path, config("output")) as gate:
+        gate.ingest(given.X[:1024], given.y[:1024])
+        for segment in (tmp_path / "segments").iterdir():
+            segment.write_bytes(segment.read_bytes()[:-1] + b"!")
+    with opened(tmp_path, config("output")) as gate:
+        gate.engine, before = DISK, list(gate.store.lines())
+        with pytest.raises(StoreError, match="is not what was written, by its checksum"):
+            gate.ingest(given.X[1024:2048], given.y[1024:2048])
+        assert list(gate.store.lines()) == before
+
+
+def test_the_engine_may_change_between_runs(tmp_path: Path) -> None:
+    given = records()
+    Gate.open(tmp_path, config("output")).close()
+    with Gate.open(tmp_path, config("output", compute='engine = "disk"')) as gate:
+        assert isinstance(gate.engine, Disk)
+        gate.ingest(given.X, given.y)
+    with Gate.open(tmp_path) as gate:
+        assert gate.config.compute.engine == "disk"
+
+
+@pytest.mark.parametrize(
+    ("compute", "told"),
+    [
+        ('engine = "gpu"', "compute.engine must be one of memory, disk"),
+        ("worker = 2", "compute.worker is not a known key"),
+    ],
+)
+def test_what_cannot_compute_is_refused(compute: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        config("output", compute=compute)
