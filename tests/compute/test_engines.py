@@ -86,8 +86,7 @@ class Watched:
     loaded: ClassVar[list[weakref.ref[Any]]] = []
     n = 500
 
-    def found(self) -> bool:
-        return True
+    place = None
 
     def ahead(self) -> None:
         pass

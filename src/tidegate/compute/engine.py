@@ -75,7 +75,7 @@ class Disk:
         runs = gathered(pieces, CHUNK)
         rows = LARGEST_CHUNK if sparse.issparse(form) else max(CHUNK, BLOCK // form.shape[1])
         sizes = tuple(block.stop - block.start for run in runs for block in cuts(run.n, rows))
-        return OnDisk(runs=runs, rows=rows, make=_same, sizes=sizes, form=form)
+        return OnDisk(runs=runs, rows=rows, make=same, sizes=sizes, form=form)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -97,14 +97,15 @@ class OnDisk(Cut, Generic[Part]):
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
         """See `Parts`: at each pass."""
-        both = _Then(self.make, make)
+        both = Then(self.make, make)
         return OnDisk(runs=self.runs, rows=self.rows, make=both, sizes=self.sizes, form=self.form)
 
     def fold(
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
     ) -> Result:
         """See `Parts`."""
-        return reduce(merge, map(_Then(self.make, work), self._blocks()))
+        merged: Result = reduce(merge, map(Then(self.make, work), self._blocks()))
+        return merged
 
     def _blocks(self) -> Iterator[Records]:
         for number, run in enumerate(self.runs, 1):
@@ -117,17 +118,19 @@ class OnDisk(Cut, Generic[Part]):
 
 
 @dataclass(frozen=True)
-class _Then:
+class Then:
     """One function after another, which can be pickled if both can."""
 
     first: Callable[[Any], Any]
     second: Callable[[Any], Any]
 
     def __call__(self, part: Any) -> Any:
+        """What the second makes of what the first made."""
         return self.second(self.first(part))
 
 
-def _same(records: Records) -> Records:
+def same(records: Records) -> Records:
+    """The records as they are."""
     return records
 
 
@@ -139,20 +142,16 @@ class Run:
 
     @property
     def n(self) -> int:
-        """See `Piece`."""
+        """How many slots there are."""
         return sum(piece.n for piece in self.pieces)
 
-    def found(self) -> bool:
-        """See `Piece`."""
-        return all(piece.found() for piece in self.pieces)
-
     def ahead(self) -> None:
-        """See `Piece`."""
+        """Begin to fetch them."""
         for piece in self.pieces:
             piece.ahead()
 
     def load(self) -> Records:
-        """See `Piece`."""
+        """All of them."""
         return join([piece.load() for piece in self.pieces])
 
 

@@ -184,9 +184,10 @@ class Stored:
             return int(self.slots.stop - self.slots.start)
         return len(self.slots)
 
-    def found(self) -> bool:
+    @property
+    def place(self) -> Path | None:
         """See `Piece`."""
-        return self.data is not None or self.where.exists()
+        return self.where if self.data is None else None
 
     def ahead(self) -> None:
         """See `Piece`."""

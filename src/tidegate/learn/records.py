@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -76,9 +77,8 @@ class Records:
         del merge
         return work(self)
 
-    def found(self) -> bool:
-        """See `Piece`."""
-        return True
+    place = None
+    """See `Piece`."""
 
     def ahead(self) -> None:
         """See `Piece`."""
@@ -103,8 +103,9 @@ class Piece(Protocol):
     def n(self) -> int:
         """How many slots there are."""
 
-    def found(self) -> bool:
-        """Whether it can be loaded here."""
+    @property
+    def place(self) -> Path | None:
+        """The file that it is loaded from; None if it needs none where it is sent to."""
 
     def ahead(self) -> None:
         """Begin to fetch what `load` will need, and do not wait for it."""

@@ -53,7 +53,9 @@ class ApartGate(Gate):
         prior: Weights | None,
         start: Weights | None,
     ) -> Weights:
-        """The private weights of a fit."""
+        """The private weights of a fit; one on a cluster runs apart already."""
+        if self.config.compute.engine == "dask":
+            return super().train(trainer, stream, line, prior, start)
         return self._fits.ask(trainer, stream, line, prior, start)
 
     def close(self) -> None:
@@ -81,8 +83,8 @@ class Process:
             # Not a fork: this process has threads, whose locks would be copied as they are.
             context = get_context("spawn")
             ours, theirs = context.Pipe()
-            work = (self._folder, self._compute, theirs)
-            process = context.Process(target=_work, args=work, daemon=True)
+            told = (self._folder, self._compute, theirs)
+            process = context.Process(target=_work, args=told, daemon=True)
             process.start()
             theirs.close()
             self._running = process, ours

@@ -371,7 +371,14 @@ class PublishTable:
     folder: str = key(word)
 
 
-ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk}
+def _dask(**options: Any) -> Engine:
+    """Dask is installed only where it is wanted."""
+    from tidegate.compute.cluster import Dask  # noqa: PLC0415
+
+    return Dask(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "dask": _dask}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,7 +386,15 @@ class ComputeTable:
     """[compute]: where the sums of a fit are computed."""
 
     engine: str = key(one_of(*ENGINES), default="memory")
+    workers: int | None = key(optional, default=None)
+    scheduler: str | None = key(word, default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
 
     def build(self) -> Engine:
-        """The engine."""
-        return make(ENGINES, self.engine, given_keys(self, "engine"))
+        """The engine; a cluster is begun or asked for at its first fit."""
+        given = given_keys(self, "engine")
+        if self.engine != "dask" and given:
+            raise InvalidValueError(f"{next(iter(given))} is a key of dask, not of {self.engine}")
+        return ENGINES[self.engine](**given)

@@ -1,0 +1,189 @@
+"""An engine that computes the sums of a fit on a Dask cluster."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import reduce
+from math import ceil
+from pathlib import Path
+from typing import Any, Generic
+
+from scipy import sparse
+
+from tidegate.checks import ComputeError, InvalidValueError, optional, refuse
+from tidegate.compute.engine import SMALL, Memory, Run, Then, cuts, gathered, same
+from tidegate.features.rows import Rows
+from tidegate.learn.objective import CHUNK
+from tidegate.learn.parts import Cut, Part, Parts, Result
+from tidegate.learn.records import Piece, Records
+
+try:
+    import dask
+    from distributed import Client, KilledWorker, LocalCluster
+except ImportError as error:
+    told = "engine must be memory or disk where dask.distributed is not installed"
+    raise InvalidValueError(f"{told}: pip install 'tidegate[dask]'") from error
+
+LARGEST = 2**30
+"""Bytes of dense rows that a part has at most."""
+
+WIDTH = 8
+"""How many results are merged at a time."""
+
+WAIT = 60
+"""Seconds after which a scheduler that has no worker is given up."""
+
+LOST = (CancelledError, KilledWorker, OSError, TimeoutError)
+"""What is raised when a scheduler is gone, or when every worker that tried a part has died."""
+
+
+class Dask:
+    """The records of a fit are spread over the workers of a cluster, and stay there until it ends.
+
+    What goes to a worker is where its records are stored, with their checksum, or the records
+    themselves if it cannot read that; what comes back from a pass is one sum. The parts of a worker
+    that is lost are loaded and summed by others. A local cluster is begun at the first fit, one
+    thread a worker, and ends with `close`; its workers talk to each other under certificates that
+    nobody else has, and write no record to a disk.
+
+    Args:
+        workers: How many processes there are on this machine; by default one for each core.
+        scheduler: The address of a cluster that runs already, in place of one on this machine.
+        small: Up to so many slots a fit is made here, in memory.
+    """
+
+    def __init__(
+        self, workers: int | None = None, scheduler: str | None = None, *, small: int = SMALL
+    ) -> None:
+        if workers is not None and scheduler is not None:
+            raise refuse("workers", "left out where a scheduler has its own", workers)
+        self.workers = optional("workers", workers)
+        self.scheduler = scheduler
+        self.small = small
+        self._running: tuple[Any, ...] = ()  # the client, and the cluster if it is ours
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_running": ()}
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+        """See `Engine`."""
+        n = sum(piece.n for piece in pieces)
+        if n <= self.small:
+            return Memory().parts(pieces, form)
+        places = [piece.place for piece in pieces if piece.place is not None]
+        with self.explained():
+            client = self.client()
+            client.wait_for_workers(1, timeout=WAIT)
+            threads = sum(client.nthreads().values())
+            if not all(client.run(_readable, places).values()):
+                pieces = [piece.load() for piece in pieces]
+        # of sparse rows the width says nothing; a segment's worth of them is no more than a segment
+        most = SMALL if sparse.issparse(form) else LARGEST // (form.dtype.itemsize * form.shape[1])
+        each = max(CHUNK, min(most, ceil(n / threads)))
+        fine = [slots for piece in pieces for slots in _fine(piece, max(CHUNK, each // 8))]
+        runs = gathered(fine, each)
+        sizes = tuple(run.n for run in runs)
+        return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)
+
+    def client(self) -> Any:
+        """The client of the cluster, which is begun if it does not run."""
+        if not self._running:
+            if self.scheduler is None:
+                cluster = LocalCluster(
+                    n_workers=self.workers or dask.system.CPU_COUNT,
+                    threads_per_worker=1,
+                    memory_limit=0,  # or records that do not fit would be written to a disk
+                    dashboard_address=None,
+                    security=True,
+                    silence_logs=50,
+                )
+                self._running = (Client(cluster, set_as_default=False), cluster)
+            else:
+                self._running = (Client(self.scheduler, set_as_default=False),)
+        return self._running[0]
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say in one line that the cluster is lost; the next fit begins or finds it anew."""
+        try:
+            yield
+        except LOST as error:
+            self.close()
+            where = self.scheduler or "on this machine"
+            what = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ComputeError(
+                f"the cluster {where} is lost ({what}): nothing is charged, run again"
+            ) from error
+
+    def close(self) -> None:
+        """See `Engine`."""
+        running, self._running = self._running, ()
+        for each in running:
+            with suppress(*LOST):
+                each.close(timeout=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnCluster(Cut, Generic[Part]):
+    """Parts that lie on the workers of a cluster, from the first pass on.
+
+    Attributes:
+        engine: Knows the cluster.
+        runs: What is loaded on a worker for each part.
+        make: What is made of it there, and kept.
+    """
+
+    engine: Dask
+    runs: tuple[Run, ...]
+    make: Callable[[Records], Part]
+    _held: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
+        """See `Parts`: once, on the workers."""
+        both = Then(self.make, make)
+        return OnCluster(
+            engine=self.engine, runs=self.runs, make=both, sizes=self.sizes, form=self.form
+        )
+
+    def fold(
+        self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
+    ) -> Result:
+        """See `Parts`; results are merged on the workers until few are left."""
+        with self.engine.explained():
+            client = self.engine.client()
+            if not self._held:
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB"}):
+                    self._held.extend(self._load(client))
+            made: list[Any] = client.map(work, self._held, pure=False)
+            while len(made) > WIDTH:
+                groups = [made[i : i + WIDTH] for i in range(0, len(made), WIDTH)]
+                made = [client.submit(reduce, merge, group, pure=False) for group in groups]
+            merged: Result = reduce(merge, client.gather(made))
+        return merged
+
+    def _load(self, client: Any) -> Iterator[Any]:
+        """Load each part on a worker; a part that is lost is loaded anew, on any of them."""
+        workers = list(client.nthreads())
+        for number, run in enumerate(self.runs):
+            first = workers[number * len(workers) // len(self.runs)]
+            yield client.submit(
+                _loaded, run, self.make, pure=False, workers=[first], allow_other_workers=True
+            )
+
+
+def _readable(places: Sequence[Path]) -> bool:
+    return all(os.access(place, os.R_OK) for place in places)
+
+
+def _fine(piece: Piece, size: int) -> Sequence[Piece]:
+    """Records that are in memory are cut, so that each worker can have some."""
+    if not isinstance(piece, Records):
+        return [piece]
+    return [piece.take(block) for block in cuts(piece.n, size)]
+
+
+def _loaded(run: Run, make: Callable[[Records], Any]) -> Any:
+    records = run.load()
+    return make(records if len(run.pieces) > 1 else records.copy())

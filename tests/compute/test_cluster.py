@@ -1,0 +1,264 @@
+"""Fits on a Dask cluster: as in memory, also when a worker or the scheduler is killed."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from tests.compute.streams import batches, config, models, opened, records, weights
+from tests.compute.test_engines import agree
+from tidegate.checks import ComputeError, InvalidValueError
+from tidegate.compute import Memory
+from tidegate.compute.cluster import Dask
+from tidegate.gate.config import ConfigError
+from tidegate.gate.gate import Gate
+from tidegate.learn import GradientPerturbation, Logistic
+from tidegate.learn.gradient import descend
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.objective import OverParts, _slopes
+from tidegate.learn.parts import total
+from tidegate.learn.records import Records
+from tidegate.privacy.budget import Allowance
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Dask]:
+    engine = Dask(workers=2, small=64)
+    yield engine
+    engine.close()
+
+
+def pids(engine: Dask) -> list[int]:
+    return list(engine.client().run(os.getpid).values())
+
+
+def kill_a_worker(engine: Dask) -> None:
+    os.kill(pids(engine)[0], signal.SIGKILL)
+
+
+class Lent:
+    """An engine that a gate does not close."""
+
+    def __init__(self, engine: Dask) -> None:
+        self.parts = engine.parts
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("learner", [pytest.param("output", marks=pytest.mark.slow), "gradient"])
+def test_a_stream_on_a_cluster_is_the_stream_in_memory(
+    cluster: Dask, tmp_path: Path, learner: str
+) -> None:
+    told = config(learner, sample=600 if learner == "gradient" else None)
+    one = weights(tmp_path / "memory", told, Memory())
+    agree(one, weights(tmp_path / "dask", told, Lent(cluster)), learner)
+
+
+def test_sums_are_computed_elsewhere_and_parts_stay_there(cluster: Dask) -> None:
+    whole = records(3000, dtype=np.float64)
+    parts = cluster.parts([whole], whole.form)
+    assert len(parts.sizes) == 2
+    w = np.ones(whole.d)
+    work = partial(_slopes, loss=Logistic(), w=w)
+    np.testing.assert_allclose(total(parts, work), work(whole), atol=1e-10)
+    held = vars(parts)["_held"][:]
+    assert np.array_equal(total(parts, work), total(parts, work))
+    assert vars(parts)["_held"] == held
+    used = parts.fold(_pid, lambda one, other: one | other)
+    assert used == set(pids(cluster))
+    assert os.getpid() not in used
+
+
+def _pid(records: Records) -> set[int]:
+    del records
+    return {os.getpid()}
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A piece that only this process can load."""
+
+    records: Records
+    place: Path = Path("nowhere")
+    pid: int = field(default_factory=os.getpid)
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    def ahead(self) -> None:
+        pass
+
+    def load(self) -> Records:
+        assert os.getpid() == self.pid, "a worker was sent where to find what it cannot read"
+        return self.records
+
+
+def test_a_worker_that_cannot_read_the_files_gets_the_records(cluster: Dask) -> None:
+    whole = records(1000)
+    parts = cluster.parts([Elsewhere(whole), Elsewhere(whole)], whole.form)
+    assert parts.fold(_count, lambda one, other: one + other) == 2000
+
+
+def _count(records: Records) -> int:
+    return records.n
+
+
+def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
+    whole = records(3000)
+    task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
+    descent = GradientPerturbation(steps=6).descent_of(task, whole.n, Allowance("mu", 1.0), None)
+
+    def fit(at: int) -> Weights:
+        seen = iter(range(100))
+
+        def perturb(S: Weights, sigma: float) -> Weights:
+            del sigma
+            if next(seen) == at:
+                kill_a_worker(cluster)
+            return S
+
+        return descend(task, cluster.parts([whole], whole.form), descent, None, perturb)
+
+    undisturbed, before = fit(-1), pids(cluster)
+    assert np.array_equal(fit(2), undisturbed)
+    assert pids(cluster) != before
+
+
+@pytest.mark.slow
+def test_the_command_line_computes_where_the_configuration_says(tmp_path: Path) -> None:
+    whole = records(70_000)  # more than any engine keeps in memory
+    rows = np.column_stack([whole.X, whole.y])
+    header = "a,b,c,d,e,y"
+    np.savetxt(tmp_path / "records.csv", rows, delimiter=",", header=header, comments="")
+    found = {}
+    for engine in ("memory", "disk", "dask"):
+        (tmp_path / f"{engine}.toml").write_text(f"""
+            not_private_seed = 3
+            [schedule]
+            kind = "independent"
+            step = 70000
+            [budget]
+            epsilon = 1.0
+            [records]
+            classes = [0, 1]
+            norm = 1.0
+            columns = ["a", "b", "c", "d", "e"]
+            label = "y"
+            [source]
+            type = "csv"
+            path = "records.csv"
+            [compute]
+            engine = "{engine}"
+            """)
+        command = [sys.executable, "-m", "tidegate", "run", f"{engine}.toml"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        with Gate.look(tmp_path / f"{engine}.state") as gate:
+            found[engine] = models(gate)[0]
+    for engine in ("disk", "dask"):
+        np.testing.assert_allclose(found[engine], found["memory"], atol=1e-5)
+
+
+def test_what_is_told_wrongly_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="workers must be left out where a scheduler"):
+        Dask(workers=2, scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"compute\.workers is a key of dask, not of disk"):
+        config("output", compute='engine = "disk"\nworkers = 2')
+    told = config("output", compute='engine = "dask"\nworkers = 2').compute.build()
+    assert isinstance(told, Dask)
+    assert pickle.loads(pickle.dumps(told)).workers == 2
+
+
+class External:
+    """A scheduler and its worker, as processes of their own."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.address = f"tcp://127.0.0.1:{port}"
+        options = ["--no-dashboard", "--host", "127.0.0.1"]
+        self.scheduler = self._start("scheduler", "--port", str(port), *options)
+        local = ["--local-directory", str(folder), "--nthreads", "1", "--no-dashboard"]
+        self.worker = self._start("worker", self.address, *local)
+
+    def _start(self, *what: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "dask", *what]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        for process in (self.scheduler, self.worker):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[int], External]]:
+    begun: list[External] = []
+
+    def start(port: int) -> External:
+        begun.append(External(tmp_path / "workers", port))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.kill()
+
+
+def ingest(gate: Gate, given: list[tuple[Any, Any]]) -> None:
+    for X, y in given:
+        gate.ingest(X, y)
+
+
+@pytest.mark.slow
+def test_a_scheduler_killed_in_mid_fit_costs_nothing(
+    tmp_path: Path, begin: Callable[[int], External], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = 20_000 + os.getpid() % 10_000
+    outside = begin(port)
+    told = config("output")
+    undisturbed = weights(tmp_path / "memory", told, Memory())
+    exact, calls = OverParts.gradient, []
+
+    def gradient(self: OverParts, w: Weights, *, draft: bool = False) -> Weights:
+        calls.append(w)
+        if len(calls) == 4:
+            outside.scheduler.kill()
+        return exact(self, w, draft=draft)
+
+    given = list(batches(records()))
+    with opened(tmp_path / "dask", told) as gate:
+        gate.engine = Dask(scheduler=outside.address, small=64)
+        with monkeypatch.context() as patch:
+            patch.setattr(OverParts, "gradient", gradient)
+            with pytest.raises(ComputeError, match=r"^the cluster tcp://.* is lost .*: nothing is"):
+                ingest(gate, given)
+        paid, taken = models(gate), gate.store.count("records")
+    again = begin(port)
+    with opened(tmp_path / "dask", told) as gate:
+        assert models(gate)[1] == paid[1]
+        gate.engine = Dask(scheduler=again.address, small=64)
+        ingest(gate, given[taken // 700 :])
+        agree(undisturbed, models(gate), "output")
+
+
+def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
+    import dask  # noqa: PLC0415
+
+    whole = records(1000)
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        engine = Dask(scheduler="tcp://127.0.0.1:9", small=64)
+        with pytest.raises(
+            ComputeError, match=r"^the cluster tcp://127\.0\.0\.1:9 is lost"
+        ) as info:
+            engine.parts([whole], whole.form)
+    assert "\n" not in str(info.value)
