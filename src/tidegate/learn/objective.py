@@ -242,7 +242,8 @@ def _draft(records: Records) -> Records:
 
 
 def _spread(records: Records, *, stride: int) -> Records:
-    return records.take(slice(None, None, stride))
+    """A few slots, copied: a view would hold all the rest."""
+    return records.take(slice(None, None, stride)).copy()
 
 
 def _joined(one: Records, other: Records) -> Records:
