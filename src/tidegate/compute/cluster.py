@@ -6,7 +6,9 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import accumulate, groupby
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic
 
@@ -81,9 +83,9 @@ class Dask:
                 pieces = [piece.load() for piece in pieces]
         # of sparse rows the width says nothing; a segment's worth of them is no more than a segment
         most = SMALL if sparse.issparse(form) else LARGEST // (form.dtype.itemsize * form.shape[1])
-        each = max(CHUNK, min(most, ceil(n / threads)))
-        fine = [slots for piece in pieces for slots in _fine(piece, max(CHUNK, each // 8))]
-        runs = gathered(fine, each)
+        count = max(threads, ceil(n / most))
+        fine = [slots for piece in pieces for slots in _fine(piece, max(CHUNK, n // (8 * count)))]
+        runs = gathered(even(fine, count), CHUNK)
         sizes = tuple(run.n for run in runs)
         return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)
 
@@ -184,6 +186,21 @@ def _fine(piece: Piece, size: int) -> Sequence[Piece]:
     return [piece.take(block) for block in cuts(piece.n, size)]
 
 
+def even(pieces: Sequence[Piece], count: int) -> list[Run]:
+    """Neighbouring pieces put together into runs of about the same size.
+
+    >>> import numpy as np
+    >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
+    >>> [run.n for run in even([slots] * 7, 3)]
+    [10, 15, 10]
+    """
+    stops = list(accumulate(piece.n for piece in pieces))
+    middles = [stop - piece.n / 2 for stop, piece in zip(stops, pieces, strict=True)]
+    places = [int(count * middle / stops[-1]) for middle in middles]
+    groups = groupby(zip(places, pieces, strict=True), key=itemgetter(0))
+    return [Run(tuple(piece for _, piece in group)) for _, group in groups]
+
+
 def _loaded(run: Run, make: Callable[[Records], Any]) -> Any:
     records = run.load()
-    return make(records if len(run.pieces) > 1 else records.copy())
+    return make(records if records.y.flags.owndata else records.copy())  # no view of a file

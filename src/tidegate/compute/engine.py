@@ -138,7 +138,7 @@ def same(records: Records) -> Records:
 class Run:
     """Pieces that are loaded together."""
 
-    pieces: tuple[Piece, ...]
+    pieces: "tuple[Piece | Run, ...]"
 
     @property
     def n(self) -> int:
@@ -155,7 +155,7 @@ class Run:
         return join([piece.load() for piece in self.pieces])
 
 
-def gathered(pieces: Sequence[Piece], least: int) -> tuple[Run, ...]:
+def gathered(pieces: Sequence[Piece | Run], least: int) -> tuple[Run, ...]:
     """Neighbouring pieces put together until each run has enough slots, the last one too.
 
     >>> import numpy as np
@@ -163,7 +163,7 @@ def gathered(pieces: Sequence[Piece], least: int) -> tuple[Run, ...]:
     >>> [run.n for run in gathered([slots] * 5, 8)]
     [10, 15]
     """
-    runs: list[list[Piece]] = [[]]
+    runs: list[list[Piece | Run]] = [[]]
     for piece in pieces:
         if sum(each.n for each in runs[-1]) >= least:
             runs.append([])

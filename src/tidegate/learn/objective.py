@@ -251,10 +251,20 @@ def _joined(one: Records, other: Records) -> Records:
 
 
 def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix]]:
-    size = LARGEST_CHUNK if sparse.issparse(X) else max(CHUNK, 640 // outputs)
+    """The rows, some at a time; a converted chunk is overwritten by the next."""
+    thin = sparse.issparse(X)
+    size = LARGEST_CHUNK if thin else max(CHUNK, 640 // outputs)
+    # one buffer for all: where memory is handed back at once, as on Dask's workers, a new one for
+    # each chunk would cost several times what is computed on it
+    buffer = None if thin or X.dtype == dtype else np.empty((size, X.shape[1]), dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
-        yield rows, X[rows].astype(dtype, copy=False)
+        if buffer is None:
+            yield rows, X[rows].astype(dtype, copy=False)
+        else:
+            chunk = buffer[: min(size, X.shape[0] - start)]
+            chunk[...] = X[rows]
+            yield rows, chunk
 
 
 def _margins(x: Matrix, w: Floats) -> Floats:
