@@ -174,8 +174,18 @@ def overhead(parts: Parts[Records]) -> float:
     return median(seconds(partial(total, parts, nothing)) for _ in range(100))
 
 
-def peer_time(engine: Any, pieces: Sequence[Stored], parts: Parts[Records]) -> float | None:
-    """dask-ml on the same workers, records in place, to the gradient norm that we certify."""
+class Peer(NamedTuple):
+    """What a peer took, and the gradient norm that it reached."""
+
+    seconds: float
+    reached: float
+
+
+def peer_fit(engine: Any, pieces: Sequence[Stored], parts: Parts[Records]) -> Peer | None:
+    """dask-ml on the same workers, records in place, to the gradient norm that we certify.
+
+    If it stops before, with every tolerance it is told, its shortest run is taken.
+    """
     models, array = module("dask_ml.linear_model"), module("dask.array")
     if models is None:
         return None
@@ -198,7 +208,8 @@ def peer_time(engine: Any, pieces: Sequence[Stored], parts: Parts[Records]) -> f
                 ("y", [(n,) for n in sizes], np.float32),
             )
         )
-        for loose in (1, 0.5, 0.25, 0.125, 0.01):
+        runs: list[Peer] = []
+        for loose in (1, 0.5, 0.25, 0.125):
             model = models.LogisticRegression(
                 solver="lbfgs",
                 fit_intercept=False,
@@ -210,10 +221,10 @@ def peer_time(engine: Any, pieces: Sequence[Stored], parts: Parts[Records]) -> f
             taken = seconds(partial(model.fit, X, y))
             reached = float(np.linalg.norm(F.gradient(np.asarray(model.coef_, np.float64))))
             print(f"dask-ml: {taken:.2f} s to gradient norm {reached:.2g}")
+            runs.append(Peer(taken, reached))
             if reached <= TOLERANCE:
-                return taken
-    print(f"Not compared with dask-ml: it does not reach gradient norm {TOLERANCE:g}")
-    return None
+                return runs[-1]
+    return min(runs)
 
 
 def _joined(pieces: Sequence[Stored]) -> Records:
@@ -231,7 +242,7 @@ class Workers(NamedTuple):
     resident: float
     overhead: float
     solution: Solution
-    peer: float | None
+    peer: Peer | None
 
 
 def on_workers(count: int, pieces: Sequence[Stored], *, peers: bool) -> Workers:
@@ -244,7 +255,7 @@ def on_workers(count: int, pieces: Sequence[Stored], *, peers: bool) -> Workers:
         resident = median(
             seconds(lambda: found.append(certified_minimum(F, TOLERANCE))) for _ in range(ROUNDS)
         )
-        peer = peer_time(engine, pieces, parts) if peers else None
+        peer = peer_fit(engine, pieces, parts) if peers else None
     return Workers(whole, resident, empty, found[-1], peer)
 
 
@@ -282,7 +293,8 @@ def dask_rows(pieces: Sequence[Stored]) -> list[list[str]]:
     ]
     if two.peer is not None:
         what = "fit, 2 workers, records there"
-        rows.append(faster(what, "dask-ml, lbfgs", two.resident, two.peer, 1))
+        against = f"dask-ml, lbfgs, to {two.peer.reached:.1g}"
+        rows.append(faster(what, against, two.resident, two.peer.seconds, 1))
     return rows
 
 

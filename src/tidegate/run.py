@@ -1,14 +1,17 @@
 """A plan carried out in memory: records in, releases out."""
 
+from functools import partial
 from typing import Any
 
+from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Weights
-from tidegate.learn.records import Held, Records
+from tidegate.learn.parts import Parts
+from tidegate.learn.records import Held, Records, Slots
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Stream
+from tidegate.schedule import Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -17,13 +20,15 @@ class Models:
 
     Args:
         trainer: Makes them.
+        engine: Where; by default in memory.
 
     Attributes:
         releases: Those that are published, in order.
     """
 
-    def __init__(self, trainer: Trainer[Any]) -> None:
+    def __init__(self, trainer: Trainer[Any], engine: Engine | None = None) -> None:
         self.trainer = trainer
+        self.engine = Memory() if engine is None else engine
         self.releases: list[Release] = []
         self._weights: dict[int, Weights] = {}
 
@@ -33,10 +38,11 @@ class Models:
         It can be interrupted anywhere and called again: a fit is made once, charged once and
         published once, and none is published before all are made and charged.
         """
+        read = partial(_parts, self.engine, held)
         for line in lines:
             if line.fit.number not in self._weights:
                 prior, start = self._model(line.fit.prior), self._model(line.fit.start)
-                weights = self.trainer.train(line, held.read, prior, start)
+                weights = self.trainer.train(line, read, prior, start)
                 weights.flags.writeable = False
                 self._weights[line.fit.number] = weights
         for line in lines:
@@ -63,12 +69,16 @@ class Models:
         )
 
 
+def _parts(engine: Engine, held: Held, span: Span, slots: Slots | None = None, /) -> Parts[Records]:
+    return engine.parts(held.pieces(span, slots), held.form)
+
+
 class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
-    def __init__(self, plan: Plan, trainer: Trainer[Any]) -> None:
+    def __init__(self, plan: Plan, trainer: Trainer[Any], engine: Engine | None = None) -> None:
         self.plan = plan
-        self.models = Models(trainer)
+        self.models = Models(trainer, engine)
         self.ledger = plan.ledger()
         self._held = Held()
         self._done = 0
@@ -93,9 +103,11 @@ class Run:
 class TwoStreamRun:
     """Two streams: each takes records in, and pays in its own ledger."""
 
-    def __init__(self, plan: TwoStreamPlan, trainer: Trainer[Any]) -> None:
+    def __init__(
+        self, plan: TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
+    ) -> None:
         self.plan = plan
-        self.models = Models(trainer)
+        self.models = Models(trainer, engine)
         self.ledgers = plan.ledgers()
         self._held: dict[Stream, Held] = {"source": Held(), "target": Held()}
         self._so_far = Arrived()

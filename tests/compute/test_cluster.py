@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-pytest.importorskip("distributed")
+pytest.importorskip("distributed", reason="needs the extra dask")
 
 from tests.compute.streams import batches, config, models, opened, records, weights
 from tests.compute.test_engines import agree
+from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
 from tidegate.compute.cluster import Dask
@@ -135,6 +137,23 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
     undisturbed, before = fit(-1), pids(cluster)
     assert np.array_equal(fit(2), undisturbed)
     assert pids(cluster) != before
+
+
+def test_estimators_compute_where_they_are_told(cluster: Dask) -> None:
+    whole = records(2048)
+    near = ContinualClassifier(
+        budget=ApproxDP(4.0, 1e-6), block=1024, step=1024, classes=[0, 1], norm=1.0,
+        learner=GradientPerturbation(steps=3), not_private_seed=1,
+    )  # fmt: skip
+    far = clone(near.set_params(compute=cluster))
+    assert far.compute is cluster
+    near.set_params(compute=None)
+    made = (each.fit(whole.X, whole.y).releases_ for each in (near, far))
+    for one, other in zip(*made, strict=True):
+        np.testing.assert_allclose(one.weights, other.weights, atol=2e-3)
+    assert pickle.loads(pickle.dumps(far)).predict(whole.X).shape == (2048,)
+    with pytest.raises(InvalidValueError, match="compute must be None or an engine"):
+        clone(near).set_params(compute="gpu").fit(whole.X, whole.y)
 
 
 @pytest.mark.slow

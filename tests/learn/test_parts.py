@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
@@ -65,6 +65,7 @@ anywhere = st.lists(st.integers(1, 299), max_size=12)
 legal = st.lists(st.integers(1, 7), max_size=6).map(lambda each: [CHUNK * c for c in each])
 
 
+@settings(max_examples=50)
 @given(losses, anywhere, groupings, seeds)
 def test_clipped_sums_are_exact_in_any_grouping(
     loss: Loss, cuts: list[int], grouping: str, seed: int
@@ -85,6 +86,7 @@ def test_clipped_sums_are_exact_in_any_grouping(
     np.testing.assert_allclose(one, whole_sum, atol=whole.n * 2.0**-b)
 
 
+@settings(max_examples=30)
 @given(anywhere, groupings, seeds)
 def test_means_and_histograms_are_the_same_in_parts(
     cuts: list[int], grouping: str, seed: int
@@ -101,6 +103,7 @@ def test_means_and_histograms_are_the_same_in_parts(
         assert np.array_equal(one, other)
 
 
+@settings(max_examples=30)
 @given(losses, legal, groupings, seeds)
 def test_rounding_bound_holds_over_parts(
     loss: Loss, cuts: list[int], grouping: str, seed: int

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
     contenders, left_out = comparison.contenders(methods, stream.n)
     total = sum(runs * len(contender.methods) for contender in contenders)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    shown = Progress(console=console, transient=True, disable=not console.is_terminal)
+    with closing(comparison.engine), shown as progress:
         task = progress.add_task("comparing", total=total)
         found = list(results(contenders, stream, runs, lambda: progress.advance(task)))
     times = common_times(found, comparison.size("step"))

@@ -10,7 +10,7 @@ from itertools import accumulate, groupby
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 from scipy import sparse
 
@@ -65,6 +65,16 @@ class Dask:
         self.scheduler = scheduler
         self.small = small
         self._running: tuple[Any, ...] = ()  # the client, and the cluster if it is ours
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def __deepcopy__(self, known: object) -> Self:
+        """The same: copies of an estimator share the cluster."""
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_running": ()}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidegate.compute import Engine
 from tidegate.estimators.classifier import LossName
 from tidegate.estimators.stream import StreamClassifier
 from tidegate.learn.learner import Learner, Task
@@ -28,6 +29,7 @@ class ContinualClassifier(StreamClassifier):
         allocation: How shares go to levels: "paper", "tapered" or an Allocation.
         sample: If given, a fit reads at most this many records, drawn from its span.
         features: A feature map that every record goes through first.
+        compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:
@@ -63,6 +65,7 @@ class ContinualClassifier(StreamClassifier):
         allocation: str | Allocation = "paper",
         sample: int | None = None,
         features: FeatureMap | None = None,
+        compute: Engine | None = None,
         not_private_seed: int | None = None,
     ) -> None:
         self.budget = budget
@@ -76,6 +79,7 @@ class ContinualClassifier(StreamClassifier):
         self.allocation = allocation
         self.sample = sample
         self.features = features
+        self.compute = compute
         self.not_private_seed = not_private_seed
 
     def _schedule(self) -> OneStream:

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.compute import Engine
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.records import CategoryIntake, Intake
 from tidegate.learn.trainer import Trainer
@@ -47,6 +48,7 @@ class Face(BaseEstimator):
     budget: Budget
     allocation: str | Allocation
     not_private_seed: int | None
+    compute: Engine | None = None
 
     releases_: list[Release]
     ledger_: Ledger
@@ -66,7 +68,7 @@ class Face(BaseEstimator):
             raise refuse("schedule", "a schedule of one stream", schedule)
         # A copy, for a schedule keeps what it has computed, and a parameter must stay as it is.
         plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())
-        run = Run(plan, trainer)
+        run = Run(plan, trainer, self._engine())
         shown = {
             "releases_": run.models.releases,
             "ledger_": run.ledger,
@@ -79,6 +81,11 @@ class Face(BaseEstimator):
         seed = self.not_private_seed
         bits = SystemBits() if seed is None else NotPrivateBits(seed)
         return Trainer(task=task, learner=learner, budget=self._budget(), bits=bits)
+
+    def _engine(self) -> Engine | None:
+        if self.compute is not None and not hasattr(self.compute, "parts"):
+            raise refuse("compute", "None or an engine, such as Dask()", self.compute)
+        return self.compute
 
     def _budget(self) -> Budget:
         if not isinstance(self.budget, Budget):

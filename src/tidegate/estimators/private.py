@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from tidegate.checks import whole
+from tidegate.compute import Engine
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap, as_labels
@@ -23,6 +24,7 @@ class PrivateClassifier(Classifier):
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.
         features: A feature map that every record goes through first.
+        compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:
@@ -53,6 +55,7 @@ class PrivateClassifier(Classifier):
         loss: LossName = "auto",
         learner: Learner[Task] | None = None,
         features: FeatureMap | None = None,
+        compute: Engine | None = None,
         not_private_seed: int | None = None,
     ) -> None:
         self.budget = budget
@@ -62,6 +65,7 @@ class PrivateClassifier(Classifier):
         self.loss = loss
         self.learner = learner
         self.features = features
+        self.compute = compute
         self.not_private_seed = not_private_seed
 
     allocation = "paper"  # one fit has no levels: it gets all

@@ -4,6 +4,7 @@ from copy import copy
 from typing import Any, Self
 
 from tidegate.checks import refuse
+from tidegate.compute import Engine
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.estimators.face import Begun
 from tidegate.learn.learner import Learner, Task
@@ -33,6 +34,7 @@ class TwoStreamClassifier(Classifier):
             GradientPerturbation for a Gaussian one.
         allocation: How shares go to levels: "paper", "tapered" or an Allocation.
         features: A feature map that every record goes through first.
+        compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:
@@ -68,6 +70,7 @@ class TwoStreamClassifier(Classifier):
         learner: Learner[Task] | None = None,
         allocation: str | Allocation = "paper",
         features: FeatureMap | None = None,
+        compute: Engine | None = None,
         not_private_seed: int | None = None,
     ) -> None:
         self.budget = budget
@@ -80,6 +83,7 @@ class TwoStreamClassifier(Classifier):
         self.learner = learner
         self.allocation = allocation
         self.features = features
+        self.compute = compute
         self.not_private_seed = not_private_seed
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -122,7 +126,7 @@ class TwoStreamClassifier(Classifier):
             budget=self.budget,
             allocation=self._allocation(),
         )
-        run = TwoStreamRun(plan, trainer)
+        run = TwoStreamRun(plan, trainer, self._engine())
         attributes = {
             "releases_": run.models.releases,
             "ledgers_": run.ledgers,

@@ -383,6 +383,11 @@ class Held:
         start, newest = self._runs[-1]
         return start + newest.n
 
+    @property
+    def form(self) -> Rows:
+        """No rows, but of the width, dtype and kind that all have."""
+        return self._runs[0][1].form
+
     def append(self, records: Records) -> None:
         """Add records at the end of the stream."""
         runs = [*self._runs, (self.count, records)]

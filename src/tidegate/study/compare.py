@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.compute import Engine
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Source
 from tidegate.learn.records import clean, join
@@ -97,6 +98,11 @@ class Comparison:
             raise refuse("schedule.kind", f"one of {', '.join(SCHEDULES)}", config.schedule.kind)
         return config
 
+    @cached_property
+    def engine(self) -> Engine:
+        """What computes the fits of its schedules; to be closed."""
+        return self.config.compute.build()
+
     @property
     def kind(self) -> str:
         """Its schedule."""
@@ -157,7 +163,7 @@ class Comparison:
         config = self._variant(kind, epsilon, delta)
         budget = config.budget.build()
         methods = (
-            [_scheduled(config, name)]
+            [_scheduled(config, name, self.engine)]
             if name in SCHEDULES
             else self._baseline(name, config, budget)
         )
@@ -241,7 +247,7 @@ def read(config: Config, source: Source) -> Labelled:
     return Labelled(X=records.X, y=np.where(records.usable, records.y, -1))
 
 
-def _scheduled(config: Config, name: str) -> Method:
+def _scheduled(config: Config, name: str, engine: Engine) -> Method:
     plan = config.plan()
     if isinstance(plan, TwoStreamPlan):
         raise refuse("schedule.kind", "one stream", config.schedule.kind)
@@ -250,6 +256,7 @@ def _scheduled(config: Config, name: str) -> Method:
         plan=plan,
         learner=config.learner.build(),
         regularization=config.task().regularization,
+        engine=engine,
     )
 
 

@@ -1,9 +1,10 @@
 """A method: any way to keep a model fresh, private or not; and this library's own."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
@@ -36,12 +37,14 @@ class Scheduled:
         plan: What is released when, and for which share.
         learner: How.
         regularization: Lambda; None leaves it to the learner.
+        engine: Where fits are computed, which makes no difference to what comes out.
     """
 
     name: str
     plan: Plan
     learner: Learner[Task]
     regularization: float | None = None
+    engine: Engine = field(default=Memory(), repr=False, compare=False)
 
     private = True
 
@@ -53,7 +56,7 @@ class Scheduled:
             budget=self.plan.budget,
             bits=NotPrivateBits(seed),
         )
-        run = Run(self.plan, trainer)
+        run = Run(self.plan, trainer, self.engine)
         step, seen = self.plan.schedule.step, 0
         for start in range(0, stream.n - step + 1, step):
             run.take(stream.between(start, start + step))
