@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 from rich.progress import track
+from threadpoolctl import threadpool_limits
 
 from bench.peers import module
 from bench.table import faster, ms, number, seconds, show, within, yes
@@ -235,6 +236,70 @@ def _column(records: Records, name: str) -> Any:
     return np.asarray(getattr(records, name), np.float32)
 
 
+# --- the model of docs/scale.md
+
+
+class Rates(NamedTuple):
+    """Bytes of records a second that one core works off, in passes of either precision."""
+
+    draft: float
+    exact: float
+
+
+class Passes(NamedTuple):
+    """How a fit went: its seconds, and its passes of either precision."""
+
+    seconds: float
+    draft: int
+    exact: int
+
+
+def rates(pieces: Sequence[Stored]) -> Rates:
+    """Measured on a part of the history, in memory, on one thread."""
+    with threadpool_limits(1):
+        records = Memory().parts(pieces, FORM)
+        F, w = objective(records), np.full(D, 0.1)
+        taken = [
+            min(seconds(partial(F.gradient, w, draft=draft)) for _ in range(5))
+            for draft in (True, False)
+        ]
+    return Rates(*(records.X.nbytes / each for each in taken))
+
+
+def counted(parts: Parts[Records]) -> Passes:
+    """A fit whose passes are counted; the first pass, which loads the parts, is made before."""
+    total(parts, nothing)
+    with patch.object(
+        OverParts, "gradient", autospec=True, side_effect=OverParts.gradient
+    ) as gradient:
+        taken = seconds(lambda: certified_minimum(objective(parts), TOLERANCE))
+    drafts = sum(call.kwargs.get("draft", False) for call in gradient.call_args_list)
+    return Passes(taken, drafts, gradient.call_count - drafts)
+
+
+def modelled(known: Rates, passes: Passes, n: int, *, workers: int, overhead: float) -> float:
+    """Seconds that a fit with these passes should take."""
+    size = 4 * D * n / workers
+    return (
+        passes.draft * (size / known.draft + overhead)
+        + passes.exact * (size / known.exact + overhead)
+        + overhead  # the preconditioner
+    )
+
+
+def model_rows(pieces: Sequence[Stored], known: Rates, engine: Any) -> list[list[str]]:
+    """Fits of several sizes beside what the model says of them."""
+    rows = []
+    for part in (4, 2, 1):
+        some = pieces[: len(pieces) // part]
+        parts = engine.parts(some, FORM)
+        empty, made = overhead(parts), counted(parts)
+        expected = modelled(known, made, parts.n, workers=len(parts.sizes), overhead=empty)
+        what = f"fit of {parts.n:,}: {made.draft} + {made.exact} passes"
+        rows.append(within(what, f"the model, {ms(empty)} a pass", made.seconds, expected))
+    return rows
+
+
 class Workers(NamedTuple):
     """A base fit on some workers: in all, with the records there; and a pass of nothing."""
 
@@ -243,6 +308,7 @@ class Workers(NamedTuple):
     overhead: float
     solution: Solution
     peer: Peer | None
+    models: list[list[str]]
 
 
 def on_workers(count: int, pieces: Sequence[Stored], *, peers: bool) -> Workers:
@@ -255,14 +321,17 @@ def on_workers(count: int, pieces: Sequence[Stored], *, peers: bool) -> Workers:
         resident = median(
             seconds(lambda: found.append(certified_minimum(F, TOLERANCE))) for _ in range(ROUNDS)
         )
+        models = model_rows(pieces, rates(pieces[: max(1, len(pieces) // 16)]), engine)
         peer = peer_fit(engine, pieces, parts) if peers else None
-    return Workers(whole, resident, empty, found[-1], peer)
+    return Workers(whole, resident, empty, found[-1], peer, models)
 
 
 def dask_rows(pieces: Sequence[Stored]) -> list[list[str]]:
     print("Fitting on one worker, then on two")
     one = on_workers(1, pieces, peers=False)
     two = on_workers(2, pieces, peers=True)
+    known = rates(pieces[: max(1, len(pieces) // 16)])
+    print(f"One core: {known.draft / 1e9:.1f} GB/s in drafts, {known.exact / 1e9:.1f} GB/s exactly")
     start = time.perf_counter()
     memory = fit(Memory(), pieces)
     alone = time.perf_counter() - start
@@ -295,7 +364,7 @@ def dask_rows(pieces: Sequence[Stored]) -> list[list[str]]:
         what = "fit, 2 workers, records there"
         against = f"dask-ml, lbfgs, to {two.peer.reached:.1g}"
         rows.append(faster(what, against, two.resident, two.peer.seconds, 1))
-    return rows
+    return rows + two.models
 
 
 def main() -> None:

@@ -22,11 +22,11 @@ from tests.compute.test_engines import agree
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.compute.cluster import Dask
+from tidegate.compute.cluster import Dask, Resident
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
-from tidegate.learn.gradient import descend
+from tidegate.learn.gradient import Exact, clipped_sum, descend
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.objective import OverParts, _slopes
 from tidegate.learn.parts import total
@@ -86,6 +86,21 @@ def test_sums_are_computed_elsewhere_and_parts_stay_there(cluster: Dask) -> None
 def _pid(records: Records) -> set[int]:
     del records
     return {os.getpid()}
+
+
+def test_a_part_has_its_size_and_is_whole_after_it_was_moved(cluster: Dask) -> None:
+    whole = records(3000)
+    parts = cluster.parts([whole], whole.form).map(partial(Exact.of, bits=20))
+    total(parts, partial(clipped_sum, w=np.ones(whole.d), loss=Logistic(), clip=1.0, bits=20))
+    held, client = vars(parts)["_held"][0], cluster.client()
+    for worker in client.nthreads():
+        aligned, size = client.submit(_state, held, workers=[worker], pure=False).result()
+        assert aligned
+        assert size >= parts.sizes[0] * whole.d * 8
+
+
+def _state(resident: Resident) -> tuple[bool, int]:
+    return resident.part.rows.flags.aligned, resident.__sizeof__()
 
 
 @dataclass(frozen=True)
