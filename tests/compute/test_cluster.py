@@ -1,12 +1,13 @@
 """Fits on a Dask cluster: as in memory, also when a worker or the scheduler is killed."""
 
+import operator
 import os
 import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from tests.compute.test_engines import agree
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.compute.cluster import Dask, Resident
+from tidegate.compute.cluster import WIDTH, Dask, OnCluster, Resident
+from tidegate.compute.engine import cuts, gathered
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
 from tidegate.learn.gradient import Exact, clipped_sum, descend
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.objective import OverParts, _slopes
+from tidegate.learn.objective import CHUNK, OverParts, _slopes
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
@@ -101,6 +103,24 @@ def test_a_part_has_its_size_and_is_whole_after_it_was_moved(cluster: Dask) -> N
 
 def _state(resident: Resident) -> tuple[bool, int]:
     return resident.part.rows.flags.aligned, resident.__sizeof__()
+
+
+def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
+    whole = records(40 * CHUNK)
+    parts = cluster.parts([whole], whole.form)
+    assert isinstance(parts, OnCluster)
+    many = replace(parts, runs=gathered([whole.take(c) for c in cuts(whole.n, CHUNK)], CHUNK))
+    assert many.fold(_none, _deeper) <= 2 * WIDTH
+    assert many.fold(_count, operator.add) == whole.n
+
+
+def _none(records: Records) -> int:
+    del records
+    return 0
+
+
+def _deeper(one: int, other: int) -> int:
+    return 1 + max(one, other)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Engines against the one in memory: the same models, the same charges, the same refusals."""
 
+import math
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,11 @@ def test_no_part_is_short_unless_it_is_the_only_one(sizes: list[int], rows: int)
     blocks = [block for run in runs for block in cuts(run.n, rows)]
     assert sum(block.stop - block.start for block in blocks) == sum(sizes)
     assert all(block.stop - block.start >= CHUNK for block in blocks) or len(blocks) == 1
+
+
+def test_no_result_is_merged_too_often() -> None:
+    parts = DISK.parts([records(100)] * 200, records(1).form)
+    assert parts.fold(lambda _: 0, lambda one, other: 1 + max(one, other)) <= 2 * math.log2(200) + 1
 
 
 @dataclass(frozen=True)

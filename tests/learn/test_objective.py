@@ -73,7 +73,7 @@ def test_rounding_bound_holds(loss: Loss, size: tuple[int, int], seed: int) -> N
     data = loss.residual((X.astype(np.longdouble) @ wide).T, y) @ X.astype(np.longdouble)
     exact = data.T / X.shape[0] + 2 * np.longdouble(0.1) * wide
     bound = rounding_bound(
-        loss, n=size[0], d=size[1], norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
+        loss, d=size[1], norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
     )
     assert 4 * np.linalg.norm(F.gradient(w) - exact) <= bound < 1e-10
 

@@ -1,5 +1,6 @@
 """Records in parts: the same sums, the same bounds, wherever they are cut and however merged."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -12,12 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
-from tidegate.learn import GradientPerturbation, Logistic, Loss, OutputPerturbation, Softmax
+from tidegate.learn import (
+    GradientPerturbation,
+    Logistic,
+    Loss,
+    OutputPerturbation,
+    Softmax,
+    objective,
+)
 from tidegate.learn.gradient import Exact, clipped_sum, descend, lattice_bits
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.objective import CHUNK, LARGEST_CHUNK, OverParts, rounding_bound
-from tidegate.learn.parts import Cut, Part, Parts, Result, total
+from tidegate.learn.objective import GROUP, OverParts, rounding_bound
+from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
 from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits
@@ -62,7 +70,6 @@ def problem(loss: Loss, n: int, d: int, seed: int) -> Records:
 
 groupings = st.sampled_from(["left", "right", "tree"])
 anywhere = st.lists(st.integers(1, 299), max_size=12)
-legal = st.lists(st.integers(1, 7), max_size=6).map(lambda each: [CHUNK * c for c in each])
 
 
 @settings(max_examples=50)
@@ -104,20 +111,18 @@ def test_means_and_histograms_are_the_same_in_parts(
 
 
 @settings(max_examples=30)
-@given(losses, legal, groupings, seeds)
+@given(losses, anywhere, groupings, seeds)
 def test_rounding_bound_holds_over_parts(
     loss: Loss, cuts: list[int], grouping: str, seed: int
 ) -> None:
-    whole = problem(loss, 520, 3, seed)
+    whole = problem(loss, 300, 3, seed)
     F = OverParts(cut(whole, cuts, grouping), loss, regularization=0.1, norm=1.0)
     w = np.random.default_rng(seed).normal(size=F.center.shape)
     w /= np.linalg.norm(w)
     wide, X = w.astype(np.longdouble), whole.X.astype(np.longdouble)
     data = (loss.residual((X @ wide).T, whole.y) * whole.usable) @ X
     exact = data.T / whole.n + 2 * np.longdouble(0.1) * wide
-    bound = rounding_bound(
-        loss, n=whole.n, d=3, norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
-    )
+    bound = rounding_bound(loss, d=3, norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9)
     assert 4 * np.linalg.norm(F.gradient(w) - exact) <= bound
     G = OverParts(whole, loss, regularization=0.1, norm=1.0)
     assert F.value(w) == pytest.approx(G.value(w), rel=1e-12)
@@ -125,21 +130,29 @@ def test_rounding_bound_holds_over_parts(
     assert np.vdot(w, F.precondition(w)) > 0
 
 
-@given(st.lists(st.integers(CHUNK, 500), min_size=1, max_size=60), st.integers(0, CHUNK - 1))
-def test_no_summand_meets_more_additions_than_the_bound_counts(sizes: list[int], last: int) -> None:
-    """Summed one part after the other, chunks as small as they may be: the worst case."""
-    sizes = [*sizes, last] if last else sizes
-    chunks = [-(-size // CHUNK) for size in sizes]
-    worst = max(own + len(sizes) - 1 for own in chunks)
-    assert LARGEST_CHUNK + worst + 2 <= LARGEST_CHUNK + sum(sizes) // CHUNK + 8
+@given(st.integers(1, 5000))
+def test_no_result_is_merged_more_often_than_the_bound_counts(count: int) -> None:
+    """Merged one after the other, the first of them would be merged count - 1 times."""
+    merges = merged([0] * count, lambda one, other: 1 + max(one, other))
+    assert merges <= 2 * math.log2(count) + 1
+    assert merged(range(count), lambda one, other: one + other) == count * (count - 1) // 2
+    assert 2 * math.log2(2**47) + 1 <= MERGES  # more results than there can be records in chunks
 
 
-def test_a_second_short_part_is_refused() -> None:
-    """Many of them would take more additions than the bound counts."""
-    whole = problem(Logistic(), 200, 2, 0)
-    OverParts(cut(whole, [150]), Logistic(), regularization=0.1, norm=1.0)
-    with pytest.raises(RuntimeError, match="more than one part has fewer than 64 slots"):
-        OverParts(cut(whole, [50, 150]), Logistic(), regularization=0.1, norm=1.0)
+@pytest.mark.parametrize("rows", [1, 640, 640 * GROUP, 640 * GROUP + 1])
+def test_chunks_are_added_to_groups_and_groups_in_a_tree(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[Any] = []
+
+    def seen(results: Any, merge: Any) -> Any:
+        groups.extend(results)
+        return merged(groups, merge)
+
+    monkeypatch.setattr(objective, "merged", seen)
+    whole = problem(Logistic(), rows, 2, 0)
+    OverParts(whole, Logistic(), regularization=1.0, norm=1.0).gradient(np.zeros(2))
+    assert len(groups) == -(-rows // (640 * GROUP))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

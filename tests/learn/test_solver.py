@@ -306,7 +306,7 @@ def test_the_fast_method_never_raises_however_ill_conditioned(
     tolerance = 1e-6
     public = {"norm": 1.0, "regularization": F.regularization, "tolerance": tolerance}
     size = 0.0 if center is None else float(np.linalg.norm(center)) * 1.001
-    bound = rounding_bound(loss, n=60, d=3, center_norm=size, **public)
+    bound = rounding_bound(loss, d=3, center_norm=size, **public)
     certificate = module._certificate(F, max(tolerance, 4 * bound))
     w, gradient = module._fast(F, certificate, F.center)
     assert np.isfinite(w).all()

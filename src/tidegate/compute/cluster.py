@@ -175,8 +175,8 @@ class OnCluster(Cut, Generic[Part]):
             while len(made) > WIDTH:
                 groups = [made[i : i + WIDTH] for i in range(0, len(made), WIDTH)]
                 made = [client.submit(reduce, merge, group, pure=False) for group in groups]
-            merged: Result = reduce(merge, client.gather(made))
-        return merged
+            results: list[Result] = client.gather(made)
+        return reduce(merge, results)
 
     def _load(self, client: Any) -> Iterator[Any]:
         """Load each part on a worker; a part that is lost is loaded anew, on any of them."""

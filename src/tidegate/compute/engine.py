@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Generic, Protocol
 
 from scipy import sparse
 
 from tidegate.features.rows import Rows
 from tidegate.learn.objective import CHUNK, LARGEST_CHUNK
-from tidegate.learn.parts import Cut, Part, Parts, Result
+from tidegate.learn.parts import Cut, Part, Parts, Result, merged
 from tidegate.learn.records import Piece, Records, join
 
 SMALL = 2**16
@@ -104,8 +103,8 @@ class OnDisk(Cut, Generic[Part]):
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
     ) -> Result:
         """See `Parts`."""
-        merged: Result = reduce(merge, map(Then(self.make, work), self._blocks()))
-        return merged
+        result: Result = merged(map(Then(self.make, work), self._blocks()), merge)
+        return result
 
     def _blocks(self) -> Iterator[Records]:
         for number, run in enumerate(self.runs, 1):

@@ -8,6 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tidegate.learn.loss import UNIT, Floats, Indices, Loss
-from tidegate.learn.parts import Parts, total
+from tidegate.learn.parts import MERGES, Parts, merged, total
 from tidegate.learn.records import Records, join
 
 Weights = NDArray[np.float64]
@@ -25,10 +26,14 @@ Matrix = Any
 
 CHUNK = 64
 """Fewest rows multiplied at once: with ten classes such products run fastest, on one thread or
-on several of a busy machine. The rounding bound rests on this and on the next number."""
+on several of a busy machine."""
 
 LARGEST_CHUNK = 2048
-"""Most rows multiplied at once: taking rows out of a CSR array is dear."""
+"""Most rows multiplied at once: taking rows out of a CSR array is dear. The rounding bound rests on
+this and on the next number."""
+
+GROUP = 64
+"""Chunks that are summed one after the other; the sums of groups are added in a tree."""
 
 SAMPLE = 256
 """Most rows that the preconditioner looks at."""
@@ -83,8 +88,7 @@ class OverParts:
     themselves if they are float32 and otherwise on a copy half their size.
 
     Args:
-        records: The slots; exact row norms are at most `norm`. At most one part has fewer than
-            CHUNK slots: the rounding bound rests on it.
+        records: The slots; exact row norms are at most `norm`.
         loss: The loss of one record.
         regularization: Lambda.
         center: The point the weights are drawn to, float64; the origin if None.
@@ -100,8 +104,6 @@ class OverParts:
         center: Weights | None = None,
         norm: float,
     ) -> None:
-        if sum(size < CHUNK for size in records.sizes) > 1:
-            raise RuntimeError(f"more than one part has fewer than {CHUNK} slots")
         self.records = records
         self.n = records.n
         self.d = records.d
@@ -227,14 +229,20 @@ def _sum(
     records: Records, loss: Loss, dtype: Any, pull: Callable[[Matrix, slice], Floats]
 ) -> Weights:
     """The one loop over records: the sum of weight_i x_i times what `pull` says of it."""
-    summed = np.zeros(loss.shape(records.d))
     all_usable = bool(records.usable.all())
-    for rows, x in _chunks(records.X, dtype, loss.outputs):
-        pulls = pull(x, rows)
-        if not all_usable:
-            pulls = pulls * records.usable[rows]
-        summed += x.T @ pulls.astype(dtype, copy=False).T
-    return summed
+
+    def groups() -> Iterator[Weights]:
+        chunks = _chunks(records.X, dtype, loss.outputs)
+        for first in chunks:
+            summed = np.zeros(loss.shape(records.d))
+            for rows, x in chain([first], islice(chunks, GROUP - 1)):
+                pulls = pull(x, rows)
+                if not all_usable:
+                    pulls = pulls * records.usable[rows]
+                summed += x.T @ pulls.astype(dtype, copy=False).T
+            yield summed
+
+    return merged(groups(), np.add)
 
 
 def _draft(records: Records) -> Records:
@@ -277,14 +285,13 @@ def _margins(x: Matrix, w: Floats) -> Floats:
 def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
     loss: Loss,
     *,
-    n: int,
     d: int,
     norm: float,
     regularization: float,
     center_norm: float,
     tolerance: float,
 ) -> float:
-    """Most by which a certificate may err, from public numbers alone.
+    """Most by which a certificate may err, from public numbers: the number of records is not in it.
 
     It is four times a bound on how far `OverParts.gradient` and the norm taken of it are from the
     exact ones, at every point within `radius` of the center: far enough for every point with a
@@ -293,7 +300,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
     tolerance of at least twice the bound (proof: docs/proofs/minimiser.md).
 
     >>> from tidegate.learn.loss import Softmax
-    >>> bound = rounding_bound(Softmax(10), n=8192, d=784, norm=1.0, regularization=0.01,
+    >>> bound = rounding_bound(Softmax(10), d=784, norm=1.0, regularization=0.01,
     ...                        center_norm=0.0, tolerance=1e-7)
     >>> 1e-13 < bound < 1e-11
     True
@@ -307,7 +314,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
         tolerance=tolerance,
     )
     residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
-    additions = LARGEST_CHUNK + n // CHUNK + 8  # however the slots are cut into parts
+    additions = LARGEST_CHUNK + GROUP + 2 * MERGES + 8
     total = 1.01 * additions * UNIT * (lipschitz + residual)
     regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
     measured = (d * loss.outputs + 8) * UNIT * tolerance

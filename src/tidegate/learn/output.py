@@ -64,7 +64,6 @@ class OutputPerturbation:
         for _ in range(8):  # the bound grows with the tolerance, but hardly
             bound = rounding_bound(
                 task.loss,
-                n=n,
                 d=d,
                 norm=task.norm,
                 regularization=_given(task),

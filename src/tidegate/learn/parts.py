@@ -5,7 +5,7 @@ merge what came of two. Whether there is one part in memory (`Records`), many on
 other machines makes no difference to it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +16,9 @@ from tidegate.features.rows import Rows
 
 Part = TypeVar("Part", covariant=True)
 Result = TypeVar("Result")
+
+MERGES = 96
+"""Most merges that any one result of a pass goes through; rounding bounds rest on it."""
 
 
 class Parts(Protocol[Part]):
@@ -46,7 +49,31 @@ class Parts(Protocol[Part]):
     def fold(
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
     ) -> Result:
-        """One pass: what `work` makes of each part, merged in order, grouped in any way."""
+        """One pass: what `work` makes of each part, merged in order, in a tree of any kind.
+
+        No result goes through more than `MERGES` merges.
+        """
+
+
+def merged(results: Iterable[Result], merge: Callable[[Result, Result], Result]) -> Result:
+    """Results merged in order as they come, each with as many behind it as the one it meets.
+
+    Of k results none goes through more than 2 log2(k) + 1 merges, and about log2(k) wait at a time.
+
+    >>> merged("abcde", lambda one, other: f"({one}{other})")
+    '(((ab)(cd))e)'
+    """
+    waiting: list[tuple[int, Result]] = []  # each with the number of doublings behind it
+    for result in results:
+        doublings = 0
+        while waiting and waiting[-1][0] == doublings:
+            result = merge(waiting.pop()[1], result)  # noqa: PLW2901
+            doublings += 1
+        waiting.append((doublings, result))
+    while len(waiting) > 1:
+        (_, late), (doublings, early) = waiting.pop(), waiting.pop()
+        waiting.append((doublings, merge(early, late)))
+    return waiting[0][1]
 
 
 def total(parts: Parts[Part], work: Callable[[Part], NDArray[Any]]) -> NDArray[Any]:

@@ -99,7 +99,7 @@ def _certificate(objective: Objective, tolerance: float) -> _Certificate:
         "center_norm": center_norm,
         "tolerance": tolerance,
     }
-    bound = rounding_bound(objective.loss, n=objective.n, d=objective.d, **public)
+    bound = rounding_bound(objective.loss, d=objective.d, **public)
     if not tolerance >= 2 * bound:
         raise refuse("tolerance", f"at least {2 * bound:.3g} for what float64 can prove", tolerance)
     return _Certificate(
