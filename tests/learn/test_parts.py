@@ -24,7 +24,14 @@ from tidegate.learn import (
 from tidegate.learn.gradient import Exact, clipped_sum, descend, lattice_bits
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.objective import GROUP, OverParts, rounding_bound
+from tidegate.learn.objective import (
+    GROUP,
+    SAMPLE,
+    OverParts,
+    _spread,
+    _thinned,
+    rounding_bound,
+)
 from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
 from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
@@ -153,6 +160,16 @@ def test_chunks_are_added_to_groups_and_groups_in_a_tree(
     whole = problem(Logistic(), rows, 2, 0)
     OverParts(whole, Logistic(), regularization=1.0, norm=1.0).gradient(np.zeros(2))
     assert len(groups) == -(-rows // (640 * GROUP))
+
+
+def test_many_parts_give_few_rows_to_the_preconditioner() -> None:
+    whole = problem(Logistic(), 3000, 3, 0)
+    parts = cut(whole, list(range(1, 3000)), "tree")  # 3000 parts of one slot
+    F = OverParts(parts, Logistic(), regularization=0.1, norm=1.0)
+    one = OverParts(whole, Logistic(), regularization=0.1, norm=1.0)
+    np.testing.assert_allclose(F.precondition(np.ones(3)), one.precondition(np.ones(3)), rtol=0.5)
+    few = parts.fold(partial(_spread, stride=12), _thinned)
+    assert SAMPLE <= few.n <= 2 * SAMPLE
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,22 +13,17 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Generic, Self
 
+import dask
+from dask.sizeof import sizeof
+from distributed import Client, KilledWorker, LocalCluster
 from scipy import sparse
 
-from tidegate.checks import ComputeError, InvalidValueError, optional, refuse
+from tidegate.checks import ComputeError, optional, refuse
 from tidegate.compute.engine import SMALL, Memory, Run, Then, cuts, gathered, same
 from tidegate.features.rows import Rows
 from tidegate.learn.objective import CHUNK
 from tidegate.learn.parts import Cut, Part, Parts, Result
 from tidegate.learn.records import Piece, Records
-
-try:
-    import dask
-    from dask.sizeof import sizeof
-    from distributed import Client, KilledWorker, LocalCluster
-except ImportError as error:
-    told = "engine must be memory or disk where dask.distributed is not installed"
-    raise InvalidValueError(f"{told}: pip install 'tidegate[dask]'") from error
 
 LARGEST = 2**30
 """Bytes of dense rows that a part has at most."""
@@ -39,7 +34,7 @@ WIDTH = 8
 WAIT = 60
 """Seconds after which a scheduler that has no worker is given up."""
 
-LOST = (CancelledError, KilledWorker, OSError, TimeoutError)
+LOST = (CancelledError, KilledWorker, OSError)
 """What is raised when a scheduler is gone, or when every worker that tried a part has died."""
 
 
@@ -91,10 +86,11 @@ class Dask:
             client = self.client()
             client.wait_for_workers(1, timeout=WAIT)
             threads = sum(client.nthreads().values())
-            if not all(client.run(_readable, places).values()):
+            if not all(client.run(_readable, places, on_error="ignore").values()):
                 pieces = [piece.load() for piece in pieces]
         # of sparse rows the width says nothing; a segment's worth of them is no more than a segment
-        most = SMALL if sparse.issparse(form) else LARGEST // (form.dtype.itemsize * form.shape[1])
+        size = form.dtype.itemsize * max(1, form.shape[1])
+        most = SMALL if sparse.issparse(form) else LARGEST // size
         count = max(threads, ceil(n / most))
         fine = [slots for piece in pieces for slots in _fine(piece, max(CHUNK, n // (8 * count)))]
         runs = gathered(even(fine, count), CHUNK)

@@ -1,7 +1,7 @@
 """Engines: what makes `Parts` of the pieces that a fit's records are stored in."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol
 
 from scipy import sparse
@@ -72,7 +72,8 @@ class Disk:
         if sum(piece.n for piece in pieces) <= self.small:
             return Memory().parts(pieces, form)
         runs = gathered(pieces, CHUNK)
-        rows = LARGEST_CHUNK if sparse.issparse(form) else max(CHUNK, BLOCK // form.shape[1])
+        width = max(1, form.shape[1])
+        rows = LARGEST_CHUNK if sparse.issparse(form) else max(CHUNK, BLOCK // width)
         sizes = tuple(block.stop - block.start for run in runs for block in cuts(run.n, rows))
         return OnDisk(runs=runs, rows=rows, make=same, sizes=sizes, form=form)
 
@@ -118,10 +119,13 @@ class OnDisk(Cut, Generic[Part]):
 
 @dataclass(frozen=True)
 class Then:
-    """One function after another, which can be pickled if both can."""
+    """One function after another, which can be pickled if both can.
 
-    first: Callable[[Any], Any]
-    second: Callable[[Any], Any]
+    Who logs it sees neither: what a pass is told, such as weights before noise, is secret.
+    """
+
+    first: Callable[[Any], Any] = field(repr=False)
+    second: Callable[[Any], Any] = field(repr=False)
 
     def __call__(self, part: Any) -> Any:
         """What the second makes of what the first made."""
@@ -135,9 +139,9 @@ def same(records: Records) -> Records:
 
 @dataclass(frozen=True)
 class Run:
-    """Pieces that are loaded together."""
+    """Pieces that are loaded together; who logs it sees no record."""
 
-    pieces: "tuple[Piece | Run, ...]"
+    pieces: "tuple[Piece | Run, ...]" = field(repr=False)
 
     @property
     def n(self) -> int:

@@ -144,8 +144,8 @@ class OverParts:
 
         A'A stands in for X'X, and one curvature for that of all records: L-BFGS learns the rest.
         """
-        few = self.records.fold(partial(_spread, stride=-(-self.n // SAMPLE)), _joined)
-        few = _spread(few, stride=-(-few.n // SAMPLE))  # a short part gives one row even so
+        few = self.records.fold(partial(_spread, stride=-(-self.n // SAMPLE)), _thinned)
+        few = _spread(few, stride=-(-few.n // SAMPLE))
         rows = few.X[few.usable].astype(np.float64)
         count = rows.shape[0]
         if count == 0:
@@ -254,8 +254,10 @@ def _spread(records: Records, *, stride: int) -> Records:
     return records.take(slice(None, None, stride)).copy()
 
 
-def _joined(one: Records, other: Records) -> Records:
-    return join([one, other])
+def _thinned(one: Records, other: Records) -> Records:
+    """Both, or half of them: the shortest part gives one slot, and there may be many parts."""
+    both = join([one, other])
+    return both if both.n <= 2 * SAMPLE else _spread(both, stride=2)
 
 
 def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix]]:

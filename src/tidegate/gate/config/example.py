@@ -104,7 +104,8 @@ loss = "auto"
 # [publish]
 # folder = "releases"
 
-# Where models are computed: in "memory", or from "disk" where the records of one do not fit.
+# Where models are computed: in "memory", from "disk" where the records of one do not fit, or on a
+# "dask" cluster: so many `workers` here, or those of a `scheduler` by its address.
 # [compute]
 # engine = "memory"
 """

@@ -373,8 +373,11 @@ class PublishTable:
 
 def _dask(**options: Any) -> Engine:
     """Dask is installed only where it is wanted."""
-    from tidegate.compute.cluster import Dask  # noqa: PLC0415
-
+    try:
+        from tidegate.compute.cluster import Dask  # noqa: PLC0415
+    except ImportError as error:
+        allowed = "memory or disk without the extra: pip install 'tidegate[dask]'"
+        raise refuse("engine", allowed, "dask") from error
     return Dask(**options)
 
 
