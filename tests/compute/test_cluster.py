@@ -18,6 +18,8 @@ from sklearn.base import clone
 
 pytest.importorskip("distributed", reason="needs the extra dask")
 
+import psutil
+
 from tests.compute.streams import batches, config, models, opened, records, weights
 from tests.compute.test_engines import agree
 from tidegate import ApproxDP, ContinualClassifier
@@ -223,6 +225,15 @@ def test_the_command_line_computes_where_the_configuration_says(tmp_path: Path) 
             found[engine] = models(gate)[0]
     for engine in ("disk", "dask"):
         np.testing.assert_allclose(found[engine], found["memory"], atol=1e-5)
+
+
+def test_nobody_else_can_use_a_local_cluster(cluster: Dask) -> None:
+    client = cluster.client()
+    assert client.scheduler.address.startswith("tls://127.0.0.1:")
+    assert client.security.require_encryption
+    for pid in pids(cluster):
+        sockets = psutil.Process(pid).net_connections()
+        assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
 
 
 def test_what_is_told_wrongly_is_refused() -> None:

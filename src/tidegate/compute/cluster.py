@@ -101,14 +101,7 @@ class Dask:
         """The client of the cluster, which is begun if it does not run."""
         if not self._running:
             if self.scheduler is None:
-                cluster = LocalCluster(
-                    n_workers=self.workers or dask.system.CPU_COUNT,
-                    threads_per_worker=1,
-                    memory_limit=0,  # or records that do not fit would be written to a disk
-                    dashboard_address=None,
-                    security=True,
-                    silence_logs=50,
-                )
+                cluster = _local(self.workers or dask.system.CPU_COUNT)
                 self._running = (Client(cluster, set_as_default=False), cluster)
             else:
                 self._running = (Client(self.scheduler, set_as_default=False),)
@@ -133,6 +126,22 @@ class Dask:
         for each in running:
             with suppress(*LOST):
                 each.close(timeout=5)
+
+
+def _local(workers: int) -> Any:
+    """A cluster that only this process can use; the web pages, which Dask always has, are empty."""
+    routes = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+    with dask.config.set(routes):
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,  # or records that do not fit would be written to a disk
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            security=True,
+            silence_logs=50,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
