@@ -130,7 +130,9 @@ class Dask:
 
 def _local(workers: int) -> Any:
     """A cluster that only this process can use; the web pages, which Dask always has, are empty."""
-    routes = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+    routes: dict[str, Any] = {
+        f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
+    }
     with dask.config.set(routes):
         return LocalCluster(
             n_workers=workers,
