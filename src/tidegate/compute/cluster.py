@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Generic, Self
 
 import dask
-from dask.sizeof import sizeof
 from distributed import Client, KilledWorker, LocalCluster
 from scipy import sparse
 
@@ -241,4 +240,10 @@ class Resident:
 
     def __sizeof__(self) -> int:
         arrays = self.part if isinstance(self.part, tuple) else vars(self.part).values()
-        return sum(sizeof(each) for each in arrays)
+        return sum(map(_bytes, arrays))
+
+
+def _bytes(array: Any) -> int:
+    if sparse.issparse(array):
+        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
+    return int(array.nbytes)
