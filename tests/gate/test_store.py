@@ -4,9 +4,12 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +152,30 @@ def test_anyone_may_look_while_a_gate_works(tmp_path: Path) -> None:
                 reader.append(batch(10, 10))
             with pytest.raises(StoreError, match="reading only"):
                 reader.forget("records", 10)
+        assert store.count("records") == 10
+
+
+def test_who_closes_waits_for_who_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that stops closes the store while another thread may be in mid-transaction."""
+    inside, going, place = threading.Event(), threading.Event(), SqliteStore._place
+
+    def slow(self: SqliteStore, *words: Any) -> Any:
+        inside.set()
+        going.wait(20)
+        return place(self, *words)
+
+    monkeypatch.setattr(SqliteStore, "_place", slow)
+    store = SqliteStore(tmp_path, "")
+    with ThreadPoolExecutor(2) as pool:
+        written = pool.submit(store.append, batch(0, 10))
+        assert inside.wait(20)
+        closed = pool.submit(store.close)
+        threading.Timer(0.1, going.set).start()
+        closed.result()
+        assert written.result() == 10
+    with pytest.raises(StoreError, match="closed"):
+        store.append(batch(10, 10))
+    with closing(SqliteStore(tmp_path)) as store:
         assert store.count("records") == 10
 
 

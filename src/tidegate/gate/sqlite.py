@@ -206,11 +206,12 @@ class SqliteStore:
             (self._files / name).unlink()
 
     def close(self) -> None:
-        """Let go of the state."""
-        self._db.close()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        """Let go of the state, when who has a turn at the database is done with it."""
+        with self._turn:
+            self._db.close()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
     # --- one way in and out of the database
 
@@ -238,9 +239,10 @@ class SqliteStore:
         After an error of the database the store is closed: whether a failed commit has reached the
         disk is known only to the recovery that the next opening does.
         """
-        if self._lock is None:
-            raise StoreError(f"{self.folder} is closed, or open for reading only: open it again")
         with self._explained():
+            if self._lock is None:
+                told = "is closed, or open for reading only: open it again"
+                raise StoreError(f"{self.folder} {told}")
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
