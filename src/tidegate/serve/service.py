@@ -67,12 +67,13 @@ class Service:
         if self._bodies >= self.limits.bodies:
             raise HTTPException(429, "too many requests at once: come back later", LATER)
         self._bodies += 1
-        body = bytearray()
+        chunks, size = list[bytes](), 0
         try:
             async with asyncio.timeout(self.limits.patience):
                 async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > most:
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > most:
                         raise too_large
         except TimeoutError:
             raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
@@ -80,7 +81,7 @@ class Service:
             raise HTTPException(400, "the body did not arrive") from None
         finally:
             self._bodies -= 1
-        return bytes(body)
+        return b"".join(chunks)
 
     def check_watchers(self) -> None:
         """Refuse one more who waits for news if too many do."""
