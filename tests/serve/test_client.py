@@ -116,6 +116,9 @@ def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service: Serv
     assert tidegate("token", "revoke", state, "board").returncode == 0
     assert service.ask("GET", "/v1/status", token=token).status == 401
     assert tidegate("token", "revoke", state, "board").returncode == 2
+    noted = service.ask("GET", "/v1/audit?last=100").json["lines"]
+    made_and_ended = [line["what"] for line in noted if line["token"] == "board"]
+    assert [what for what in made_and_ended if "token" in what] == ["token create", "token revoke"]
     again = tidegate(*create, "--name", "x", "--expires", "never")
     assert (again.returncode, "expires must be" in again.stderr) == (2, True)
 
@@ -144,6 +147,12 @@ def test_the_demo_is_served_and_stops_when_told(tmp_path: Path) -> None:
             process.kill()
     rows = json_lines("token", "list", str(state))
     assert [row["valid"] for row in rows] == [False], "the link ends with the server"
+
+
+def test_a_port_that_is_taken_is_named(service: Served, tmp_path: Path) -> None:
+    asked = tidegate("serve", str(tmp_path / "state"), "--port", str(service.port))
+    assert asked.returncode == 2
+    assert f"port {service.port}: Address already in use; choose another" in asked.stderr
 
 
 def test_a_service_needs_a_state_or_a_configuration(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Who may come in, and what is said and noted about it."""
 
+import logging
 import math
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +8,22 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from prometheus_client import Counter
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.serve.audit import Audit
+from tidegate.checks import InvalidValueError
+from tidegate.serve.audit import Audit, UnnotedError
 from tidegate.serve.limits import Bucket, Limits
 from tidegate.serve.tokens import Token, Tokens
 
+log = logging.getLogger("tidegate.serve")
+
 NO = "a valid token is needed that may do this"
 """All that is ever said to one who may not."""
+
+STUCK = "the state cannot do this at the moment"
+LATER = {"Retry-After": "1"}
+"""All that is said when the disk refuses: the operator's log has more."""
 
 HEADERS = {
     b"cache-control": b"no-store",
@@ -49,7 +58,11 @@ class Door:
 
     async def __call__(self, request: Request, needed: SecurityScopes, given: Given) -> Token:
         """The token of a request, which is refused without one."""
-        token = self._tokens.find(given.credentials if given else "")
+        try:
+            token = self._tokens.find(given.credentials if given else "")
+        except (InvalidValueError, OSError) as error:  # nobody gets in; why, the operator is told
+            log.error("%s", error)  # noqa: TRY400
+            token = None
         if token is None:
             raise HTTPException(401, NO, {"WWW-Authenticate": "Bearer"})
         request.state.token = token.name
@@ -89,7 +102,11 @@ class Noted:
                 self._note(scope, message["status"])
             await send(message)
 
-        await self._app(scope, receive, answer)
+        try:
+            await self._app(scope, receive, answer)
+        except UnnotedError as error:  # what nobody could look up later is not done in silence
+            log.error("%s", error)  # noqa: TRY400
+            await JSONResponse({"error": STUCK}, 503, LATER)(scope, receive, send)
 
     def _note(self, scope: Scope, status: int) -> None:
         state = scope["state"]

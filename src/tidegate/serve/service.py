@@ -8,14 +8,13 @@ from fastapi.params import Security
 from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect
 
-from tidegate.serve.access import Door
+from tidegate.serve.access import LATER, Door
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
 from tidegate.serve.facts import Facts, Told
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 
-LATER = {"Retry-After": "1"}
 CLOSE = {"Connection": "close"}
 
 
