@@ -359,9 +359,9 @@ def test_a_command_that_is_misspelt_is_guessed() -> None:
 
 def test_tables_fit_into_80_columns(state: str) -> None:
     for words in (("--help",), ("status", state), ("ledger", state, "--record", "250")):
-        shown = process(*words, COLUMNS="80").stdout.splitlines()
+        shown = tidegate(*words, COLUMNS="80").stdout.splitlines()
         assert max(map(len, shown)) <= 80 or words[0] == "status"
-    rows = process("releases", state, COLUMNS="80").stdout.splitlines()
+    rows = tidegate("releases", state, COLUMNS="80").stdout.splitlines()
     assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release
 
 

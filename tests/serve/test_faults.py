@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import Served, config, served, stream
+from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
 from tidegate.gate import Gate
@@ -185,10 +186,10 @@ def test_a_batch_that_the_disk_refuses_is_not_acknowledged(tmp_path: Path) -> No
         assert running.send(10).json["count"] == 10
 
 
-def start(folder: Path, port: int) -> "subprocess.Popen[str]":
+def start(fits: str, folder: Path, port: int) -> "subprocess.Popen[str]":
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serve.feeder", str(folder), str(port)],
+        [sys.executable, "-m", "tests.serve.feeder", fits, str(folder), str(port)],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
@@ -199,17 +200,20 @@ def start(folder: Path, port: int) -> "subprocess.Popen[str]":
     return process
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("fits", "kills"), [("here", 1), pytest.param("apart", 6, marks=pytest.mark.slow)]
+)
 def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
-    tmp_path: Path, kills: int
+    tmp_path: Path, fits: str, kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_module, "LONGEST", 0.2)
     folder = tmp_path / "state"
     Gate.open(folder, config()).close()
     token = Tokens(folder).create("app", ["ingest", "read"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     size, batches, counts = 10, 40 * (kills + 1), list[int]()
-    process = start(folder, port)
+    process = start(fits, folder, port)
 
     def feed() -> None:
         with Client(f"http://127.0.0.1:{port}", token) as client:
@@ -226,7 +230,7 @@ def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
-            process = start(folder, port)
+            process = start(fits, folder, port)
         sender.join()
         assert counts == [size * (number + 1) for number in range(batches)]
         process.terminate()

@@ -235,14 +235,14 @@ def test_every_chart_has_a_table_that_says_the_same(page: Page, fake: Fake) -> N
 
 def test_can_be_read(browser: Browser, url: str) -> None:
     """Nothing is cut off to the side, and all text meets the contrast of WCAG AA."""
-    with opened(browser, url) as page:
+    with opened(browser, url, reduced_motion="reduce") as page:
         inside(page)
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         for size in (DESKTOP, PHONE):
             for scheme in SCHEMES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
-                page.wait_for_timeout(1000)  # for what moves to arrive
+                page.wait_for_timeout(300)  # for the charts to be drawn anew
                 assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
                 assert page.evaluate(CONTRAST) == []
 
@@ -284,10 +284,10 @@ def test_has_no_fault_that_axe_knows(browser: Browser, url: str) -> None:
     """The rules of axe-core, which is what accessibility is audited with."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for address in (url, url.split("#", maxsplit=1)[0]):
-        with opened(browser, address, bypass_csp=True) as page:  # axe is run inside the page
+        # axe is run inside the page
+        with opened(browser, address, bypass_csp=True, reduced_motion="reduce") as page:
             expect(page.locator("#promise, #token").locator("visible=true")).to_be_visible()
             page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-            page.wait_for_timeout(1000)  # for what moves to arrive
             assert axe.run(page).response["violations"] == []
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.cli.run import json_lines
+from tests.cli.run import json_lines, tidegate
 from tests.serve.browsing import chromium, inside, needed, opened, shown, values
 from tests.serve.served import Served, config, served, stream
 
@@ -106,12 +106,11 @@ def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:
 @contextmanager
 def demo(folder: Path) -> Iterator[str]:
     """The link that the command prints which the demo ends with."""
-    python = [sys.executable, "-m"]
-    small = [*python, "tidegate", "demo", "--records", "10240"]
-    told = subprocess.run(small, cwd=folder, capture_output=True, text=True, check=True).stdout
+    where = ("--state", str(folder / "demo.state"), "--plot", str(folder / "demo.png"))
+    told = tidegate("demo", "--records", "10240", *where).stdout
     command = shlex.split(told.splitlines()[-1].partition("page: ")[2])
     with subprocess.Popen(
-        [*python, *command, "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", *command, "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         lines = (line for line in process.stdout if line.startswith("Open "))
