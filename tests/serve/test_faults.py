@@ -1,10 +1,8 @@
 """Slow and vanished clients, a service that is killed, a disk that fails, fits that take long."""
 
 import json
-import os
+import multiprocessing
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
+from tests.serve.feeder import serve
 from tests.serve.served import Served, config, served, stream
 from tidegate import client as client_module
 from tidegate.checks import StoreError
@@ -29,10 +28,9 @@ from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
 from tidegate.serve import keeper as keeping
 from tidegate.serve import server as serving
+from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
-
-ROOT = Path(__file__).parents[2]
 
 
 def request(running: Served, length: int) -> bytes:
@@ -186,25 +184,25 @@ def test_a_batch_that_the_disk_refuses_is_not_acknowledged(tmp_path: Path) -> No
         assert running.send(10).json["count"] == 10
 
 
-def start(fits: str, folder: Path, port: int) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serve.feeder", fits, str(folder), str(port)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+children = multiprocessing.get_context("forkserver")
+children.set_forkserver_preload(["tests.serve.feeder"])
+
+
+def start(kind: type[Gate], folder: Path, port: int) -> Any:
+    """A service in a process of its own, which takes records."""
+    ours, theirs = children.Pipe()
+    process = children.Process(target=serve, args=(kind, folder, port, theirs))
+    process.start()
+    assert ours.recv()
+    ours.close()
     return process
 
 
 @pytest.mark.parametrize(
-    ("fits", "kills"), [("here", 1), pytest.param("apart", 6, marks=pytest.mark.slow)]
+    ("kind", "kills"), [(Gate, 1), pytest.param(ApartGate, 6, marks=pytest.mark.slow)]
 )
 def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
-    tmp_path: Path, fits: str, kills: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: type[Gate], kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "LONGEST", 0.2)
     folder = tmp_path / "state"
@@ -213,7 +211,7 @@ def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     size, batches, counts = 10, 40 * (kills + 1), list[int]()
-    process = start(fits, folder, port)
+    process = start(kind, folder, port)
 
     def feed() -> None:
         with Client(f"http://127.0.0.1:{port}", token) as client:
@@ -227,19 +225,15 @@ def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
             while len(counts) < 40 * kill and sender.is_alive():
                 time.sleep(0.002)
             process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-            process = start(fits, folder, port)
+            process.join()
+            process = start(kind, folder, port)
         sender.join()
         assert counts == [size * (number + 1) for number in range(batches)]
         process.terminate()
-        process.wait(20)
+        process.join(20)
     finally:
         process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.join()
     with Gate.open(folder) as gate:
         list(gate.advance())
         total = size * batches
