@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import Served, served, stream
+from tests.serve.served import Served, served
 from tidegate.serve.limits import Limits
+from tidegate.serve.routes import releases
+from tidegate.serve.tokens import Tokens
 
 VISIBLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30)
 IDS = VISIBLE | st.integers(-9, 10**18).map(str) | st.just("9" * 5000) | st.just("0, 1")
@@ -62,21 +64,25 @@ def test_odd_requests_are_answered_or_refused(service: Served, last: str, accept
     [("0", [1, 2]), ("1", [2]), ("2", []), ("7", []), ("-1", []), ("x", []), ("9" * 17, [])],
 )
 def test_what_came_after_the_last_event_is_told_first(
-    service: Served, last: str, told: list[int]
+    service: Served, last: str, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(releases, "MANY", 1)  # all are told, though not read at once
     with ask(service, Last_Event_ID=last) as connection:
         said = read(connection, b"event: progress").decode()
     found = [line.removeprefix("id: ") for line in said.splitlines() if line.startswith("id: ")]
     assert found == list(map(str, told))
 
 
-def test_all_that_came_after_are_told_however_many(tmp_path: Path) -> None:
-    with served(tmp_path / "state") as running, running.client() as client:
-        client.ingest(*stream(300 + 100 * 120))
-        assert become(lambda: client.status()["releases"] == 121)
-        with ask(running, Last_Event_ID="0") as connection:
-            said = read(connection, b"event: progress").decode()
-        assert sum(line.startswith("id: ") for line in said.splitlines()) == 120
+def test_who_listens_is_sent_away_when_the_token_is_revoked(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as running:
+        (name,) = [each.name for each in Tokens(running.folder).all() if each.scopes == ("read",)]
+        with ask(running) as connection:
+            read(connection, b"event: progress")
+            Tokens(running.folder).revoke(name)
+            running.send(10)
+            rest = read(connection, b"0\r\n\r\n")  # the end of the answer
+            assert b'"records": 10' not in rest
+        assert become(lambda: running.keeper.watchers == 0)
 
 
 def test_many_who_listen_and_vanish_leave_nothing_behind(tmp_path: Path) -> None:
@@ -89,6 +95,8 @@ def test_many_who_listen_and_vanish_leave_nothing_behind(tmp_path: Path) -> None
         for vanish in ("read", "unread", "reset"):
             asked = [ask(running) for _ in range(3 * most)]
             assert become(lambda: running.keeper.watchers == most)
+            assert running.ask("GET", "/v1/releases/latest").status == 404, "who asks, not waits"
+            assert running.ask("GET", "/v1/releases/latest?wait=1").status == 503
             if vanish == "read":
                 heads = [read(each, b"\r\n\r\n") for each in asked]
                 listening = [b" 200 " in head.splitlines()[0] for head in heads]
