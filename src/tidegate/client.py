@@ -188,7 +188,8 @@ class Client:
                 failure = ServiceError(_error(told, answer.status), answer.status)
                 if answer.status not in AGAIN:
                     raise failure
-                pause = max(pause, float(answer.headers.get("Retry-After", pause)))
+                later = answer.headers.get("Retry-After", "")  # a proxy may have put a date there
+                pause = max(pause, float(later) if later.isdecimal() else 0.0)
             if time.monotonic() + pause > until:
                 raise failure
             time.sleep(pause)

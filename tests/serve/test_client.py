@@ -66,6 +66,26 @@ def test_a_service_that_is_away_is_waited_for() -> None:
         assert away.value.status is None
 
 
+@pytest.mark.parametrize("later", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "1e9", "0"])
+def test_any_retry_after_is_understood_or_passed_over(later: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def answer() -> None:
+            inner, _ = proxy.accept()
+            with inner:
+                inner.recv(65536)
+                head = f"HTTP/1.1 503 Busy\r\nRetry-After: {later}\r\nContent-Length: 0\r\n\r\n"
+                inner.sendall(head.encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        with Client(url, "x", patience=0.0) as client, pytest.raises(ServiceError) as busy:
+            client.status()
+        thread.join()
+        assert busy.value.status == 503
+
+
 @pytest.mark.parametrize("url", ["", "127.0.0.1:1", "file:///etc/passwd", "http://"])
 def test_a_url_is_one_of_http(url: str) -> None:
     with pytest.raises(InvalidValueError, match="url must be"):
