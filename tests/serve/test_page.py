@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -13,7 +14,7 @@ pytest.importorskip("plotly", reason="needs the extra serve")
 pytest.importorskip("playwright", reason="needs playwright")
 
 import uvicorn
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
@@ -153,6 +154,23 @@ BLOCKS = """[...document.querySelectorAll('.lanes .where')].map((where) => {
   const [start, stop] = where.textContent.replaceAll(',', '').split(' to ').map(Number);
   return [start, stop + 1];
 })"""
+
+
+def test_shows_no_ledger_that_is_older_than_the_newest_model(browser: Browser) -> None:
+    """A release comes while the page is filled: after the ledger could have been asked for."""
+    fake = Fake(records=50_000)
+
+    def late(route: Route) -> None:
+        time.sleep(0.3)
+        fake.arrive(1024)
+        route.continue_()
+
+    with served(fake) as at, opened(browser, "about:blank") as page:
+        page.route("**/v1/status", late, times=1)
+        page.goto(f"{at}/#token={TOKEN}")
+        inside(page)
+        shown(page, 51_024)
+        assert values(page, "#ledger-table")[1] == fake.ledger.posted
 
 
 def test_before_the_first_release(browser: Browser) -> None:
