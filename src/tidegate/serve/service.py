@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fastapi import HTTPException, Request
 from fastapi.params import Security
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from starlette.requests import ClientDisconnect
 
 from tidegate.serve.access import LATER, Door
@@ -16,6 +16,8 @@ from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 
 CLOSE = {"Connection": "close"}
+
+disable_created_metrics()  # it would tell when each status was first answered
 
 
 class Service:
