@@ -17,7 +17,7 @@ from tidegate.serve.limits import Limits
 
 CLOSE = {"Connection": "close"}
 
-disable_created_metrics()  # it would tell when each status was first answered
+disable_created_metrics()  # type: ignore[no-untyped-call]  # tells when each was first answered
 
 
 class Service:
