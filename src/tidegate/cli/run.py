@@ -15,7 +15,7 @@ from tidegate.cli.state import release_row
 from tidegate.gate.config import Config, file_name
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
-from tidegate.gate.sources.files import Files, Follow
+from tidegate.gate.sources.files import Follow
 from tidegate.release import StoredRelease
 
 PAUSE = 1.0
@@ -43,7 +43,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Where the state is kept; by default beside CONFIG, under its name.",
 )
-@click.option("--follow", is_flag=True, help="Wait for new files in a folder, new lines in a file.")
+@click.option("--follow", is_flag=True, help="Wait for new files, lines of a file, or messages.")
 @options.form
 @options.quiet
 def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) -> None:
@@ -72,9 +72,9 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
 
 
 def _try(sources: Iterable[Source]) -> None:
-    """Refuse files that are not there, or lack a column."""
+    """Refuse files and brokers' streams that are not there, and files that lack a column."""
     for source in sources:
-        if isinstance(source, Files):
+        if not isinstance(source, StandardInput):
             next(source.batches(None), None)
 
 
