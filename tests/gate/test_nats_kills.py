@@ -62,7 +62,8 @@ def run_killed(folder: Path, kills: int) -> None:
             server.send(messages(sent, kill * RECORDS // kills - sent))
             sent = kill * RECORDS // kills
             errors = folder / "errors"
-            assert killed(started("run", path, "--quiet", "--follow", errors=errors), rng.random())
+            run = started("run", path, "--quiet", "--follow", errors=errors)
+            assert killed(run, rng.uniform(0.1, 0.6))
         assert command("run", path, "--quiet", errors=errors).code == 0
         check(folder / "run", expected)
 

@@ -153,20 +153,12 @@ class Config:
     @classmethod
     def parse(cls, toml: str) -> "Config":
         """From TOML text."""
-        try:
-            given = tomllib.loads(toml)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
-        return cls.of(given)
+        return cls.of(tables_of(toml))
 
     @classmethod
     def load(cls, path: str | Path) -> "Config":
         """From a TOML file."""
-        try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise ConfigError([f"{path} cannot be read: {reason}"]) from error
+        return cls.of(tables_in(path))
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
@@ -257,6 +249,23 @@ class Config:
     def holdout(self) -> Source | None:
         """The public records that releases are tried on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
+
+
+def tables_of(toml: str) -> dict[str, Any]:
+    """The tables of a TOML text."""
+    try:
+        return tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
+
+
+def tables_in(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tables_of(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ConfigError([f"{path} cannot be read: {reason}"]) from error
 
 
 def file_name(path: str | Path) -> str:
