@@ -61,9 +61,11 @@ def models(folder: Path) -> list[Any]:
         return [({**one.card, "time": None}, one.weights.tobytes()) for one in gate.releases()]
 
 
-def alone(folder: Path) -> dict[str, list[Any]]:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """What each member releases in a run of its own."""
-    found = {}
+    folder, found = tmp_path_factory.mktemp("alone"), {}
+    make(folder)
     for name, own in MEMBERS.items():
         text = SHARED.format(folder=folder).replace("{member}", name).replace("/out/", "/alone/")
         text = text.replace("epsilon = 1.0", own.removeprefix("budget.").strip() or "epsilon = 1.0")
@@ -79,9 +81,10 @@ def rows(config: str) -> dict[str, dict[str, Any]]:
     return {row["member"]: row for row in map(json.loads, done.stdout.splitlines())}
 
 
-def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
+    tmp_path: Path, alone: dict[str, list[Any]]
+) -> None:
     config = make(tmp_path, {"broken": "", **MEMBERS})
-    expected = alone(tmp_path)
     assert {row["state"] for row in rows(config).values()} == {"new"}
     done = tidegate("fleet", "run", config, "--workers", "2")
     assert done.returncode == 2
@@ -90,8 +93,8 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(tmp_path: Path
     assert line == f"tidegate: broken failed: {why}"
     assert done.stdout.splitlines()[-1] == f"broken failed: {why}"
     for name in MEMBERS:
-        assert models(tmp_path / "fleet.state" / name) == expected[name]
-        assert newest_published(tmp_path / "out" / name) == len(expected[name]) - 1
+        assert models(tmp_path / "fleet.state" / name) == alone[name]
+        assert newest_published(tmp_path / "out" / name) == len(alone[name]) - 1
     found = rows(config)
     assert {name: row["state"] for name, row in found.items()} == {
         "broken": "failed",
@@ -139,9 +142,8 @@ def started(config: str, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words)
 
 
-def test_killed_and_resumed(tmp_path: Path) -> None:
+def test_killed_and_resumed(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
     config = make(tmp_path)
-    expected = alone(tmp_path)
     run, until = started(config, "--follow"), time.monotonic() + 30
     while rows(config)["south"]["state"] != "waiting" and time.monotonic() < until:
         time.sleep(0.1)
@@ -151,7 +153,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     assert "is in use by process" in second.stderr
     kill(run)
     assert rows(config)["south"]["state"] == "stopped"
-    goes_on(config, tmp_path, expected)
+    goes_on(config, tmp_path, alone)
 
 
 def kill(run: subprocess.Popen[bytes]) -> None:
@@ -168,15 +170,14 @@ def goes_on(config: str, folder: Path, expected: dict[str, list[Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(tmp_path: Path) -> None:
+def test_killed_again_and_again(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
     config, rng = make(tmp_path), random.Random(os.getpid())
-    expected = alone(tmp_path)
     for _ in range(20):
         run = started(config, "--workers", "2", "--follow")
         time.sleep(rng.uniform(1.5, 4.0))  # it takes more than a second to start
         kill(run)
         assert "running" not in {row["state"] for row in rows(config).values()}
-    goes_on(config, tmp_path, expected)
+    goes_on(config, tmp_path, alone)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A real nats-server on loopback that can be killed and started again."""
 
 import asyncio
-import json
 import shutil
 import socket
 import subprocess
@@ -86,8 +85,3 @@ class Server:
             await js.publish_async_completed()
 
         self.do(publish)
-
-
-def bodies(start: int, n: int) -> list[bytes]:
-    """Records that say where they belong."""
-    return [json.dumps({"a": slot, "y": slot % 2}).encode() for slot in range(start, start + n)]

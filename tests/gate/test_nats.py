@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gate.natsserver import STREAM, Server, bodies, needs_server
+from tests.gate.natsserver import STREAM, Server, needs_server
+from tests.gate.sent import bodies
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.sources import NatsTable, urls
@@ -143,7 +144,7 @@ def test_trimmed_messages_are_missed(server: Server) -> None:
         taken(server, place)
     assert "\n" not in str(e.value)
     assert place is not None
-    assert f'resume = ["{place}", "15@-"]' in str(e.value)
+    assert f"resume = ['{place}', '15@-']" in str(e.value)
     rest, after = taken(server, place, resume=(place, "15@-"))
     assert rest == [15, 16, 17, 18, 19]
     purge(server, 20)

@@ -1,31 +1,18 @@
 """`tidegate run` on JetStream, with the run or the server killed: it ends as if nothing had."""
 
-import json
 import random
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.gate.commands import CONFIG, ONE, command, grow, hashes, killed, make, started
-from tests.gate.gatelife import stream
+from tests.gate.commands import CONFIG, ONE, command, hashes, killed, started
 from tests.gate.natsserver import STREAM, Server, needs_server
+from tests.gate.sent import RECORDS, from_a_file, messages
 from tidegate.gate.gate import Gate
 from tidegate.gate.verify import verify
 
 pytestmark = needs_server
-RECORDS = 2000
-
-
-def messages(start: int, n: int) -> list[bytes]:
-    """The same records as `grow` writes to files."""
-    X, y = stream(n, start)
-    values: Any = np.where(np.isnan(X), None, X)
-    table = zip(values.tolist(), y.tolist(), strict=True)
-    rows = [{"a": a, "b": b, "c": c, "y": label} for (a, b, c), label in table]
-    return [json.dumps(row).encode() for row in rows]
 
 
 def config(folder: Path, server: Server, patience: float = 30) -> str:
@@ -36,14 +23,6 @@ def config(folder: Path, server: Server, patience: float = 30) -> str:
     path = folder / "gate.toml"
     path.write_text("".join([text, "[source]\n", *lines, f"patience = {patience}\n"]))
     return str(path)
-
-
-def from_a_file(folder: Path) -> list[str]:
-    folder.mkdir()
-    path = make(folder)
-    grow(folder, 0, RECORDS)
-    assert command("run", path, "--quiet", errors=folder / "errors").code == 0
-    return hashes(folder)
 
 
 def check(folder: Path, expected: list[str]) -> None:
@@ -106,6 +85,7 @@ def test_many_kills_of_the_server(tmp_path: Path) -> None:
     server_killed(tmp_path, 20)
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_ends_the_run_until_it_is_back(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     with Server(tmp_path / "server") as server:

@@ -10,6 +10,7 @@ from tidegate.gate.config.keys import flag, key, one_of, read_table, word, words
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
     Columns,
+    KafkaTopic,
     NatsStream,
     Source,
     StandardInput,
@@ -34,7 +35,7 @@ def _waiting(follow: bool, pause: float | None) -> Follow | None:
 class FileTable:
     """[source]: files; `path` is a file, a folder, or "-" for standard input."""
 
-    type: str = key(one_of(*FILES, "nats"))
+    type: str = key(one_of(*FILES, "nats", "kafka"))
     path: str = key(word)
     follow: bool = key(flag, default=False)
     delimiter: str | None = key(as_delimiter, default=None)
@@ -108,8 +109,44 @@ class NatsTable:
         )
 
 
-SourceTable = FileTable | NatsTable
-BROKERS: dict[str, type[NatsTable]] = {"nats": NatsTable}
+def servers(name: str, value: object) -> tuple[str, ...]:
+    """Some brokers, each a host and a port."""
+    given = (value,) if isinstance(value, str) else words(name, value)
+    for each in given:
+        host, colon, port = each.rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit()) or set("/@,") & set(each):
+            raise refuse(name, "such as host:9092", told="something else")
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaTable:
+    """[source]: a topic of Kafka."""
+
+    type: str = key(one_of("kafka"))
+    servers: tuple[str, ...] = key(servers)
+    topic: str = key(word)
+    settings: str | None = key(word, default=None)
+    follow: bool = key(flag, default=False)
+    patience: float = key(positive, default=PATIENCE)
+    resume: Resume | None = key(resumed, default=None)
+
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, as a file does."""
+        return KafkaTopic(
+            name=name,
+            columns=columns,
+            servers=self.servers,
+            topic=self.topic,
+            settings=self.settings,
+            follow=_waiting(self.follow, pause),
+            patience=self.patience,
+            resume=self.resume,
+        )
+
+
+SourceTable = FileTable | NatsTable | KafkaTable
+BROKERS: dict[str, type[NatsTable] | type[KafkaTable]] = {"nats": NatsTable, "kafka": KafkaTable}
 
 
 def one_source(name: str, value: object) -> SourceTable:

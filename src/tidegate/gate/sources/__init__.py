@@ -10,6 +10,7 @@ from tidegate.gate.sources.columns import Columns, Dtype
 from tidegate.gate.sources.csv_file import csv_source
 from tidegate.gate.sources.files import Files, every, once
 from tidegate.gate.sources.json_lines import StandardInput, json_source
+from tidegate.gate.sources.kafka_topic import KafkaTopic
 from tidegate.gate.sources.nats_stream import NatsStream
 from tidegate.gate.sources.parquet import parquet_source
 from tidegate.gate.sources.source import RawBatch, Source, SourceError
@@ -19,6 +20,7 @@ __all__ = [
     "Columns",
     "Dtype",
     "Files",
+    "KafkaTopic",
     "NatsStream",
     "RawBatch",
     "Source",

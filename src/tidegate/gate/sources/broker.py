@@ -2,9 +2,12 @@
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from tidegate.gate.sources.columns import Columns
+from tidegate.gate.sources.files import Follow
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.source import RawBatch, SourceError
 
@@ -45,7 +48,7 @@ class LostError(Exception):
 
     def refusal(self, offset: str) -> SourceError:
         """What to tell the operator, given the offset that the Gate has kept."""
-        remedy = f'add resume = ["{offset}", "{self.other}"] to its [source], see docs/sources.md'
+        remedy = f"add resume = ['{offset}', '{self.other}'] to its [source], see docs/sources.md"
         return SourceError(f"{self}: bring them back, or to go on without them {remedy}")
 
 
@@ -86,3 +89,60 @@ class Patience:
                 "run again when it does, to go on from where this stopped"
             )
         time.sleep(PAUSE)
+
+
+class Pulled(NamedTuple):
+    """The bodies of some messages one after the other, and the offset after them."""
+
+    bodies: list[bytes]
+    offset: str
+
+
+class Broker(Protocol):
+    """A source that reads from a broker."""
+
+    @property
+    def columns(self) -> Columns:
+        """Which keys of a message are read."""
+
+    @property
+    def follow(self) -> Follow | None:
+        """To look again at the end of what there is."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that it is waited for."""
+
+    @property
+    def resume(self) -> Resume | None:
+        """An offset that is gone, and one to take instead."""
+
+    def look(self, offset: str | None) -> Iterator[Pulled]:
+        """All messages that are there after an offset.
+
+        Raises LostError if those that come next are gone, SourceError for what will not pass, and
+        ConnectionError or TimeoutError for what may.
+        """
+
+
+def batches_of(broker: Broker, offset: str | None) -> Iterator[RawBatch]:
+    """What a broker has after an offset, through connections that fail and come back."""
+    place, kept = instead(offset, broker.resume), offset
+    patience = Patience(str(broker), broker.patience)
+    while True:
+        try:
+            for pulled in broker.look(place):
+                patience.renew()
+                place = kept = pulled.offset
+                yield raw_batch_of(pulled.bodies, broker.columns, kept)
+        except LostError as error:
+            if kept is not None:
+                raise error.refusal(kept) from error
+            patience.wait(str(error))  # nothing was promised yet: what is first has moved
+            continue
+        except (ConnectionError, TimeoutError) as error:
+            patience.wait(str(error) or type(error).__name__)
+            continue
+        patience.renew()
+        if broker.follow is None or not broker.follow():
+            return

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import nats.errors
 import nats.js.errors
@@ -23,7 +23,7 @@ from nats.js.api import (
     StreamInfo,
 )
 
-from tidegate.gate.sources.broker import LostError
+from tidegate.gate.sources.broker import LostError, Pulled
 from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
@@ -56,13 +56,6 @@ async def _end_tasks() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-class Pulled(NamedTuple):
-    """Messages one after the other, and the place after them."""
-
-    bodies: list[bytes]
-    place: Place
 
 
 class Reader:
@@ -182,7 +175,7 @@ class Reader:
         self._place = _place(messages[-1])
         bodies = [message.data for message in messages]
         self._size = max(1, min(MOST, BYTES * len(bodies) // (sum(map(len, bodies)) + 1)))
-        return Pulled(bodies, self._place)
+        return Pulled(bodies, self._place.text())
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
         """Messages up to the first that is missing, which is told after them."""

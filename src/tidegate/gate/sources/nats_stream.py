@@ -1,24 +1,12 @@
 """A stream of NATS JetStream as a source: a message is a slot."""
 
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from tidegate.gate.sources.broker import (
-    PATIENCE,
-    LostError,
-    Patience,
-    Resume,
-    instead,
-    raw_batch_of,
-)
+from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of
 from tidegate.gate.sources.columns import Columns
 from tidegate.gate.sources.files import Follow
 from tidegate.gate.sources.source import RawBatch, SourceError
-
-if TYPE_CHECKING:
-    from tidegate.gate.sources.nats_reader import Pulled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,28 +74,11 @@ class NatsStream:
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`; an offset is a sequence and the time of its message."""
-        place, kept = Place.of(instead(offset, self.resume)), offset
-        patience = Patience(f"{self}", self.patience)
-        while True:
-            try:
-                for pulled in self._look(place):
-                    patience.renew()
-                    place, kept = pulled.place, pulled.place.text()
-                    yield raw_batch_of(pulled.bodies, self.columns, kept)
-            except LostError as error:
-                if kept is not None:
-                    raise error.refusal(kept) from error
-                patience.wait(str(error))  # nothing was promised yet: what is first has moved
-                continue
-            except (ConnectionError, TimeoutError, CancelledError) as error:
-                patience.wait(str(error) or type(error).__name__)
-                continue
-            patience.renew()
-            if self.follow is None or not self.follow():
-                return
+        return batches_of(self, offset)
 
-    def _look(self, place: Place) -> Iterator["Pulled"]:
-        """All messages that are there after a place; the next are on their way meanwhile."""
+    def look(self, offset: str | None) -> Iterator[Pulled]:
+        """See `Broker`; the next messages are on their way while some are taken."""
+        place = Place.of(offset)
         try:
             from tidegate.gate.sources.nats_reader import Reader, private_loop  # noqa: PLC0415
         except ModuleNotFoundError as error:
