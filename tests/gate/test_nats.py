@@ -1,6 +1,9 @@
 """JetStream as a source, against a real server: each message once, in order, whatever happens."""
 
 import random
+import shutil
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -237,6 +240,24 @@ def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.Monke
         assert taken(server) == ([], None)
     with pytest.raises(SourceError, match=r"absent.pem of .source. is not there"):
         taken(server, ca="absent.pem")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    options = ("--tls", "--tlscert", certificate, "--tlskey", key)
+    with Server(tmp_path / "server", *options) as server:
+        trusted = ssl.create_default_context(cafile=certificate)
+        server.do(lambda js: js.add_stream(name=STREAM, subjects=["records.>"]), tls=trusted)
+        server.do(lambda js: js.publish("records.x", bodies(7, 1)[0]), tls=trusted)
+        caplog.clear()
+        assert taken(server, ca=certificate)[0] == [7]
+        with pytest.raises(SourceError, match="the certificate is not trusted: self-signed"):
+            taken(server)
+        assert caplog.text == ""
 
 
 def test_the_table() -> None:

@@ -19,6 +19,9 @@ PATIENCE = 60.0
 PAUSE = 0.25
 """Seconds between two tries."""
 
+FIRST, MOST, BYTES = 256, 4096, 2**24
+"""Messages to ask for at first, at most, and about how many bytes at most."""
+
 Resume = tuple[str, str]
 """An offset that cannot be gone on from, and the one that the operator says to take instead."""
 
@@ -56,6 +59,15 @@ def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch
     """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
     part = JsonLines(columns=columns).part(bodies, 0, last=False)
     return RawBatch(X=part.X, y=part.y, offset=offset, arrived=part.arrived, reasons=part.reasons)
+
+
+def next_pull(bodies: list[bytes]) -> int:
+    """How many messages to ask for next, by the size of the last.
+
+    >>> next_pull([b"12345678"] * 10), next_pull([b"x" * 2**20])
+    (4096, 15)
+    """
+    return max(1, min(MOST, BYTES * len(bodies) // (sum(map(len, bodies)) + 1)))
 
 
 @dataclass

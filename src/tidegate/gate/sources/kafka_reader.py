@@ -6,15 +6,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidegate.gate.sources.broker import LostError, Pulled
+from tidegate.gate.sources.broker import FIRST, LostError, Pulled, next_pull
 from tidegate.gate.sources.kafka_topic import KafkaTopic, Place, as_text
 from tidegate.gate.sources.source import SourceError
 
 TIMEOUT = 10.0
 """Seconds that a broker may take for one answer."""
-
-MOST = 1024
-"""Messages that are asked for at a time."""
 
 FINAL = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -86,6 +83,7 @@ class Reader:
     def __init__(self, source: KafkaTopic, places: dict[int, Place], consumer: Consumer) -> None:
         self._source, self._places, self._consumer = source, dict(places), consumer
         self._assigned: int | None = None
+        self._size = FIRST
         self._next: dict[int, int] = {}  # the offset to read next, of each partition
         self._end: dict[int, int] = {}  # where each ended when it was looked at
 
@@ -99,7 +97,9 @@ class Reader:
             stop = min((self._next[partition] // size + 1) * size, self._end[partition])
             if messages := self._some(partition, stop):
                 self._places[partition] = _place(messages[-1])
-                yield Pulled([each.value() or b"" for each in messages], as_text(self._places))
+                bodies = [each.value() or b"" for each in messages]
+                self._size = next_pull(bodies)
+                yield Pulled(bodies, as_text(self._places))
 
     def _partitions(self) -> list[int]:
         topic = self._consumer.list_topics(self._source.topic, timeout=TIMEOUT).topics
@@ -139,7 +139,7 @@ class Reader:
         if self._assigned != partition:
             self._consumer.assign([TopicPartition(self._source.topic, partition, at)])
             self._assigned = partition
-        arrived = self._consumer.consume(min(stop - at, MOST), timeout=TIMEOUT)
+        arrived = self._consumer.consume(min(stop - at, self._size), timeout=TIMEOUT)
         if not arrived:
             raise TimeoutError("nothing came")
         found: list[Message] = []

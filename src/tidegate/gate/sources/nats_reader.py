@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,15 +24,15 @@ from nats.js.api import (
     StreamInfo,
 )
 
-from tidegate.gate.sources.broker import LostError, Pulled
+from tidegate.gate.sources.broker import FIRST, LostError, Pulled, next_pull
 from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
-FIRST, MOST, BYTES = 256, 4096, 2**24
-"""Messages of the first pull, most messages of a pull, and about how many bytes one may have."""
-
 TIMEOUT = 10.0
 """Seconds that a server may take for one answer."""
+
+# A warning about asyncio's own streams, at the end of every connection with TLS.
+logging.getLogger("asyncio").addFilter(lambda told: "eof_received" not in str(told.msg))
 
 Start = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
@@ -174,7 +175,7 @@ class Reader:
                 await self._check_first()
         self._place = _place(messages[-1])
         bodies = [message.data for message in messages]
-        self._size = max(1, min(MOST, BYTES * len(bodies) // (sum(map(len, bodies)) + 1)))
+        self._size = next_pull(bodies)
         return Pulled(bodies, self._place.text())
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
@@ -228,8 +229,8 @@ class Reader:
 
     async def close(self) -> None:
         """End the connection, and with it the consumer."""
-        with suppress(Exception):
-            await asyncio.wait_for(self._client.close(), TIMEOUT)
+        with suppress(Exception):  # after a failed handshake the client would wait for ever
+            await asyncio.wait_for(self._client.close(), 1)
 
 
 def _sequence(message: Msg) -> int:
@@ -255,6 +256,9 @@ def _explained(source: NatsStream) -> Iterator[None]:
         raise SourceError(
             f"{source} refuses stream {source.stream}: {error.description}"
         ) from error
+    except ssl.SSLCertVerificationError as error:
+        told = f"the certificate is not trusted: {error.verify_message}"
+        raise SourceError(f"{source}: {told}") from error
     except (nats.errors.Error, OSError) as error:
         if "authorization" in str(error).lower():  # the client has no class of its own for all
             raise SourceError(f"{source} refuses the credentials, or their lack") from error
