@@ -112,8 +112,10 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     assert {row["state"] for row in rows(config).values()} == {"finished"}
 
 
-def test_members_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"south": "", "east": ""})
+def test_members_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[Any]]
+) -> None:
+    make(tmp_path, {name: MEMBERS[name] for name in ("south", "east")})
     monkeypatch.setattr(turns, "SLICE", 0.0)
     order: list[str] = []
 
@@ -126,6 +128,8 @@ def test_members_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     least = order.count("south")  # of the member with the fewest steps
     assert least >= 5
     assert order[: 2 * least] == ["south", "east"] * least
+    for name in ("south", "east"):
+        assert models(tmp_path / "fleet.state" / name) == alone[name]
 
 
 def test_verify_names_the_member(tmp_path: Path) -> None:
@@ -189,7 +193,7 @@ def test_killed_again_and_again(tmp_path: Path, alone: dict[str, list[Any]]) -> 
         ("[members.a]\nbudget.epsilom = 1", "members.a: budget.epsilom is not a known key"),
         ("[members.a]\nsource.path = '-'\nsource.type = 'jsonl'", "must not be standard input"),
         (
-            "[members.a]\nsource.path = 'x'\n[members.b]\nsource.path = 'x'",
+            "[members.a]\nsource.path = 'x'\n[members.b]\nsource = {path = './x', follow = true}",
             "members.b: source must not be that of members.a",
         ),
         (

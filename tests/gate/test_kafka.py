@@ -125,11 +125,11 @@ def test_a_topic_made_anew_is_refused(cluster: Cluster, topic: str) -> None:
     other.send(topic, bodies(0, 3))
     with pytest.raises(SourceError, match="ends before message 3, but 9 was taken"):
         list(source(other, topic).batches(batch.offset))
-    other.send(topic, bodies(3, 9))
+    other.send(topic, bodies(3, 7))
     with pytest.raises(SourceError, match="has another message 9 than the one that was taken"):
         list(source(other, topic).batches(batch.offset))
     consent = (batch.offset, "{}")
-    assert len(slots(list(source(other, topic, resume=consent).batches(batch.offset)))) == 12
+    assert len(slots(list(source(other, topic, resume=consent).batches(batch.offset)))) == 10
     gone = as_text({**places_of(batch.offset), 9: places_of(batch.offset)[0]})
     with pytest.raises(SourceError, match="has no partition 9 any more"):
         list(source(cluster, topic).batches(gone))

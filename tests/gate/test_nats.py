@@ -69,6 +69,7 @@ def test_all_messages_come_once_and_in_order(server: Server) -> None:
     assert taken(server, batches[-1].offset) == ([], batches[-1].offset)
     server.send(bodies(5000, 3))
     assert taken(server, batches[-1].offset)[0] == [5000, 5001, 5002]
+    assert server.do(lambda js: js.stream_info(STREAM)).state.consumer_count == 0
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -30,7 +30,7 @@ Examples:
   tidegate fleet verify fleet.toml --format json
 """
 
-ASIDE = {"unusable", "held_bytes", "why"}
+ASIDE = {"held_bytes", "why"}
 """What the table of `status` leaves to JSON, and to lines below it."""
 
 
@@ -110,7 +110,7 @@ class _Said:
 def status(known: Fleet, form: str) -> None:
     """Say what each member holds and has released, and what became of it.
 
-    It counts records that cannot be used (in JSON), which no release tells: for the operator only.
+    It counts records that cannot be used, which no release tells: for the operator only.
     """
     _show(known, form)
 

@@ -114,7 +114,7 @@ class _Turns:
         try:
             turn: Turn = pipe.recv()
             process.join()
-        except EOFError:
+        except (EOFError, OSError):
             process.join()
             turn = Turn(why=f"its process was ended (code {process.exitcode}): run again to go on")
         pipe.close()

@@ -161,8 +161,13 @@ def _check_apart(configs: Mapping[str, Config]) -> None:
     """Refuse two members with one source, whose records would pay twice, or one folder."""
     seen: dict[object, str] = {}
     for name, config in configs.items():
-        for what, value in ("source", config.source), ("publish.folder", config.publish):
-            if value is not None and (other := seen.setdefault((what, value), name)) != name:
+        places: dict[str, object] = {}
+        if config.source is not None:
+            places["source"] = config.source.place
+        if config.publish is not None:
+            places["publish.folder"] = Path(config.publish.folder).resolve()
+        for what, place in places.items():
+            if (other := seen.setdefault((what, place), name)) != name:
                 told = f"must not be that of members.{other}: write {PLACE} where they differ"
                 raise ConfigError([f"members.{name}: {what} {told}"])
 

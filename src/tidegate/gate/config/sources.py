@@ -46,6 +46,11 @@ class FileTable:
         if self.delimiter is not None and self.type != "csv":
             raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where records come from: two sources with the same place have the same records."""
+        return (Path(self.path).resolve(),)
+
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, in seconds.
 
@@ -93,6 +98,11 @@ class NatsTable:
     patience: float = key(positive, default=PATIENCE)
     resume: Resume | None = key(resumed, default=None)
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return (self.url, self.stream, self.subject)
+
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
         return NatsStream(
@@ -131,6 +141,11 @@ class KafkaTable:
     patience: float = key(positive, default=PATIENCE)
     resume: Resume | None = key(resumed, default=None)
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return (self.servers, self.topic)
+
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
         return KafkaTopic(
@@ -163,6 +178,11 @@ class TwoSources:
 
     source: SourceTable = key(one_source)
     target: SourceTable = key(one_source)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return self.source.place, self.target.place
 
 
 def one_or_two(name: str, value: object) -> SourceTable | TwoSources:

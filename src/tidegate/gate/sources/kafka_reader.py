@@ -127,7 +127,7 @@ class Reader:
         if first > taken + 1:
             told = f"has lost messages {taken + 1} to {first - 1} before they were taken"
             raise self._lost_in(partition, told, first - 1)
-        if first <= taken and end > taken + 1 and place.time is not None:
+        if first <= taken and place.time is not None:
             self._next[partition] = taken
             if [_place(each) for each in self._some(partition, taken + 1)] != [place]:
                 told = f"has another message {taken} than the one that was taken, or none"

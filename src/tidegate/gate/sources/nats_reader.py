@@ -31,6 +31,9 @@ from tidegate.gate.sources.source import SourceError
 TIMEOUT = 10.0
 """Seconds that a server may take for one answer."""
 
+FORGET = 300.0
+"""Seconds without a question after which the server forgets a consumer that nobody has ended."""
+
 # A warning about asyncio's own streams, at the end of every connection with TLS.
 logging.getLogger("asyncio").addFilter(lambda told: "eof_received" not in str(told.msg))
 
@@ -60,7 +63,7 @@ async def _end_tasks() -> None:
 
 
 class Reader:
-    """Reads what a stream has after a place, through a consumer that is gone with the connection.
+    """Reads what a stream has after a place, through a consumer of its own.
 
     It pulls, so that the server sends no more than was asked for, and needs no acknowledgement:
     the server numbers what it sends, and a number that is missing ends the connection.
@@ -73,6 +76,8 @@ class Reader:
     def __init__(self, source: NatsStream, place: Place) -> None:
         self._source, self._place = source, place
         self._client = Client()
+        self._inbox = self._client.new_inbox()
+        self._consumer: str | None = None
         self._received: list[Msg] = []
         self._wanted, self._done = 0, asyncio.Event()
         self._sent = 0  # by the consumer, all in all
@@ -87,27 +92,29 @@ class Reader:
             self._jetstream = self._client.jetstream(timeout=TIMEOUT)
             info = await self._jetstream.stream_info(self._source.stream)
             again = self._check(info)
-            consumer = await self._jetstream.add_consumer(
-                self._source.stream,
-                ConsumerConfig(
-                    name=self._client.new_inbox().rpartition(".")[2],
-                    deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-                    opt_start_seq=self._place.sequence + (not again),
-                    ack_policy=AckPolicy.NONE,
-                    filter_subject=self._source.subject,
-                    inactive_threshold=60,
-                    mem_storage=True,
-                ),
-            )
-            self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{consumer.name}"
-            self._left = consumer.num_pending or 0
-            self._inbox = self._client.new_inbox()
-            # No limits of the client: what may wait here is what was asked for.
-            await self._client.subscribe(
-                self._inbox, cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0
-            )
-            if again:
-                await self._read_again()
+            if again or info.state.last_seq > self._place.sequence:
+                await self._consume(self._place.sequence + (not again))
+                if again:
+                    await self._read_again()
+
+    async def _consume(self, start: int) -> None:
+        """Have the server send what it has from a sequence on, whenever it is asked for some."""
+        name, stream = self._client.new_inbox().rpartition(".")[2], self._source.stream
+        consumer = ConsumerConfig(
+            name=name,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=start,
+            ack_policy=AckPolicy.NONE,
+            filter_subject=self._source.subject,
+            inactive_threshold=FORGET,
+            mem_storage=True,
+        )
+        self._left = (await self._jetstream.add_consumer(stream, consumer)).num_pending or 0
+        self._consumer = name
+        # No limits of the client: what may wait here is what was asked for.
+        await self._client.subscribe(
+            self._inbox, cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0
+        )
 
     async def _connect(self) -> None:
         source, variables = self._source, os.environ
@@ -200,9 +207,9 @@ class Reader:
         self._received, self._wanted = [], n
         self._done.clear()
         request = {"batch": n, "expires": int(TIMEOUT * 1e9)}
-        await self._client.publish(self._next, json.dumps(request).encode(), self._inbox)
-        if not self._client.is_closed:
-            await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
+        where = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{self._consumer}"
+        await self._client.publish(where, json.dumps(request).encode(), self._inbox)
+        await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
         messages = self._received
         self._sent, self._left = self._sent + n, self._left - n
         if len(messages) < n or messages[-1].metadata.sequence.consumer != self._sent:
@@ -228,7 +235,10 @@ class Reader:
         return LostError(f"{where} {told}", Place(sequence=sequence, time="-").text())
 
     async def close(self) -> None:
-        """End the connection, and with it the consumer."""
+        """End the consumer and the connection, or leave that to the server."""
+        with suppress(Exception):
+            if self._consumer is not None and self._client.is_connected:
+                await self._jetstream.delete_consumer(self._source.stream, self._consumer)
         with suppress(Exception):  # after a failed handshake the client would wait for ever
             await asyncio.wait_for(self._client.close(), 1)
 
