@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.run import tidegate
+from tests.cli.run import process, tidegate
 from tests.gate.commands import grow
+from tests.gate.natsserver import Server, needs_server
+from tests.gate.sent import messages
 from tidegate.cli import turns
 from tidegate.gate.export import newest_published
 from tidegate.gate.fleet import Fate, Fleet, Member
@@ -182,6 +184,52 @@ def test_killed_again_and_again(tmp_path: Path, alone: dict[str, list[Any]]) -> 
         kill(run)
         assert "running" not in {row["state"] for row in rows(config).values()}
     goes_on(config, tmp_path, alone)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_fails_its_member_only(
+    tmp_path: Path, alone: dict[str, list[Any]]
+) -> None:
+    config = make(tmp_path)
+    done = process("fleet", "run", config, "--quiet", TIDEGATE_FAILPOINT="publish.commit:5")
+    assert done.returncode == 2
+    killed = "failed: its process was ended (code -9): run again to go on"
+    assert sorted(done.stderr.splitlines()) == [
+        f"tidegate: {name} {killed}" for name in ("east", "north")
+    ]  # south has but four steps
+    assert rows(config)["south"]["state"] == "finished"
+    goes_on(config, tmp_path, alone)
+
+
+@pytest.mark.slow
+@needs_server
+def test_members_that_share_a_broker(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    text = SHARED.format(folder=tmp_path)
+    source = 'type = "csv"\npath = "' + f"{tmp_path}/" + '{member}.csv"\n'
+    with Server(tmp_path / "server") as server:
+        table = f'type = "nats"\nurl = "{server.url}"\nstream = "records"\n'
+        table += 'subject = "records.{member}"\n'
+        assert source in text
+        members = "".join(f"[members.{name}]\n{own}" for name, own in MEMBERS.items())
+        config = tmp_path / "fleet.toml"
+        config.write_text(text.replace(source, table) + members)
+        server.make()
+        run = started(str(config), "--follow", "--workers", "2")
+        for start in range(0, max(RECORDS.values()), 100):
+            for name, n in RECORDS.items():
+                if start < n:
+                    server.send(messages(start, 100), f"records.{name}")
+            if start % 300 == 0:
+                server.kill()
+                time.sleep(0.3)
+                server.start()
+        until = time.monotonic() + 60
+        while time.monotonic() < until and any(
+            row["releases"] < len(alone[name]) for name, row in rows(str(config)).items()
+        ):
+            time.sleep(0.2)
+        kill(run)
+        goes_on(str(config), tmp_path, alone)
 
 
 @pytest.mark.parametrize(
