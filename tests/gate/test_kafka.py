@@ -1,12 +1,15 @@
 """Kafka as a source, against the broker inside librdkafka, which speaks Kafka's protocol."""
 
 import random
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.gate.commands import CONFIG, ONE, command, hashes, killed, started
 from tests.gate.sent import bodies, from_a_file, messages
@@ -14,6 +17,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.sources import servers
 from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
+from tidegate.gate.sources.kafka_reader import Reader
 from tidegate.gate.sources.kafka_topic import as_text, places_of
 
 COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
@@ -144,6 +148,65 @@ def test_no_topic_and_no_broker(cluster: Cluster, tmp_path: Path) -> None:
         list(source(cluster, "absent", settings=str(file)).batches(None))
     with pytest.raises(SourceError, match="cannot be read"):
         list(source(cluster, "absent", settings=str(tmp_path / "none")).batches(None))
+
+
+class Gappy:
+    """A client whose partitions have offsets of no message, as transactions and compaction leave.
+
+    It hands over at most three messages at a time, and the end of a partition once it is there.
+    """
+
+    def __init__(self, kept: dict[int, list[int]], ends: dict[int, int]) -> None:
+        self._kept, self._ends, self._at = kept, ends, (0, 0)
+
+    def list_topics(self, topic: str, timeout: float) -> Any:  # noqa: ARG002
+        known = SimpleNamespace(error=None, partitions=dict.fromkeys(self._kept))
+        return SimpleNamespace(topics={topic: known})
+
+    def get_watermark_offsets(self, which: Any, timeout: float) -> tuple[int, int]:  # noqa: ARG002
+        return 0, self._ends[which.partition]
+
+    def assign(self, partitions: list[Any]) -> None:
+        (which,) = partitions
+        self._at = which.partition, which.offset
+
+    def consume(self, n: int, timeout: float) -> list[Any]:  # noqa: ARG002
+        partition, at = self._at
+        found = [each for each in self._kept[partition] if each >= at][: min(n, 3)]
+        self._at = partition, found[-1] + 1 if found else self._ends[partition]
+        messages = [self._message(offset, partition) for offset in found]
+        return messages or [self._message(self._ends[partition], partition, ended=True)]
+
+    def _message(self, offset: int, partition: int, *, ended: bool = False) -> Any:
+        error = SimpleNamespace(code=lambda: KafkaError._PARTITION_EOF) if ended else None
+        return SimpleNamespace(
+            error=lambda: error,
+            offset=lambda: offset,
+            timestamp=lambda: (1, 1000 + offset),
+            value=lambda: b"%d" % (100 * partition + offset),
+        )
+
+
+@given(
+    kept=st.dictionaries(st.integers(0, 2), st.sets(st.integers(0, 40)), min_size=1),
+    markers=st.integers(0, 3),
+    chunk=st.integers(1, 12),
+    stops=st.lists(st.integers(1, 4), max_size=4),
+)
+def test_offsets_of_no_message_are_passed_over(
+    kept: dict[int, set[int]], markers: int, chunk: int, stops: list[int]
+) -> None:
+    topic = KafkaTopic(name="r", columns=COLUMNS, servers=("a:1",), topic="t", chunk=chunk)
+    offsets = {partition: sorted(each) for partition, each in kept.items()}
+    ends = {partition: max(each, default=-1) + 1 + markers for partition, each in kept.items()}
+    client: Any = Gappy(offsets, ends)
+    order = sorted((o // chunk, p, o) for p, each in offsets.items() for o in each)
+    found: list[bytes] = []
+    offset = None
+    for stop in [*stops, None]:  # after so many pulls; the last one goes to the end
+        for pulled in islice(Reader(topic, places_of(offset), client).chunks(), stop):
+            found, offset = found + pulled.bodies, pulled.offset
+    assert found == [b"%d" % (100 * partition + offset) for _, partition, offset in order]
 
 
 @pytest.mark.slow  # the client takes its time to find out

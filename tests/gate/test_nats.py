@@ -178,6 +178,8 @@ def test_a_deleted_message_is_missed(server: Server) -> None:
     with pytest.raises(SourceError, match="has lost messages 6 to 6"):
         next(batches)
     place = before.offset
+    with pytest.raises(SourceError, match="has lost messages 6 to 6"):
+        taken(server, place)
     assert taken(server, place, resume=(place, "6@-"))[0] == [6, 7, 8, 9]
     server.do(lambda js: js.delete_msg(STREAM, 5))
     with pytest.raises(SourceError, match="another message 5 than the one that was taken, or none"):
