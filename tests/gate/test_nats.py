@@ -282,6 +282,11 @@ def test_the_table() -> None:
         ("url", "http://host", "source.url must be such as nats://host:4222"),
         ("resume", ["1@-"], "source.resume must be the offset that is gone"),
         ("path", "x.csv", "source.path is not a known key"),
+        (
+            "type",
+            "natz",
+            "^source.type must be one of csv, parquet, jsonl, nats, kafka, got 'natz'$",
+        ),
     ]:
         with pytest.raises(InvalidValueError, match=told) as error:
             Config.of(base | {"source": table | {key: value}})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, positive, refuse
@@ -35,7 +36,7 @@ def _waiting(follow: bool, pause: float | None) -> Follow | None:
 class FileTable:
     """[source]: files; `path` is a file, a folder, or "-" for standard input."""
 
-    type: str = key(one_of(*FILES, "nats", "kafka"))
+    type: str = key(one_of(*FILES))
     path: str = key(word)
     follow: bool = key(flag, default=False)
     delimiter: str | None = key(as_delimiter, default=None)
@@ -161,15 +162,17 @@ class KafkaTable:
 
 
 SourceTable = FileTable | NatsTable | KafkaTable
-BROKERS: dict[str, type[NatsTable] | type[KafkaTable]] = {"nats": NatsTable, "kafka": KafkaTable}
+BROKERS = {"nats": NatsTable, "kafka": KafkaTable}
 
 
 def one_source(name: str, value: object) -> SourceTable:
     """The source of one stream."""
+    kinds: dict[str, type[Any]] = {**dict.fromkeys(FILES, FileTable), **BROKERS}
     kind = value.get("type") if isinstance(value, Mapping) else None
-    if isinstance(kind, str) and kind in BROKERS:
-        return read_table(BROKERS[kind], name, value)
-    return read_table(FileTable, name, value)
+    if kind is not None:
+        one_of(*kinds)(f"{name}.type", kind)  # which other keys there are depends on it
+    found: SourceTable = read_table(FileTable if kind is None else kinds[kind], name, value)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
