@@ -245,6 +245,7 @@ def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.Monke
         taken(server, ca="absent.pem")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
