@@ -92,8 +92,8 @@ def test_long_commands_can_keep_quiet(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_output_for_programs(command: str) -> None:
-    parts = ["create", "list", "revoke"] if command == "token" else [None]
-    for part in parts:
+    groups = {"token": ["create", "list", "revoke"], "fleet": ["run", "status", "verify"]}
+    for part in groups.get(command, [None]):
         words = [command] if part is None else [command, part]
         assert "--format [table|json]" in tidegate(*words, "--help").stdout
 

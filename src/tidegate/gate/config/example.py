@@ -35,7 +35,7 @@ SIZES["basic"] = SIZES["continual"]
 
 ONE = """\
 [source]          # leave this section out to hand records over from Python
-type = "csv"      # or "parquet", or "jsonl": JSON lines
+type = "csv"      # or "parquet", or "jsonl": JSON lines; of a broker: see docs/sources.md
 path = "records.csv"  # a file or folder, seen from where you run; "-" with jsonl: standard input
 follow = false    # true waits for new files in a folder, or new lines in a file
 # delimiter = ";" # of csv, if it is not a comma"""
