@@ -100,7 +100,7 @@ class Release:
         """How far one record moves what is noised, and the lattice this is rounded to."""
         known = self.settings
         if "clip" in known:  # gradient perturbation: what is noised is a mean of clipped gradients
-            slots = self.fit.sample or self.fit.span.size
+            slots = self.fit.counted
             amount = self.budget.of_share(self.share)
             sigma = deviation(known["clip"], int(known["steps"]), amount)
             sensitivity = up(2 * Fraction(known["clip"]) / slots)

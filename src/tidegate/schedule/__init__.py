@@ -3,7 +3,8 @@
 from tidegate.schedule.basic import Basic
 from tidegate.schedule.continual import Continual
 from tidegate.schedule.cumulative import Cumulative
-from tidegate.schedule.fit import Fit, Schedule, Span, Stream, fits
+from tidegate.schedule.fit import Fit, Schedule, Span, Stream, Weighted, fits
+from tidegate.schedule.growing import Growing
 from tidegate.schedule.independent import Independent
 from tidegate.schedule.multiresolution import MultiResolution
 from tidegate.schedule.sliding import SlidingWindow
@@ -14,6 +15,7 @@ __all__ = [
     "Continual",
     "Cumulative",
     "Fit",
+    "Growing",
     "Independent",
     "MultiResolution",
     "Schedule",
@@ -21,5 +23,6 @@ __all__ = [
     "Span",
     "Stream",
     "TwoStream",
+    "Weighted",
     "fits",
 ]

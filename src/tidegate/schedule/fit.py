@@ -1,6 +1,7 @@
 """Spans, Fits, and what every Schedule answers."""
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from operator import index
 from typing import Literal, NamedTuple, Protocol, SupportsIndex
 
@@ -26,6 +27,13 @@ class Span(NamedTuple):
         return isinstance(record, SupportsIndex) and self.start <= index(record) < self.stop
 
 
+class Weighted(NamedTuple):
+    """Records that count with a weight of at most 1 in a fit."""
+
+    span: Span
+    weight: Fraction
+
+
 class Fit(NamedTuple):
     """Train on a span, starting from a prior: the unit that the ledger charges.
 
@@ -45,6 +53,8 @@ class Fit(NamedTuple):
             or it comes from another stream.
         start: The number of an earlier fit at whose model a descent may start, though the fit has
             no prior: post-processing, so it costs nothing.
+        weights: What the records of the span count for, in order; empty if all count for 1. One of
+            weight w pays w^2 times the fit's share: only Gaussian noise can serve such a fit.
     """
 
     number: int
@@ -59,6 +69,12 @@ class Fit(NamedTuple):
     stream: Stream | None = None
     behind: int | None = None
     start: int | None = None
+    weights: tuple[Weighted, ...] = ()
+
+    @property
+    def counted(self) -> int:
+        """What the records it reads count for together."""
+        return counted(self.weights, self.sample or self.span.size)
 
 
 class Schedule(Protocol):
@@ -90,6 +106,16 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
     """
     for at in range(schedule.step, until + 1, schedule.step):
         yield from schedule.due(at)
+
+
+def counted(weights: Sequence[Weighted], slots: int) -> int:
+    """What so many slots count for together, rounded down.
+
+    >>> counted([], 10), counted([Weighted(Span(0, 9), Fraction(1, 2)), Weighted(Span(9, 10), Fraction(1))], 10)
+    (10, 5)
+    """
+    total = sum((span.size * weight for span, weight in weights), Fraction(0))
+    return int(total) if weights else slots
 
 
 def least(size: int, sample: int | None) -> int:
