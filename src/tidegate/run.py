@@ -68,7 +68,7 @@ class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
     def __init__(self, plan: Plan, trainer: Trainer[Any]) -> None:
-        if isinstance(plan.schedule, Growing) and not trainer.learner.weighs:
+        if isinstance(plan.schedule, Growing) and not trainer.learner.emphasizes:
             raise refuse("learner", "GradientPerturbation for a Growing schedule", trainer.learner)
         self.plan = plan
         self.models = Models(trainer)

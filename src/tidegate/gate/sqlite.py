@@ -35,7 +35,7 @@ from tidegate.gate.store import (
 from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Line
 from tidegate.release import FIRST, StoredRelease, canonical, seal
-from tidegate.schedule import Fit, Span, Weighted
+from tidegate.schedule import Emphasis, Fit, Span
 
 LAYOUT = 2
 """Version of the layout of a state folder, kept in the database's user_version."""
@@ -547,8 +547,8 @@ class SqliteStore:
             card["release"] = number
             chained = seal(card, weights, previous).hash
             previous, place = chained, (number, previous, chained)
-        weights_ = [(span, str(weight)) for span, weight in fit.weights]
-        known = canonical({**fit._asdict(), "weights": weights_})
+        emphasis = [(span, str(part)) for span, part in fit.emphasis]
+        known = canonical({**fit._asdict(), "emphasis": emphasis})
         line = (fit.number, stream, known, str(share))
         model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
         row = (*line, canonical(card), *model, *place)
@@ -683,8 +683,8 @@ def _evaluation(release: int, share: str, accuracy: float, deviation: float) -> 
 def _line(fit: str, share: str) -> Line:
     fields = json.loads(fit)
     fields["span"] = Span(*fields["span"])
-    fields["weights"] = tuple(
-        Weighted(Span(*span), Fraction(weight)) for span, weight in fields.get("weights", ())
+    fields["emphasis"] = tuple(
+        Emphasis(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ())
     )
     return Line(Fit(**fields), Fraction(share))
 

@@ -76,7 +76,7 @@ class GradientPerturbation:
         clip: largest norm of one record's gradient.
     """
 
-    weighs: ClassVar[bool] = True
+    emphasizes: ClassVar[bool] = True
 
     steps: int | None = None
     rate: float | None = None
@@ -174,7 +174,7 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=task.behind or (0 if prior is None else n),
-            again=bool(task.weights),
+            again=bool(task.emphasis),
         )
 
     def fit(
@@ -187,7 +187,7 @@ class GradientPerturbation:
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, counted(task.weights, records.n), allowance, prior)
+        descent = self.descent_of(task, counted(task.emphasis, records.n), allowance, prior)
         return descend(task, records, descent, prior, partial(gaussian, bits=bits))
 
 
@@ -208,7 +208,7 @@ def descend(
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
     rows = truncate(zeroed(records.X, ~records.usable).astype(np.float64, copy=False), x_bits)
-    lengths, weight, mass = row_lengths(rows), slot_weights(task, n), counted(task.weights, n)
+    lengths, emphasis, mass = row_lengths(rows), slot_emphasis(task, n), counted(task.emphasis, n)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
     weights = center if task.start is None else descent.keep * task.start
     velocity = np.zeros_like(center)
@@ -220,8 +220,8 @@ def descend(
         margins = np.asarray(rows @ ahead).T  # classes first, as a loss takes them
         residuals = task.loss.residual(margins, records.y).T.astype(np.float64, copy=False)
         residuals = clipped(residuals, lengths, descent.clip)
-        if weight is not None:
-            residuals = (residuals.T * weight).T
+        if emphasis is not None:
+            residuals = (residuals.T * emphasis).T
         total = np.asarray(rows.T @ truncate(residuals, e_bits))
         slope = perturb(total, descent.sigma) / mass
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
@@ -231,14 +231,14 @@ def descend(
     return weights
 
 
-def slot_weights(task: Task, slots: int) -> Floats | None:
+def slot_emphasis(task: Task, slots: int) -> Floats | None:
     """What each slot counts for, rounded down; None if all count for 1."""
-    if not task.weights:
+    if not task.emphasis:
         return None
-    sizes = [span.size for span, _ in task.weights]
+    sizes = [span.size for span, _ in task.emphasis]
     if sum(sizes) != slots:
-        raise refuse("weights", f"those of {slots} slots", told=f"those of {sum(sizes)}")
-    return np.repeat([down(weight) for _, weight in task.weights], sizes)
+        raise refuse("emphasis", f"that of {slots} slots", told=f"that of {sum(sizes)}")
+    return np.repeat([down(part) for _, part in task.emphasis], sizes)
 
 
 def row_lengths(rows: Rows) -> Floats:

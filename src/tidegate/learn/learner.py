@@ -12,7 +12,7 @@ from tidegate.learn.loss import Loss
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
-from tidegate.schedule import Weighted
+from tidegate.schedule import Emphasis
 
 Weights = NDArray[np.float64]
 
@@ -28,14 +28,14 @@ class Pull:
         behind: How many records of the same stream the prior or the start has learnt from, where a
             fit's plan says so.
         start: An earlier model at which a descent without a prior may start.
-        weights: What the slots of a fit count for, where they do not all count for 1.
+        emphasis: What the slots of a fit count for, where they do not all count for 1.
     """
 
     norm: float
     regularization: float | None
     behind: int | None = None
     start: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    weights: tuple[Weighted, ...] = ()
+    emphasis: tuple[Emphasis, ...] = ()
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
@@ -63,10 +63,10 @@ class Learner(Protocol[AnyTask]):
     """Spends an allowance on a fit's records and returns weights that may be published.
 
     Attributes:
-        weighs: Whether it can serve fits whose records count for different weights.
+        emphasizes: Whether it can serve fits whose records do not all count for 1.
     """
 
-    weighs: ClassVar[bool]
+    emphasizes: ClassVar[bool]
 
     def check(self, task: AnyTask, unit: str) -> None:
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""

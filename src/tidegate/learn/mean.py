@@ -32,7 +32,7 @@ class MeanPerturbation:
     make the denominator depend on the records.
     """
 
-    weighs: ClassVar[bool] = False
+    emphasizes: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
@@ -76,7 +76,7 @@ class HistogramPerturbation:
         categories: How many there are.
     """
 
-    weighs: ClassVar[bool] = False
+    emphasizes: ClassVar[bool] = False
 
     categories: int
 

@@ -35,7 +35,7 @@ class OutputPerturbation:
     0.01728
     """
 
-    weighs: ClassVar[bool] = False
+    emphasizes: ClassVar[bool] = False
 
     slack: float = 2.0**-10
 

@@ -45,9 +45,13 @@ class Trainer(Generic[AnyTask]):
 
     def _task(self, fit: Fit) -> AnyTask:
         """The task with what is special about a fit."""
-        if fit.weights and not self.learner.weighs:  # fail closed: this would be too little noise
-            raise refuse("learner", "GradientPerturbation where records have weights", self.learner)
-        return replace(self.task, behind=fit.behind, weights=fit.weights)
+        if (
+            fit.emphasis and not self.learner.emphasizes
+        ):  # fail closed: this would be too little noise
+            raise refuse(
+                "learner", "GradientPerturbation where records count unequally", self.learner
+            )
+        return replace(self.task, behind=fit.behind, emphasis=fit.emphasis)
 
     def allowance(self, fit: Fit, share: Fraction) -> Allowance:
         """What the mechanism on the slots that are read may cost these."""
@@ -60,7 +64,9 @@ class Trainer(Generic[AnyTask]):
         """The public numbers of a fit, for its card."""
         fit, share = line
         spent = self.allowance(fit, share)
-        return self.learner.settings(self._task(fit), n=fit.counted, d=d, allowance=spent, prior=prior)
+        return self.learner.settings(
+            self._task(fit), n=fit.counted, d=d, allowance=spent, prior=prior
+        )
 
     def train(
         self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None

@@ -22,9 +22,7 @@ from tidegate.schedule import (
 )
 from tidegate.schedule.binary import log2
 
-OneStream = (
-    MultiResolution | Cumulative | Continual | Basic | Growing | Independent | SlidingWindow
-)
+OneStream = MultiResolution | Cumulative | Continual | Basic | Growing | Independent | SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,9 @@ class Tapered:
 Allocation = Paper | Tapered
 
 
-def weight(schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit) -> Fraction:
+def weight(  # noqa: PLR0911 (one for each schedule)
+    schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit
+) -> Fraction:
     """The share of a fit before scaling.
 
     >>> sliding = SlidingWindow(window=7, step=1)

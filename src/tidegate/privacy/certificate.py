@@ -75,7 +75,8 @@ def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certif
             excess = rate - rate ** update_levels(schedule, 0)
             return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
         case Growing() | MultiResolution() | Cumulative() | Continual() | Basic() | Target():
-            # Growing: what telescopes to 1. The others: (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it in every phase.
+            # (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it in every phase; for Growing
+            # a sum that telescopes.
             return Certificate(supremum=Fraction(1), attained=False)
         case _:
             assert_never(schedule)

@@ -17,11 +17,11 @@ class Line(NamedTuple):
 
     @property
     def charges(self) -> Iterator[tuple[Span, Fraction]]:
-        """What the records of each span pay: the share times the square of their weight."""
-        if not self.fit.weights:
+        """What the records of each span pay: the share times the square of what they count for."""
+        if not self.fit.emphasis:
             yield self.fit.span, self.share
-        for span, weight in self.fit.weights:
-            yield span, self.share * weight**2
+        for span, part in self.fit.emphasis:
+            yield span, self.share * part**2
 
     def paid(self, record: int) -> Fraction:
         """What a record pays."""

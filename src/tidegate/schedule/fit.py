@@ -27,11 +27,11 @@ class Span(NamedTuple):
         return isinstance(record, SupportsIndex) and self.start <= index(record) < self.stop
 
 
-class Weighted(NamedTuple):
-    """Records that count with a weight of at most 1 in a fit."""
+class Emphasis(NamedTuple):
+    """Records that count for a part of one, or for one, in a fit."""
 
     span: Span
-    weight: Fraction
+    part: Fraction
 
 
 class Fit(NamedTuple):
@@ -53,8 +53,8 @@ class Fit(NamedTuple):
             or it comes from another stream.
         start: The number of an earlier fit at whose model a descent may start, though the fit has
             no prior: post-processing, so it costs nothing.
-        weights: What the records of the span count for, in order; empty if all count for 1. One of
-            weight w pays w^2 times the fit's share: only Gaussian noise can serve such a fit.
+        emphasis: What the records of the span count for, in order; empty if all count for 1. One
+            that counts for w pays w^2 times the fit's share: only Gaussian noise can serve this.
     """
 
     number: int
@@ -69,12 +69,12 @@ class Fit(NamedTuple):
     stream: Stream | None = None
     behind: int | None = None
     start: int | None = None
-    weights: tuple[Weighted, ...] = ()
+    emphasis: tuple[Emphasis, ...] = ()
 
     @property
     def counted(self) -> int:
         """What the records it reads count for together."""
-        return counted(self.weights, self.sample or self.span.size)
+        return counted(self.emphasis, self.sample or self.span.size)
 
 
 class Schedule(Protocol):
@@ -108,14 +108,15 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
         yield from schedule.due(at)
 
 
-def counted(weights: Sequence[Weighted], slots: int) -> int:
+def counted(emphasis: Sequence[Emphasis], slots: int) -> int:
     """What so many slots count for together, rounded down.
 
-    >>> counted([], 10), counted([Weighted(Span(0, 9), Fraction(1, 2)), Weighted(Span(9, 10), Fraction(1))], 10)
+    >>> half, one = Emphasis(Span(0, 9), Fraction(1, 2)), Emphasis(Span(9, 10), Fraction(1))
+    >>> counted([], 10), counted([half, one], 10)
     (10, 5)
     """
-    total = sum((span.size * weight for span, weight in weights), Fraction(0))
-    return int(total) if weights else slots
+    total = sum((span.size * part for span, part in emphasis), Fraction(0))
+    return int(total) if emphasis else slots
 
 
 def least(size: int, sample: int | None) -> int:

@@ -1,4 +1,4 @@
-"""All of the history again and again, the newest records with the most weight."""
+"""All of the history again and again; the newest records count most."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.fit import Fit, Span, Weighted
+from tidegate.schedule.fit import Emphasis, Fit, Span
 
 
 @dataclass(frozen=True, kw_only=True)
 class Growing:
     """A base on everything whenever the stream has grown by a little, each from the one before.
 
-    The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k, in whole steps
-    and at least one. Records that came between two bases are a block, and in base k those of block j
-    count with the weight s_j / s_k, where s_k = t_k but s_0 = 3/4 t_1. A record of weight w pays w^2
-    times the fit's share, which is 1 - (s_k / s_(k+1))^2. So a record of block j pays
+    The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k, in whole
+    steps and at least one. Records that came between two bases are a block, and in base k those of
+    block j count for s_j / s_k, where s_k = t_k but s_0 = 3/4 t_1. A record that counts for w pays
+    w^2 times the fit's share, which is 1 - (s_k / s_(k+1))^2. So a record of block j pays
 
         s_j^2 / s_k^2 - s_j^2 / s_(k+1)^2   for each k >= j,
 
     which adds up to 1 over all time, whenever it came: no budget is left unspent, and none is kept
-    for a day that does not come. In steps, for block = 4 and growth = 1/2, with the weights:
+    for a day that does not come. In steps, with what they count for, block = 4 and growth = 1/2:
 
         t = 4   [ 1    1    1    1 ]
         t = 6   [3/4  3/4  3/4  3/4   1    1 ]
@@ -36,7 +36,7 @@ class Growing:
     >>> schedule = Growing(block=4, step=1, growth=Fraction(1, 2))
     >>> [fit.at for fit in fits(schedule, until=30)]
     [4, 6, 9, 13, 19, 28]
-    >>> [(tuple(span), str(weight)) for span, weight in schedule.due(9)[0].weights]
+    >>> [(tuple(span), str(part)) for span, part in schedule.due(9)[0].emphasis]
     [((0, 4), '1/2'), ((4, 6), '2/3'), ((6, 9), '1')]
     >>> [str(schedule.share(k)) for k in range(3)]
     ['7/16', '5/9', '88/169']
@@ -57,10 +57,10 @@ class Growing:
 
     def _times(self) -> Iterator[int]:
         """When bases are made, in steps."""
-        steps = self.block // self.step
+        steps, (part, whole) = self.block // self.step, self.growth.as_integer_ratio()
         while True:
             yield steps
-            steps += max(1, math.floor(self.growth * steps))
+            steps += max(1, steps * part // whole)
 
     def _until(self, steps: int) -> list[int]:
         """All times up to a time and the one after, in steps."""
@@ -85,8 +85,8 @@ class Growing:
             return ()
         marks, number = _marks(times), len(times) - 2
         edges = [0, *(time * self.step for time in times[:-1])]
-        weights = tuple(
-            Weighted(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
+        emphasis = tuple(
+            Emphasis(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
             for j in range(number + 1)
         )
         return (
@@ -97,18 +97,18 @@ class Growing:
                 None,
                 "base",
                 number,
-                weights=weights if number else (),
+                emphasis=emphasis if number else (),
                 behind=self._behind(times, marks) if number else None,
                 start=number - 1 if number else None,
             ),
         )
 
     def _behind(self, times: Sequence[int], marks: Sequence[Fraction]) -> int:
-        """How many records of this base's weight and share would tell what all before it told.
+        """How many records would tell what all bases before this one have told.
 
-        What a base tells is the square of its records' total weight, times its share; what several
-        tell adds up. With the total S of the newest and the sum I of all, n / (n + behind) is
-        then S / sqrt(I), where n is the sum of its weights.
+        What a base tells is the square of what its records count for together, times its share;
+        what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
+        S / sqrt(I), where n is what the newest one's records count for together.
         """
         sizes = [times[0], *(times[j + 1] - times[j] for j in range(len(times) - 2))]
         told, total = 0.0, 0.0
@@ -124,7 +124,7 @@ class Growing:
         return (steps * self.step for steps in self._times() if steps * self.step > record)
 
     def settled(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """None: every block has a weight of its own for ever, but there are few blocks."""
+        """None: every block counts for something else for ever, but there are few blocks."""
         return 0
 
     def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
@@ -133,7 +133,7 @@ class Growing:
 
 
 def _marks(times: Sequence[int]) -> list[Fraction]:
-    """What weights are proportional to: the time at which a block ends, but for the first.
+    """What records count for in proportion: the time their block ends at, but for the first.
 
     >>> [str(mark) for mark in _marks([4, 6, 9])]
     ['9/2', '6', '9']
