@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from tidegate.checks import refuse
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Held, Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Stream
+from tidegate.schedule import Growing, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -67,6 +68,8 @@ class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
     def __init__(self, plan: Plan, trainer: Trainer[Any]) -> None:
+        if isinstance(plan.schedule, Growing) and not trainer.learner.emphasizes:
+            raise refuse("learner", "GradientPerturbation for a Growing schedule", trainer.learner)
         self.plan = plan
         self.models = Models(trainer)
         self.ledger = plan.ledger()

@@ -35,7 +35,7 @@ from tidegate.gate.store import (
 from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Line
 from tidegate.release import FIRST, StoredRelease, canonical, seal
-from tidegate.schedule import Fit, Span
+from tidegate.schedule import Emphasis, Fit, Span
 
 LAYOUT = 2
 """Version of the layout of a state folder, kept in the database's user_version."""
@@ -549,7 +549,9 @@ class SqliteStore:
             card["release"] = number
             chained = seal(card, weights, previous).hash
             previous, place = chained, (number, previous, chained)
-        line = (fit.number, stream, canonical(fit._asdict()), str(share))
+        emphasis = [(span, str(part)) for span, part in fit.emphasis]
+        known = canonical({**fit._asdict(), "emphasis": emphasis})
+        line = (fit.number, stream, known, str(share))
         model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
         row = (*line, canonical(card), *model, *place)
         self._db.execute(f"INSERT INTO fits VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
@@ -682,7 +684,11 @@ def _evaluation(release: int, share: str, accuracy: float, deviation: float) -> 
 @readable("a charge in state.db")
 def _line(fit: str, share: str) -> Line:
     fields = json.loads(fit)
-    return Line(Fit(**{**fields, "span": Span(*fields["span"])}), Fraction(share))
+    fields["span"] = Span(*fields["span"])
+    fields["emphasis"] = tuple(
+        Emphasis(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ())
+    )
+    return Line(Fit(**fields), Fraction(share))
 
 
 @readable("a model in state.db")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from tidegate.learn.records import Records, zeroed
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian
+from tidegate.privacy.rounding import down
+from tidegate.schedule.fit import counted
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -45,12 +47,14 @@ class Descent:
         rate: what a gradient is multiplied by.
         clip: largest norm of one record's gradient.
         sigma: deviation of the noise in each coordinate of a sum of gradients.
+        keep: what the model that it starts at is multiplied by.
     """
 
     steps: int
     rate: float
     clip: float
     sigma: float
+    keep: float = 1.0
 
     @property
     def sensitivity(self) -> float:
@@ -71,6 +75,8 @@ class GradientPerturbation:
         rate: what a gradient is multiplied by.
         clip: largest norm of one record's gradient.
     """
+
+    emphasizes: ClassVar[bool] = True
 
     steps: int | None = None
     rate: float | None = None
@@ -93,17 +99,19 @@ class GradientPerturbation:
         smoothness: float,
         regularization: float = 0.0,
         behind: int = 0,
+        again: bool = False,
     ) -> Descent:
         """The settings of one fit, those left None filled in.
 
         Args:
-            slots: n, the number of slots in the fit's span, usable or not.
+            slots: n, the number of slots in the fit's span, usable or not, or what they count for.
             mu: what the fit may cost in Gaussian DP.
             norm: R, the bound on the rows' norm.
             lipschitz: G, the loss's bound on a gradient's norm.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
             behind: how many records the model that it starts at has learnt from, 0 for the origin.
+            again: whether that model has learnt from these same records, but for the newest.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -115,16 +123,22 @@ class GradientPerturbation:
         norm = between("norm", norm, 2.0**-64, 2.0**64)
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
-        clip = between("clip", min(self.clip or 0.35 * bound, bound), norm * 2.0**-64, math.inf)
+        # Where most records are right already, a smaller clip only cuts those that are not.
+        default = (0.14 if again else 0.35) * bound
+        clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
         # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
         # 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))
         horizon = new * slots * mu / (2 * clip * norm)
-        least = 1 if self.rate else 16
-        steps = self.steps or min(max(steps_for(horizon, self.rate or 8 / beta), least), 64)
+        least = 1 if self.rate or again else 16
+        pace = self.rate or (32 if again else 8) / beta
+        steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
-        rate = self.rate or min(horizon / travel(steps), 12 / beta, curb)
-        return Descent(steps=steps, rate=rate, clip=clip, sigma=deviation(clip, steps, mu))
+        rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
+        # The noise of the model it starts at and its own then add up to a deviation of 1 again.
+        keep = math.sqrt(1 - new**2) if again else 1.0
+        sigma = deviation(clip, steps, mu)
+        return Descent(steps=steps, rate=rate, clip=clip, sigma=sigma, keep=keep)
 
     def check(self, task: Task, unit: str) -> None:
         """Refuse a pure budget: the noise is Gaussian."""
@@ -160,6 +174,7 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=task.behind or (0 if prior is None else n),
+            again=bool(task.emphasis),
         )
 
     def fit(
@@ -172,7 +187,7 @@ class GradientPerturbation:
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, records.n, allowance, prior)
+        descent = self.descent_of(task, counted(task.emphasis, records.n), allowance, prior)
         return descend(task, records, descent, prior, partial(gaussian, bits=bits))
 
 
@@ -193,9 +208,9 @@ def descend(
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
     rows = truncate(zeroed(records.X, ~records.usable).astype(np.float64, copy=False), x_bits)
-    lengths = row_lengths(rows)
+    lengths, emphasis, mass = row_lengths(rows), slot_emphasis(task, n), counted(task.emphasis, n)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
-    weights = center if task.start is None else task.start
+    weights = center if task.start is None else descent.keep * task.start
     velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
@@ -205,13 +220,25 @@ def descend(
         margins = np.asarray(rows @ ahead).T  # classes first, as a loss takes them
         residuals = task.loss.residual(margins, records.y).T.astype(np.float64, copy=False)
         residuals = clipped(residuals, lengths, descent.clip)
+        if emphasis is not None:
+            residuals = (residuals.T * emphasis).T
         total = np.asarray(rows.T @ truncate(residuals, e_bits))
-        slope = perturb(total, descent.sigma) / n
+        slope = perturb(total, descent.sigma) / mass
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     return weights
+
+
+def slot_emphasis(task: Task, slots: int) -> Floats | None:
+    """What each slot counts for, rounded down; None if all count for 1."""
+    if not task.emphasis:
+        return None
+    sizes = [span.size for span, _ in task.emphasis]
+    if sum(sizes) != slots:
+        raise refuse("emphasis", f"that of {slots} slots", told=f"that of {sum(sizes)}")
+    return np.repeat([down(part) for _, part in task.emphasis], sizes)
 
 
 def row_lengths(rows: Rows) -> Floats:

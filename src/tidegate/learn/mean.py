@@ -7,6 +7,7 @@ goes to the *sum* of the records, which is exact; the rest is post-processing: d
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class MeanPerturbation:
     A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
     make the denominator depend on the records.
     """
+
+    emphasizes: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
@@ -72,6 +75,8 @@ class HistogramPerturbation:
     Args:
         categories: How many there are.
     """
+
+    emphasizes: ClassVar[bool] = False
 
     categories: int
 

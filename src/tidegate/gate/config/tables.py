@@ -49,6 +49,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -58,6 +59,7 @@ from tidegate.schedule import (
 SCHEDULES: dict[str, Callable[..., OneStream | TwoStream]] = {
     "sliding": SlidingWindow,
     "continual": Continual,
+    "growing": Growing,
     "multiresolution": MultiResolution,
     "basic": Basic,
     "independent": Independent,
@@ -96,10 +98,13 @@ class ScheduleTable:
     block: int | None = key(optional, default=None)
     step: int | None = key(optional, default=None)
     sample: int | None = key(optional, default=None)
+    growth: Fraction | None = key(ratio, default=None)
     source: SourceSchedule | None = key(table(SourceSchedule), default=None)
 
     def __post_init__(self) -> None:
-        self.build()
+        built = self.build()
+        # What is not given is frozen as well: another version may have another default.
+        object.__setattr__(self, "growth", getattr(built, "growth", None))
 
     def build(self) -> OneStream | TwoStream:
         """The schedule."""
