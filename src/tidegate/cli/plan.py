@@ -336,6 +336,9 @@ def _print_table(planned: Planned, rows: int) -> None:
     console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
+    if any(line.fit.emphasis for line in first):
+        told = "A share is what the newest records pay: older ones count for less, and pay less."
+        console.print(f"[dim]{told}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()

@@ -38,7 +38,7 @@ class Shares:
         if not 0 <= self.reserve < 1:
             raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
         if isinstance(self.schedule, Growing) and self.budget.unit != "mu":
-            raise refuse("budget", "ApproxDP for a Growing schedule", told="PureDP")
+            raise refuse("budget", "ApproxDP for a Growing schedule (give a delta)", told="PureDP")
         _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
 
     @cached_property

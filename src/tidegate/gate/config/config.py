@@ -116,7 +116,8 @@ class Config:
         def trainable() -> None:
             if self.learner.kind == "gradient" and self.budget.delta is None:
                 raise refuse("kind", "output for a budget without a delta", self.learner.kind)
-            if self.learner.kind != "gradient" and self.schedule.kind == "growing":
+            growing = self.schedule.kind == "growing" and self.budget.delta is not None
+            if growing and self.learner.kind != "gradient":
                 raise refuse("kind", "gradient for a growing schedule", self.learner.kind)
             self.learner.build().check(self.task(), self.budget.build().unit)
 

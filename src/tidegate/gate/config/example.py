@@ -6,6 +6,7 @@ from tidegate.gate.config.tables import SCHEDULES
 ABOUT = {
     "sliding": "a model of exactly the newest `window` records, at every step",
     "continual": "a model of all records so far, refreshed at every step",
+    "growing": "a model of all records so far, the newest count most, whenever they have grown",
     "multiresolution": "models of the newest 1, 2, 4, ... blocks of records",
     "basic": "a model of all records at every doubling, refined by every step in between",
     "independent": "a model of each step alone, a baseline to compare with",
@@ -19,6 +20,10 @@ step = 1024       # records between two models""",
     "continual": """\
 block = 8192      # records before the first model: the step, or 2, 4, 8, ... times it
 step = 1024       # records between two models""",
+    "growing": """\
+block = 8192      # records before the first model, a multiple of the step
+step = 1024       # models come after whole steps
+growth = "1/16"   # by how much records grow from one model to the next, a step at least""",
     "multiresolution": """\
 block = 1024      # records in the smallest block""",
     "independent": """\
