@@ -18,7 +18,7 @@ from tests.gate.made import chain, made, records, same
 from tidegate.checks import StoreError
 from tidegate.gate import segments
 from tidegate.gate.failpoints import NAMES
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
@@ -42,7 +42,7 @@ def finish(child: Any) -> bool:
     return bool(child.exitcode)
 
 
-def content(store: SqliteStore) -> tuple[Any, ...]:
+def content(store: FolderStore) -> tuple[Any, ...]:
     """All that a state holds, but for how it is cut into segments."""
     count = store.count("records")
     held = Span(min([count, *(segment.span.start for segment in store.held())]), count)
@@ -61,7 +61,7 @@ def content(store: SqliteStore) -> tuple[Any, ...]:
 
 def undisturbed(folder: Path, batches: int) -> tuple[Any, ...]:
     workload.live(folder, batches)
-    with closing(SqliteStore(folder)) as store:
+    with closing(FolderStore(folder)) as store:
         return content(store)
 
 
@@ -97,7 +97,7 @@ def test_killed_at_every_failpoint(name: str, tmp_path: Path, expected: tuple[An
         kills += 1
         check(folder)
     assert kills
-    with closing(SqliteStore(folder)) as store:
+    with closing(FolderStore(folder)) as store:
         assert content(store) == expected
 
 
@@ -118,7 +118,7 @@ def kill_at_random(folder: Path, batches: int, *, kills: int, longest: float) ->
 
 def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
     kill_at_random(tmp_path / "state", BATCHES, kills=15, longest=0.06)
-    with closing(SqliteStore(tmp_path / "state")) as store:
+    with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == expected
 
 
@@ -126,7 +126,7 @@ def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
 def test_killed_hundreds_of_times(tmp_path: Path) -> None:
     batches = 800
     kill_at_random(tmp_path / "state", batches, kills=400, longest=0.1)
-    with closing(SqliteStore(tmp_path / "state")) as store:
+    with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
 
 
@@ -134,7 +134,7 @@ def test_killed_hundreds_of_times(tmp_path: Path) -> None:
 def state(tmp_path: Path) -> Path:
     """Two segments, a few records that wait, and two releases."""
     folder = tmp_path / "state"
-    with closing(SqliteStore(folder, "config", segment_records=32)) as store:
+    with closing(FolderStore(folder, "config", segment_records=32)) as store:
         for begin, n in [(0, 32), (32, 32), (64, 3)]:
             batch = Batch(
                 stream="records", records=records(begin, n), source="script", offset=f"{begin}"
@@ -146,7 +146,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def first_file(folder: Path) -> Path:
-    with closing(SqliteStore(folder)) as store:
+    with closing(FolderStore(folder)) as store:
         name = store.held()[0].file
     assert name is not None
     return folder / "segments" / name
@@ -168,7 +168,7 @@ def test_a_damaged_segment_is_never_read(state: Path, damage: str) -> None:
         file.unlink()
     else:
         os.truncate(file, {"cut": size - 8, "emptied": 0, "longer": size + 8}[damage])
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         for _ in range(2):
             with pytest.raises(StoreError, match=file.name) as caught:
                 store.read("records", Span(0, 10))
@@ -185,7 +185,7 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
     whole = file.read_bytes()
     for at in range(0, len(whole), 37):
         flip(file, at)
-        with closing(SqliteStore(state)) as store:
+        with closing(FolderStore(state)) as store:
             assert [problem.where for problem in store.verify()] == [file.name]
         file.write_bytes(whole)
 
@@ -212,7 +212,7 @@ def test_a_changed_row_is_found(state: Path, change: str, where: str) -> None:
     with closing(sqlite3.connect(state / "state.db")) as database:
         database.execute(change)
         database.commit()
-    with closing(SqliteStore(state, read_only=True)) as store:
+    with closing(FolderStore(state, read_only=True)) as store:
         assert where in [problem.where for problem in store.verify()]
 
 
@@ -222,14 +222,14 @@ def test_a_state_whose_foundation_has_changed_is_not_opened(state: Path, column:
         database.execute(f"UPDATE state SET {column} = 99")
         database.commit()
     with pytest.raises(StoreError, match=r"state\.db is not what was written.*restore"):
-        SqliteStore(state)
+        FolderStore(state)
 
 
 def test_nothing_is_chained_to_a_damaged_release(state: Path) -> None:
     with closing(sqlite3.connect(state / "state.db")) as database:
         database.execute("UPDATE fits SET hash = replace(hash, '1', '0')")
         database.commit()
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         with pytest.raises(StoreError, match="release 1 is not what was published"):
             store.publish("records", 48, [made(3, 48)])
         assert store.done("records") == 32
@@ -239,7 +239,7 @@ def test_a_damaged_offset_is_not_read_from(state: Path) -> None:
     with closing(sqlite3.connect(state / "state.db")) as database:
         database.execute("UPDATE offsets SET place = '3'")
         database.commit()
-    with closing(SqliteStore(state)) as store, pytest.raises(StoreError, match="restore"):
+    with closing(FolderStore(state)) as store, pytest.raises(StoreError, match="restore"):
         store.offset("script")
 
 
@@ -247,7 +247,7 @@ def test_a_damaged_model_is_neither_a_prior_nor_a_release(state: Path) -> None:
     with closing(sqlite3.connect(state / "state.db")) as database:
         database.execute("UPDATE fits SET weights = zeroblob(length(weights))")
         database.commit()
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         with pytest.raises(StoreError, match="fit 1 is not what was made"):
             store.fit(1)
         with pytest.raises(StoreError, match="release 0 is not what was published"):
@@ -262,19 +262,19 @@ def test_a_damaged_page_of_the_database_is_reported(state: Path, page: int) -> N
     database.write_bytes(data)
     with (
         pytest.raises(StoreError, match=r"state\.db.*restore"),
-        closing(SqliteStore(state)) as store,
+        closing(FolderStore(state)) as store,
     ):
         store.read("records", Span(0, 5))
 
 
 def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Path) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     store.append(Batch(stream="records", records=records(67, 2)))
     copied = crashed(state, tmp_path)
     with open(copied / "state.db-wal", "ab") as log:  # the start of a next transaction
         log.write(bytes(range(256)) * 9)
     store.close()
-    with closing(SqliteStore(copied)) as again:
+    with closing(FolderStore(copied)) as again:
         assert again.count("records") == 69
         assert not list(again.verify())
 
@@ -283,7 +283,7 @@ def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Pat
 def test_a_transaction_that_is_lost_after_it_was_acknowledged_is_noticed(
     state: Path, tmp_path: Path, damage: str
 ) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     for slot in (67, 68):
         store.append(Batch(stream="records", records=records(slot, 1)))
     copied = crashed(state, tmp_path)
@@ -296,7 +296,7 @@ def test_a_transaction_that_is_lost_after_it_was_acknowledged_is_noticed(
     else:
         log.unlink()
     with pytest.raises(StoreError, match=r"lost the last \d transaction"):
-        SqliteStore(copied)
+        FolderStore(copied)
 
 
 def crashed(folder: Path, into: Path) -> Path:
@@ -314,7 +314,7 @@ def crashed(folder: Path, into: Path) -> Path:
 def test_a_file_that_cannot_be_written(
     state: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str
 ) -> None:
-    store = SqliteStore(state, segment_records=32)
+    store = FolderStore(state, segment_records=32)
     before, files = content(store), set(os.listdir(state / "segments"))
 
     def fail(*_: Any, **__: Any) -> None:
@@ -336,7 +336,7 @@ def test_a_file_that_cannot_be_written(
 def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, written = SqliteStore(state, segment_records=32), segments.write
+    store, written = FolderStore(state, segment_records=32), segments.write
     files = set(os.listdir(state / "segments"))
 
     def third_fails(folder: Path, stem: str, some: Any) -> segments.Written:
@@ -352,7 +352,7 @@ def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
 
 
 def test_a_database_that_cannot_grow(state: Path) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     before = content(store)
     store._db.execute("PRAGMA max_page_count = 1")  # what SQLite says is what a full disk says
     bad = tuple(Quarantined(slot=slot, reason="text", payload="x" * 5000) for slot in range(4))
@@ -360,7 +360,7 @@ def test_a_database_that_cannot_grow(state: Path) -> None:
         store.append(Batch(stream="records", records=records(67, 4), quarantine=bad))
     with pytest.raises(StoreError, match="open the state again"):
         store.append(Batch(stream="records", records=records(67, 1)))
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         assert content(store) == before
 
 
@@ -370,9 +370,9 @@ def test_a_read_only_folder(state: Path) -> None:
         path.chmod(0o500)
     try:
         with pytest.raises(StoreError, match="Permission denied"):
-            SqliteStore(state)
+            FolderStore(state)
     finally:
         for path in [state, *state.rglob("*")]:
             path.chmod(0o700)
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         assert not list(store.verify())

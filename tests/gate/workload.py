@@ -6,19 +6,19 @@ from pathlib import Path
 
 from tests.gate.made import made, records
 from tidegate.checks import StoreError
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch, Quarantined
 
 SIZES = (1, 3, 40, 7, 20, 2, 75)
 STEP, WINDOW = 16, 80
 
 
-def opened(folder: Path) -> SqliteStore:
+def opened(folder: Path) -> FolderStore:
     """The state, made if it is not there yet."""
     try:
-        return SqliteStore(folder, segment_records=32)
+        return FolderStore(folder, segment_records=32)
     except StoreError:
-        return SqliteStore(folder, "config", segment_records=32)
+        return FolderStore(folder, "config", segment_records=32)
 
 
 def batch(index: int) -> Batch:
@@ -53,7 +53,7 @@ def live(folder: Path, batches: int, failpoint: str = "", started: Event | None 
     os.close(notes)
 
 
-def catch_up(store: SqliteStore, notes: int) -> None:
+def catch_up(store: FolderStore, notes: int) -> None:
     """Carry out the fits that are due: two a step, the second one released."""
     while (at := store.done("records") + STEP) <= store.count("records"):
         number = 2 * (at // STEP - 1)

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from tests.gate.made import chain, made, records, same
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch, Evaluation, Quarantined, Step, Store
 from tidegate.release import FIRST
 from tidegate.schedule import Span
@@ -35,8 +35,8 @@ States = Callable[[], AbstractContextManager[Opener]]
 def sqlite() -> Iterator[Opener]:
     """A new state in a folder; each call opens it, the first one makes it."""
     with TemporaryDirectory() as folder:
-        SqliteStore(Path(folder), "config", segment_records=16).close()
-        yield lambda: SqliteStore(Path(folder), segment_records=16)
+        FolderStore(Path(folder), "config", segment_records=16).close()
+        yield lambda: FolderStore(Path(folder), segment_records=16)
 
 
 STORES = [sqlite]
@@ -252,8 +252,8 @@ def test_models_and_lines_come_back_to_the_bit(opener: Opener) -> None:
 def test_within_a_snapshot_nothing_changes(opener: Opener) -> None:
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
-    assert isinstance(store, SqliteStore)
-    looking = SqliteStore(store.folder, read_only=True)
+    assert isinstance(store, FolderStore)
+    looking = FolderStore(store.folder, read_only=True)
     with looking.snapshot():
         store.append(Batch(stream="records", records=records(10, 5)))
         assert looking.count("records") == 10

@@ -21,7 +21,7 @@ from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
 from tidegate.gate import Gate
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
@@ -93,16 +93,16 @@ def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
 
 def test_more_than_may_wait_is_sent_away_and_comes_back(tmp_path: Path) -> None:
     """Back-pressure: while the disk is slow, what waits is bounded and the rest is told to wait."""
-    going, append = threading.Event(), SqliteStore.append
+    going, append = threading.Event(), FolderStore.append
 
-    def slow(self: SqliteStore, batch: Batch) -> int:
+    def slow(self: FolderStore, batch: Batch) -> int:
         going.wait(20)
         return append(self, batch)
 
     limits = Limits(waiting=1000, rate=10_000, burst=10_000)
     with (
         served(tmp_path / "state", limits=limits) as running,
-        patch.object(SqliteStore, "append", slow),
+        patch.object(FolderStore, "append", slow),
         ThreadPoolExecutor(8) as pool,
     ):
         sent = [pool.submit(running.send, 20) for _ in range(8)]
@@ -149,9 +149,9 @@ def test_training_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
-    refused, publish = list[int](), SqliteStore.publish
+    refused, publish = list[int](), FolderStore.publish
 
-    def failing(self: SqliteStore, *words: Any, **more: Any) -> Any:
+    def failing(self: FolderStore, *words: Any, **more: Any) -> Any:
         if len(refused) < 2:
             refused.append(1)
             raise StoreError("no room")
@@ -159,7 +159,7 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
 
     with (
         patch.object(keeping, "PATIENCE", 0.3),
-        patch.object(SqliteStore, "publish", failing),
+        patch.object(FolderStore, "publish", failing),
         served(tmp_path / "state") as running,
         running.client() as client,
     ):
@@ -177,7 +177,7 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
 
 def test_a_batch_that_the_disk_refuses_is_not_acknowledged(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
-        with patch.object(SqliteStore, "append", side_effect=StoreError("/secret/path: no room")):
+        with patch.object(FolderStore, "append", side_effect=StoreError("/secret/path: no room")):
             answer = running.send(10)
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert "/secret" not in answer.json["error"]

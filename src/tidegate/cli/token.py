@@ -12,6 +12,7 @@ import click
 
 from tidegate.checks import StoreError, refuse
 from tidegate.cli import options
+from tidegate.gate.folder_store import holds_state
 from tidegate.serve.audit import Audit
 from tidegate.serve.tokens import SCOPES, Tokens
 
@@ -101,6 +102,6 @@ def revoke(state: Path, name: str, form: str) -> None:
 
 
 def _tokens(state: Path) -> Tokens:
-    if not (state / "state.db").is_file():
+    if not holds_state(state):
         raise StoreError(f"{state} holds no state: make one with tidegate serve or tidegate run")
     return Tokens(state)

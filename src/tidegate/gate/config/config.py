@@ -33,12 +33,16 @@ from tidegate.gate.config.tables import (
     QualityTable,
     RecordsTable,
     ScheduleTable,
+    StoreTable,
 )
 from tidegate.gate.sources import Dtype, Source
 from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import TwoStream
+
+OPERATIONAL = {"source", "publish", "store"}
+"""Where records come from, where they are kept and where releases go: privacy depends on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +106,7 @@ class Config:
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: SourceTable | TwoSources | None = key(one_or_two, default=None)
     publish: PublishTable | None = key(table(PublishTable), default=None)
+    store: StoreTable = key(table(StoreTable), default=StoreTable())
     not_private_seed: int | None = key(partial(whole, least=0), default=None)
 
     def __post_init__(self) -> None:
@@ -173,11 +178,11 @@ class Config:
         return _canonical(_plain(self))
 
     def privacy_json(self) -> str:
-        """The one JSON text of all that privacy depends on: not where records come from or go to.
+        """The one JSON text of all that privacy depends on.
 
         This is what a state is created with, for ever.
         """
-        kept = {k: v for k, v in _plain(self).items() if k not in {"source", "publish"}}
+        kept = {k: v for k, v in _plain(self).items() if k not in OPERATIONAL}
         return _canonical(kept)
 
     def plan(self) -> Plan | TwoStreamPlan:

@@ -31,6 +31,7 @@ from tidegate.gate.config.keys import (
     words,
     zero_or_more,
 )
+from tidegate.gate.places import Places
 from tidegate.gate.sources import (
     Columns,
     Dtype,
@@ -313,6 +314,20 @@ class QualityTable:
         if self.holdout is None:
             return None
         return FILES[self._type()]("holdout", self.holdout, columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreTable:
+    """[store]: where the state's database is, if not in its folder."""
+
+    database: str | None = key(word, default=None)
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> Places:
+        """The places."""
+        return Places(database=self.database)
 
 
 @dataclass(frozen=True, kw_only=True)
