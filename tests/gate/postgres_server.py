@@ -11,12 +11,20 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+import psycopg
 import pytest
+
+from tidegate.gate.places import Places
 
 BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=Path("/none")).parent
 needs_postgres = pytest.mark.skipif(
     not BINARIES.exists(), reason="needs a PostgreSQL server: apt-get install postgresql"
 )
+
+ZEROBLOB = """
+CREATE FUNCTION zeroblob(size bigint) RETURNS bytea LANGUAGE sql
+AS $$ SELECT decode(repeat('00', size::int), 'hex') $$
+"""
 
 
 class Server:
@@ -36,6 +44,8 @@ class Server:
         self._run(*make, "--no-locale", "--no-sync").wait(60)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
+        with psycopg.connect(self.url) as connection:  # what tests damage rows with, as SQLite has
+            connection.execute(ZEROBLOB)
 
     @property
     def url(self) -> str:
@@ -86,3 +96,15 @@ def server() -> Server:
     started = Server(Path(mkdtemp(prefix="pg-")))
     atexit.register(started.stop)
     return started
+
+
+def on_server() -> Places:
+    """A database on the server that all share."""
+    return Places(database=server().url)
+
+
+DATABASES = [
+    pytest.param(Places, id="sqlite"),
+    pytest.param(on_server, id="postgres", marks=[needs_postgres, pytest.mark.slow]),
+]
+"""Where a state's database may be: functions, for a server is started when it is needed."""

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,10 +14,14 @@ import pytest
 
 from tests.gate import workload
 from tests.gate.made import chain, made, records, same
+from tests.gate.postgres_server import DATABASES, needs_postgres, on_server
 from tidegate.checks import StoreError
 from tidegate.gate import segments
+from tidegate.gate.database import Database
 from tidegate.gate.failpoints import NAMES
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
@@ -29,8 +32,14 @@ children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.workload"])
 
 
-def start(folder: Path, batches: int, failpoint: str = "", started: Any = None) -> Any:
-    child = children.Process(target=workload.live, args=(folder, batches, failpoint, started))
+@pytest.fixture(params=DATABASES, scope="module")
+def places(request: pytest.FixtureRequest) -> Places:
+    found: Places = request.param()
+    return found
+
+
+def start(folder: Path, batches: int, *more: Any) -> Any:
+    child = children.Process(target=workload.live, args=(folder, batches, *more))
     child.start()
     return child
 
@@ -60,16 +69,16 @@ def content(store: FolderStore) -> tuple[Any, ...]:
 
 
 def undisturbed(folder: Path, batches: int) -> tuple[Any, ...]:
-    workload.live(folder, batches)
+    workload.live(folder, batches, Places())
     with closing(FolderStore(folder)) as store:
         return content(store)
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, places: Places) -> None:
     """Nothing that was acknowledged is lost or doubled, and nothing is half there."""
     notes = folder.with_suffix(".notes")
     words = [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
-    with closing(workload.opened(folder)) as store:
+    with closing(workload.opened(folder, places)) as store:
         assert not list(store.verify())
         found = content(store)
         assert found[0] >= max((int(value) for what, value in words if what == "count"), default=0)
@@ -87,45 +96,62 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_killed_at_every_failpoint(name: str, tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    folder, kills = tmp_path / "state", 0
+def test_killed_at_every_failpoint(
+    name: str, places: Places, tmp_path: Path, expected: tuple[Any, ...]
+) -> None:
+    survives(name, places, tmp_path / "state", expected)
+
+
+@needs_postgres
+@pytest.mark.parametrize("name", ["publish.commit"])
+def test_killed_before_a_server_commits(
+    name: str, tmp_path: Path, expected: tuple[Any, ...]
+) -> None:
+    survives(name, on_server(), tmp_path / "state", expected)
+
+
+def survives(name: str, places: Places, folder: Path, expected: tuple[Any, ...]) -> None:
+    """Whether kills at a failpoint, later in each life, make no difference."""
+    kills = 0
     if name == "sweep.unlink":
-        assert finish(start(folder, BATCHES, "segment.folder"))
+        assert finish(start(folder, BATCHES, places, "segment.folder"))
     for passed in range(1, 100):  # later each time, for the script to go on
-        if not finish(start(folder, BATCHES, f"{name}:{passed}")):
+        if not finish(start(folder, BATCHES, places, f"{name}:{passed}")):
             break
         kills += 1
-        check(folder)
+        check(folder, places)
     assert kills
     with closing(FolderStore(folder)) as store:
         assert content(store) == expected
 
 
-def kill_at_random(folder: Path, batches: int, *, kills: int, longest: float) -> None:
+def kill_at_random(
+    folder: Path, batches: int, places: Places, *, kills: int, longest: float
+) -> None:
     """Kill a child that often at any time of its work, or until the work is done; then finish."""
     rng = random.Random(os.getpid())
     for _ in range(kills):
         started = children.Event()
-        child = start(folder, batches, started=started)
+        child = start(folder, batches, places, "", started)
         assert started.wait(60)
         time.sleep(rng.uniform(0, longest))
         child.kill()
         if not finish(child):
             break
-        check(folder)
-    assert not finish(start(folder, batches))
+        check(folder, places)
+    assert not finish(start(folder, batches, places))
 
 
-def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    kill_at_random(tmp_path / "state", BATCHES, kills=15, longest=0.06)
+def test_killed_at_random(places: Places, tmp_path: Path, expected: tuple[Any, ...]) -> None:
+    kill_at_random(tmp_path / "state", BATCHES, places, kills=15, longest=0.06)
     with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == expected
 
 
 @pytest.mark.slow
-def test_killed_hundreds_of_times(tmp_path: Path) -> None:
+def test_killed_hundreds_of_times(places: Places, tmp_path: Path) -> None:
     batches = 800
-    kill_at_random(tmp_path / "state", batches, kills=400, longest=0.1)
+    kill_at_random(tmp_path / "state", batches, places, kills=400, longest=0.1)
     with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
 
@@ -133,8 +159,17 @@ def test_killed_hundreds_of_times(tmp_path: Path) -> None:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """Two segments, a few records that wait, and two releases."""
-    folder = tmp_path / "state"
-    with closing(FolderStore(folder, "config", segment_records=32)) as store:
+    return make(tmp_path / "state", Places())
+
+
+@pytest.fixture
+def anywhere(tmp_path: Path, places: Places) -> Path:
+    """The same with any database."""
+    return make(tmp_path / "state", places)
+
+
+def make(folder: Path, places: Places) -> Path:
+    with closing(FolderStore(folder, "config", places=places, segment_records=32)) as store:
         for begin, n in [(0, 32), (32, 32), (64, 3)]:
             batch = Batch(
                 stream="records", records=records(begin, n), source="script", offset=f"{begin}"
@@ -150,6 +185,19 @@ def first_file(folder: Path) -> Path:
         name = store.held()[0].file
     assert name is not None
     return folder / "segments" / name
+
+
+def change_rows(folder: Path, query: str) -> None:
+    """Have somebody else change the database."""
+    elsewhere = Elsewhere.of(folder)
+    if elsewhere is None:
+        database: Database = SqliteDatabase(folder, writes=True)
+    else:
+        database = elsewhere.database(folder, writes=True)
+        query = query.replace("zeroblob", "public.zeroblob")
+    with closing(database):
+        database.connect()
+        database.execute(query)
 
 
 def flip(path: Path, at: int) -> None:
@@ -208,46 +256,37 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
         ("DELETE FROM fits WHERE number = 0", "release 1"),
     ],
 )
-def test_a_changed_row_is_found(state: Path, change: str, where: str) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute(change)
-        database.commit()
-    with closing(FolderStore(state, read_only=True)) as store:
+def test_a_changed_row_is_found(anywhere: Path, change: str, where: str) -> None:
+    change_rows(anywhere, change)
+    with closing(FolderStore(anywhere, read_only=True)) as store:
+        where = where.replace("state.db", store.database)
         assert where in [problem.where for problem in store.verify()]
 
 
 @pytest.mark.parametrize("column", ["config", "arrived", "committed"])
-def test_a_state_whose_foundation_has_changed_is_not_opened(state: Path, column: str) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute(f"UPDATE state SET {column} = 99")
-        database.commit()
-    with pytest.raises(StoreError, match=r"state\.db is not what was written.*restore"):
-        FolderStore(state)
+def test_a_state_whose_foundation_has_changed_is_not_opened(anywhere: Path, column: str) -> None:
+    change_rows(anywhere, f"UPDATE state SET {column} = 99")
+    with pytest.raises(StoreError, match=r"is not what was written.*restore"):
+        FolderStore(anywhere)
 
 
-def test_nothing_is_chained_to_a_damaged_release(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE fits SET hash = replace(hash, '1', '0')")
-        database.commit()
-    with closing(FolderStore(state)) as store:
+def test_nothing_is_chained_to_a_damaged_release(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE fits SET hash = replace(hash, '1', '0')")
+    with closing(FolderStore(anywhere)) as store:
         with pytest.raises(StoreError, match="release 1 is not what was published"):
             store.publish("records", 48, [made(3, 48)])
         assert store.done("records") == 32
 
 
-def test_a_damaged_offset_is_not_read_from(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE offsets SET place = '3'")
-        database.commit()
-    with closing(FolderStore(state)) as store, pytest.raises(StoreError, match="restore"):
+def test_a_damaged_offset_is_not_read_from(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE offsets SET place = '3'")
+    with closing(FolderStore(anywhere)) as store, pytest.raises(StoreError, match="restore"):
         store.offset("script")
 
 
-def test_a_damaged_model_is_neither_a_prior_nor_a_release(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE fits SET weights = zeroblob(length(weights))")
-        database.commit()
-    with closing(FolderStore(state)) as store:
+def test_a_damaged_model_is_neither_a_prior_nor_a_release(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE fits SET weights = zeroblob(length(weights))")
+    with closing(FolderStore(anywhere)) as store:
         with pytest.raises(StoreError, match="fit 1 is not what was made"):
             store.fit(1)
         with pytest.raises(StoreError, match="release 0 is not what was published"):
