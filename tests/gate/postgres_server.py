@@ -21,6 +21,7 @@ needs_postgres = pytest.mark.skipif(
     not BINARIES.exists(), reason="needs a PostgreSQL server: apt-get install postgresql"
 )
 
+# what tests damage rows with: SQLite has one
 ZEROBLOB = """
 CREATE FUNCTION zeroblob(size bigint) RETURNS bytea LANGUAGE sql
 AS $$ SELECT decode(repeat('00', size::int), 'hex') $$
@@ -44,8 +45,7 @@ class Server:
         self._run(*make, "--no-locale", "--no-sync").wait(60)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
-        with psycopg.connect(self.url) as connection:  # what tests damage rows with, as SQLite has
-            connection.execute(ZEROBLOB)
+        self.ask(ZEROBLOB)
 
     @property
     def url(self) -> str:
@@ -74,6 +74,11 @@ class Server:
                 return
             time.sleep(0.05)
         raise TimeoutError("the server does not start")
+
+    def ask(self, query: str) -> None:
+        """Have the server do something, as its operator would."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(query.encode())
 
     def kill(self) -> None:
         """End it as a failing machine would."""

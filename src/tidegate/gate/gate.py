@@ -368,7 +368,7 @@ class Gate:
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:
     """The state in a folder, made if there is none."""
-    places = None if config is None else config.store.build()
+    places = None if config is None else config.places()
     try:
         return FolderStore(folder, places=places)
     except NoStateError:

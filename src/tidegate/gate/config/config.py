@@ -35,6 +35,7 @@ from tidegate.gate.config.tables import (
     ScheduleTable,
     StoreTable,
 )
+from tidegate.gate.places import Places
 from tidegate.gate.sources import Dtype, Source
 from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap
@@ -106,7 +107,7 @@ class Config:
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: SourceTable | TwoSources | None = key(one_or_two, default=None)
     publish: PublishTable | None = key(table(PublishTable), default=None)
-    store: StoreTable = key(table(StoreTable), default=StoreTable())
+    store: StoreTable | None = key(table(StoreTable), default=None)
     not_private_seed: int | None = key(partial(whole, least=0), default=None)
 
     def __post_init__(self) -> None:
@@ -247,6 +248,10 @@ class Config:
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
         return FILES[kind](file_name(path), path, self.records.build())
+
+    def places(self) -> Places:
+        """Where the state's database is."""
+        return Places() if self.store is None else self.store.build()
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
