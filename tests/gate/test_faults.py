@@ -21,6 +21,7 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import NAMES
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
@@ -378,9 +379,9 @@ def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
     store, written = FolderStore(state, segment_records=32), segments.write
     files = set(os.listdir(state / "segments"))
 
-    def third_fails(folder: Path, stem: str, some: Any) -> segments.Written:
+    def third_fails(folder: SegmentFolder, stem: str, some: Any) -> segments.Written:
         if stem.endswith("-128"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{folder / stem}")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{folder.where(stem)}")
         return written(folder, stem, some)
 
     monkeypatch.setattr(segments, "write", third_fails)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import folder_store, segments
+from tidegate.gate import folder_store, segment_folder
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
@@ -49,7 +49,7 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
         assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
         monkeypatch.setattr(os, "fsync", synchronised)
-        for module in (segments, folder_store):
+        for module in (segment_folder, folder_store):
             monkeypatch.setattr(module, "failpoint", order.append)
         store.append(batch(0, 8))
     names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]

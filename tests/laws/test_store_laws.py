@@ -21,9 +21,11 @@ from hypothesis.stateful import (
 )
 
 from tests.gate.made import chain, made, records, same
+from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.places import Places
 from tidegate.gate.store import Batch, Evaluation, Quarantined, Step, Store
 from tidegate.release import FIRST
 from tidegate.schedule import Span
@@ -48,12 +50,26 @@ def postgres() -> Iterator[Opener]:
         yield lambda: FolderStore(Path(folder), segment_records=16)
 
 
-STORES = [sqlite, pytest.param(postgres, marks=needs_postgres)]
+@contextmanager
+def bucket() -> Iterator[Opener]:
+    """A new state whose segments are objects of S3."""
+    with TemporaryDirectory() as folder:
+        places = Places(segments=objects().uri)
+        FolderStore(Path(folder), "config", places=places, segment_records=16).close()
+        yield lambda: FolderStore(Path(folder), segment_records=16)
+
+
+STORES = [sqlite, pytest.param(postgres, marks=needs_postgres), bucket]
 kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64"])
 
 
 @pytest.mark.parametrize(
-    "states", [sqlite, pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow])]
+    "states",
+    [
+        sqlite,
+        pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow]),
+        pytest.param(bucket, marks=pytest.mark.slow),
+    ],
 )
 @settings(max_examples=30)
 @given(
@@ -204,6 +220,7 @@ LIVES = [
     (sqlite, 20),
     pytest.param(postgres, 3, marks=needs_postgres),
     pytest.param(postgres, 50, marks=[needs_postgres, pytest.mark.slow]),
+    pytest.param(bucket, 20, marks=pytest.mark.slow),
 ]
 
 

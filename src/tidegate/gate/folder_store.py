@@ -21,6 +21,7 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
 from tidegate.gate.places import ELSEWHERE, UNFINISHED, Elsewhere, Places
+from tidegate.gate.segment_folder import fetched, sync_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.store import (
     RESTORE,
@@ -96,8 +97,8 @@ class FolderStore:
     Args:
         folder: Where the state is.
         config: Given to make a new state; None to open the one that is there.
-        places: Where its database is to be, by default in the folder. If given for a state that is
-            there, they must be as they were: it would not be found elsewhere.
+        places: Where its database and segments are to be, by default in the folder. If given for a
+            state that is there, they must be as they were: it would not be found elsewhere.
         segment_records: The most records in a file. A file of less than 1/1024 of it is tiny.
         read_only: Only look, also while another process holds the state.
 
@@ -124,7 +125,6 @@ class FolderStore:
         read_only: bool = False,
     ) -> None:
         self.folder = Path(folder)
-        self._files = self.folder / "segments"
         self._most = segment_records
         self._few = max(1, segment_records // 1024)
         self._sound: set[str] = set()  # files whose checksum has been verified
@@ -139,6 +139,7 @@ class FolderStore:
             self._lock = None if read_only else Lock(self.folder)
             try:
                 elsewhere = self._elsewhere(places)
+                self._files = elsewhere.segments(self.folder)
                 self._db = elsewhere.database(self.folder, writes=not read_only)
                 self._db.connect()
                 self._open(config, elsewhere)
@@ -154,15 +155,14 @@ class FolderStore:
     # --- opening
 
     def _make_folder(self) -> None:
-        if _any(self._files) and (self.folder / "lock").exists():
+        files = self.folder / "segments"
+        if _any(files) and (self.folder / "lock").exists():
             raise StoreError(f"{self.folder / 'state.db'} is missing: {RESTORE}")
-        if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(self._files)):
+        if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(files)):
             raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
-        self._files.mkdir(parents=True, exist_ok=True)
-        for folder in (self.folder, self._files):
-            folder.chmod(0o700)
-        for folder in (self.folder, self.folder.parent):
-            segments.sync_folder(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        sync_folder(self.folder.parent)
 
     def _elsewhere(self, wanted: Places | None) -> Elsewhere:
         """Where all is: decided once and for all, when the state is made."""
@@ -181,6 +181,7 @@ class FolderStore:
             raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
         if config is not None:
             self._check_nothing_is_lost(0)
+            self._files.make()
             if elsewhere.places != Places():
                 elsewhere.keep(self.folder)
             with self._transaction("create"):
@@ -212,9 +213,9 @@ class FolderStore:
     def _sweep(self) -> None:
         """Delete files that no row knows: a crash came between the file and its row."""
         known = {file for (file,) in self._db.execute("SELECT file FROM segments")}
-        for name in sorted(set(os.listdir(self._files)) - known):
+        for name in sorted(self._files.names() - known):
             failpoint("sweep.unlink")
-            (self._files / name).unlink()
+            self._files.delete(name)
 
     def close(self) -> None:
         """Let go of the state, when who has a turn at the database is done with it."""
@@ -391,12 +392,11 @@ class FolderStore:
                 rows.append((stream, begin, end, *self._written(f"{stream}-{begin}", some, few)))
                 begin = end
             if any(file for *_, file, _ in rows):
-                failpoint("segment.folder")
-                segments.sync_folder(self._files)
+                self._files.sync()
         except OSError:  # on a full disk, what cannot be used must not stay
             for *_, file, _ in rows:
                 if file:
-                    (self._files / file).unlink(missing_ok=True)
+                    self._files.delete(file)
             raise
         return rows
 
@@ -444,12 +444,14 @@ class FolderStore:
 
     def _records(self, size: int, checksum: int, file: str | None, data: bytes | None) -> Records:
         """The records of a segment; its checksum is verified the first time they are mapped."""
-        where = self._files / file if file else self._db.where
+        where = self._files.where(file) if file else self._db.where
         try:
-            buffer = segments.mapped(self._files / file) if file else data or b""
+            buffer = fetched(where) if file else data or b""
         except OSError as error:  # it is missing, or may not be read, or is empty
-            raise StoreError(f"{where}: {error.strerror or error}: {RESTORE}") from None
-        if file not in self._sound:
+            away = isinstance(where, str) and not isinstance(error, FileNotFoundError)
+            advice = "see that it can be reached, then do it again" if away else RESTORE
+            raise StoreError(f"{where}: {error.strerror or error}: {advice}") from None
+        if not (isinstance(where, Path) and file in self._sound):  # a mapped file stays as it is
             if memoryview(buffer).nbytes != size or segments.checksum(buffer) != checksum:
                 raise StoreError(f"{where} {DAMAGED}")
             self._sound |= {file} if file else set()
@@ -484,7 +486,7 @@ class FolderStore:
             for _, _, file in gone:
                 if file is not None:
                     failpoint("forget.unlink")
-                    (self._files / file).unlink(missing_ok=True)
+                    self._files.delete(file)
                     self._sound.discard(file)
 
     def held(self) -> list[Segment]:

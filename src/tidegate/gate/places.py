@@ -11,7 +11,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.gate.database import Database
-from tidegate.gate.segments import sync_folder
+from tidegate.gate.segment_folder import (
+    LocalFolder,
+    SegmentFolder,
+    inside,
+    segment_folder,
+    sync_folder,
+)
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import readable
 
@@ -25,6 +31,7 @@ class Places:
 
     Attributes:
         database: A database of PostgreSQL, as a URL; None for SQLite in the folder.
+        segments: Where segments are, as a path or a URI that pyarrow knows; None for the folder.
 
     >>> Places(database="postgresql://tidegate:secret@db.example/ledgers")
     Traceback (most recent call last):
@@ -33,16 +40,21 @@ class Places:
     """
 
     database: str | None = None
+    segments: str | None = None
 
     def __post_init__(self) -> None:
-        if self.database is None:
-            return
-        url = urlsplit(self.database)
+        url = urlsplit(self.database or "postgresql:")
         if url.scheme not in {"postgresql", "postgres"}:
             raise refuse("database", "a URL such as postgresql://host/database", told=url.scheme)
         if url.password is not None or "password" in parse_qs(url.query, keep_blank_values=True):
             without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
             raise refuse("database", f"{without} file)", told="one with a password")
+        url = urlsplit(self.segments or "/")
+        if not url.scheme and not url.path.startswith("/"):
+            raise refuse("segments", "an absolute path, or a URI such as s3://bucket/records")
+        if "@" in url.netloc:
+            without = "a URI without credentials (give those in the environment)"
+            raise refuse("segments", without, told="one with some")
 
 
 class Elsewhere(NamedTuple):
@@ -77,6 +89,12 @@ class Elsewhere(NamedTuple):
             os.fsync(file.fileno())
         (folder / UNFINISHED).rename(folder / ELSEWHERE)
         sync_folder(folder)
+
+    def segments(self, folder: Path) -> SegmentFolder:
+        """Where the segments of the state in a folder are."""
+        if self.places.segments is None:
+            return LocalFolder(folder / "segments")
+        return segment_folder(inside(self.places.segments, self.name))
 
     def database(self, folder: Path, *, writes: bool) -> Database:
         """The database of the state in a folder, not connected yet."""

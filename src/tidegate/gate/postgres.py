@@ -1,6 +1,7 @@
 """PostgreSQL: the database on a server, where a team's backups are; a schema for each state."""
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from psycopg.pq import TransactionStatus
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.database import Database
+
+# what it logs of a lost connection is raised as well; Python would print it for want of a handler
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 PATIENCE = 2
 """Seconds that a session of a gate that was killed may take to end."""

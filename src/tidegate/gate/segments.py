@@ -1,10 +1,7 @@
-"""Runs of records as Arrow IPC files that are read by mapping them into memory."""
+"""Runs of records as Arrow IPC files, which can be read by mapping them into memory."""
 
-import os
 import secrets
 import zlib
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.features.rows import Rows
-from tidegate.gate.failpoints import failpoint
+from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.learn.records import Records
 
 
@@ -116,37 +113,9 @@ def checksum(buffer: Any) -> int:
     return zlib.crc32(buffer)
 
 
-def write(folder: Path, stem: str, records: Records) -> Written:
-    """Write a segment. It is durable under its name after `sync_folder`, and never half there."""
+def write(folder: SegmentFolder, stem: str, records: Records) -> Written:
+    """Write a segment, which is durable after the folder's `sync`, and never half there."""
     buffer = pack(records)
     name = f"{stem}-{secrets.token_hex(8)}.arrow"  # never a name that was used before
-    temporary = folder / f"{name}.part"
-    try:
-        failpoint("segment.write")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(buffer)
-            file.flush()
-            failpoint("segment.fsync")
-            os.fsync(file.fileno())
-        failpoint("segment.rename")
-        temporary.rename(folder / name)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    folder.write(name, buffer)
     return Written(name, buffer.size, checksum(buffer))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def mapped(path: Path) -> Any:
-    """A file's bytes without reading them; they stay there even if the file is deleted."""
-    with pa.memory_map(str(path)) as file:
-        return file.read_buffer()

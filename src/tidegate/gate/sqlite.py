@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.gate.database import Database
-from tidegate.gate.segments import sync_folder
+from tidegate.gate.segment_folder import sync_folder
 
 FILE = "state.db"
 

@@ -250,7 +250,7 @@ class Config:
         return FILES[kind](file_name(path), path, self.records.build())
 
     def places(self) -> Places:
-        """Where the state's database is."""
+        """Where the state's database and segments are."""
         return Places() if self.store is None else self.store.build()
 
     def files(self) -> Iterator[Path]:

@@ -318,16 +318,17 @@ class QualityTable:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreTable:
-    """[store]: where the state's database is, if not in its folder."""
+    """[store]: where the state's database and segments are, if not in its folder."""
 
     database: str | None = key(word, default=None)
+    segments: str | None = key(word, default=None)
 
     def __post_init__(self) -> None:
         self.build()
 
     def build(self) -> Places:
         """The places."""
-        return Places(database=self.database)
+        return Places(database=self.database, segments=self.segments)
 
 
 @dataclass(frozen=True, kw_only=True)
