@@ -85,8 +85,8 @@ class Server:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it at once, but in order, and delete its data."""
-        self._end(signal.SIGINT)
+        """End it at once, and delete its data."""
+        self._end(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end(self, how: signal.Signals) -> None:

@@ -28,7 +28,7 @@ from tidegate.gate.store import Batch
 from tidegate.gate.verify import verify
 
 pytestmark = needs_postgres
-RECORDS = 1200
+RECORDS = 800
 
 
 def batch(start: int, n: int = 5) -> Batch:

@@ -147,6 +147,13 @@ def test_a_run_is_the_same_wherever_its_segments_are(
     assert big.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Path) -> None:
+    for segments in ("nowhere://at/all", bucket.uri.replace("//bucket/", "//other-bucket/")):
+        with pytest.raises(StoreError, match=segments.partition("?")[0]):
+            FolderStore(tmp_path / "state", "config", places=Places(segments=segments))
+    FolderStore(tmp_path / "state", "config", places=Places(segments=bucket.uri)).close()
+
+
 @pytest.mark.parametrize("segments", ["s3://key:secret@bucket/x", "records/here"])
 def test_what_is_no_place_for_segments_is_refused(segments: str) -> None:
     with pytest.raises(InvalidValueError, match="segments must be") as caught:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -140,6 +141,8 @@ class FolderStore:
             try:
                 elsewhere = self._elsewhere(places)
                 self._files = elsewhere.segments(self.folder)
+                if config is not None:
+                    self._files.make()  # refused before anything is decided
                 self._db = elsewhere.database(self.folder, writes=not read_only)
                 self._db.connect()
                 self._open(config, elsewhere)
@@ -170,9 +173,11 @@ class FolderStore:
         if known is None:
             here = (self.folder / FILE).exists()
             known = Elsewhere.new(Places() if here or wanted is None else wanted)
-        if wanted not in (None, known.places):
-            told = f"{self.folder} has {known.places}, but [store] says {wanted}"
-            raise StoreError(f"{told}: set it back, or see docs/store.md for how to move a state")
+        for name, place in asdict(known.places).items():
+            if wanted is not None and (other := getattr(wanted, name)) != place:
+                told = f"{self.folder} has its {name} in {place or 'the folder'}"
+                said = f"{told}, but [store] says {other or 'the folder'}"
+                raise StoreError(f"{said}: set it back, or see docs/store.md for how to move it")
         return known
 
     def _open(self, config: str | None, elsewhere: Elsewhere) -> None:
@@ -181,7 +186,6 @@ class FolderStore:
             raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
         if config is not None:
             self._check_nothing_is_lost(0)
-            self._files.make()
             if elsewhere.places != Places():
                 elsewhere.keep(self.folder)
             with self._transaction("create"):

@@ -108,6 +108,11 @@ loss = "auto"
 # Models are written here as well, where no record ever is.
 # [publish]
 # folder = "releases"
+
+# The state's database and records may lie elsewhere than in its folder, from its first run on.
+# [store]
+# database = "postgresql://tidegate@host/ledgers"  # the password: in PGPASSWORD or ~/.pgpass
+# segments = "s3://bucket/records"  # or an absolute path; credentials: in the environment
 """
 
 
