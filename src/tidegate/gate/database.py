@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 
-class Rows(Protocol):
-    """An answer."""
+class Answer(Protocol):
+    """The rows that a query gives."""
 
     def fetchone(self) -> Any:
         """The next row, None after the last."""
@@ -34,7 +34,7 @@ class Database(Protocol):
     def connect(self) -> None:
         """Get hold of it."""
 
-    def execute(self, query: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, query: str, values: Sequence[Any] = ()) -> Answer:
         """Ask or tell something."""
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> object:

@@ -77,6 +77,8 @@ class Elsewhere(NamedTuple):
             return None
         with readable(str(folder / ELSEWHERE)):
             known = json.loads(text)
+            if not known["name"].isidentifier():  # it becomes a part of queries
+                raise ValueError(known["name"])
             return cls(known.pop("name"), Places(**known))
 
     def keep(self, folder: Path) -> None:
