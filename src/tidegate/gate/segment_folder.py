@@ -53,8 +53,8 @@ class LocalFolder:
         sync_folder(self._path.parent)
 
     def where(self, name: str) -> Where:
-        """The path of a file."""
-        return self._path / name
+        """The path of a file, from anywhere."""
+        return (self._path / name).absolute()
 
     def write(self, name: str, buffer: Any) -> None:
         """Write a file under another name first, so that it is never half there."""
