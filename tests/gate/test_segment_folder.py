@@ -68,6 +68,20 @@ def test_objects_of_two_states_lie_apart_and_go_with_their_records(
         assert same(store.read("records", Span(0, 8)), records(0, 8))
 
 
+def test_a_state_that_has_lost_its_database_does_not_lose_its_records_too(
+    state: Path, bucket: Objects
+) -> None:
+    before, places = dict(bucket.objects), Places(segments=bucket.uri)
+    for name in ("state.db", "lock"):  # with the first the second would tell of the loss
+        (state / name).unlink()
+        with pytest.raises(StoreError, match="holds no state"):
+            FolderStore(state, places=places)
+        with pytest.raises(StoreError, match=r"lost the last|missing, but not its records"):
+            FolderStore(state, "config", places=places)
+        (state / "state.db").unlink(missing_ok=True)
+    assert bucket.objects == before
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "missing"])
 def test_a_damaged_object_is_never_read(state: Path, bucket: Objects, damage: str) -> None:
     key = first(bucket)

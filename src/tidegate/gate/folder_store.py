@@ -160,7 +160,9 @@ class FolderStore:
     def _make_folder(self) -> None:
         files = self.folder / "segments"
         if _any(files) and (self.folder / "lock").exists():
-            raise StoreError(f"{self.folder / 'state.db'} is missing: {RESTORE}")
+            known = Elsewhere.of(self.folder)
+            where = self.folder / FILE if known is None else f"what {self.folder / ELSEWHERE} names"
+            raise StoreError(f"{where} is missing: {RESTORE}")
         if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(files)):
             raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -186,6 +188,8 @@ class FolderStore:
             raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
         if config is not None:
             self._check_nothing_is_lost(0)
+            if self._files.names():  # they would be swept
+                raise StoreError(f"{self._db.where} is missing, but not its records: {RESTORE}")
             if elsewhere.places != Places():
                 elsewhere.keep(self.folder)
             with self._transaction("create"):
@@ -681,7 +685,9 @@ class FolderStore:
 
 def holds_state(folder: Path) -> bool:
     """Whether a state is in a folder, or at least begun."""
-    return any((folder / name).is_file() for name in (FILE, ELSEWHERE))
+    known = Elsewhere.of(folder)
+    on_server = known is not None and known.places.database is not None
+    return on_server or (folder / FILE).is_file()
 
 
 def _any(folder: Path) -> bool:
