@@ -168,7 +168,7 @@ def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Pat
     FolderStore(tmp_path / "state", "config", places=Places(segments=bucket.uri)).close()
 
 
-@pytest.mark.parametrize("segments", ["s3://key:secret@bucket/x", "records/here"])
+@pytest.mark.parametrize("segments", ["s3://key:secret@bucket/x", "records/here", "s3://[x"])
 def test_what_is_no_place_for_segments_is_refused(segments: str) -> None:
     with pytest.raises(InvalidValueError, match="segments must be") as caught:
         Places(segments=segments)

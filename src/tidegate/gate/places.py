@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.gate.database import Database
@@ -43,18 +43,27 @@ class Places:
     segments: str | None = None
 
     def __post_init__(self) -> None:
-        url = urlsplit(self.database or "postgresql:")
+        url = _parts("database", self.database or "postgresql:")
         if url.scheme not in {"postgresql", "postgres"}:
-            raise refuse("database", "a URL such as postgresql://host/database", told=url.scheme)
+            told = url.scheme or "none"
+            raise refuse("database", "a URL such as postgresql://host/database", told=told)
         if url.password is not None or "password" in parse_qs(url.query, keep_blank_values=True):
             without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
             raise refuse("database", f"{without} file)", told="one with a password")
-        url = urlsplit(self.segments or "/")
+        url = _parts("segments", self.segments or "/")
         if not url.scheme and not url.path.startswith("/"):
-            raise refuse("segments", "an absolute path, or a URI such as s3://bucket/records")
+            allowed = "an absolute path, or a URI such as s3://bucket/records"
+            raise refuse("segments", allowed, self.segments)
         if "@" in url.netloc:
             without = "a URI without credentials (give those in the environment)"
             raise refuse("segments", without, told="one with some")
+
+
+def _parts(name: str, value: str) -> SplitResult:
+    try:
+        return urlsplit(value)
+    except ValueError:
+        raise refuse(name, "an address", told="none that can be read") from None
 
 
 class Elsewhere(NamedTuple):

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -145,7 +145,9 @@ class RemoteFolder:
 def segment_folder(place: str) -> SegmentFolder:
     """The folder at a place: an absolute path, or a URI."""
     url = urlsplit(place)
-    return LocalFolder(Path(url.path)) if url.scheme in {"", "file"} else RemoteFolder(place)
+    if url.scheme == "file":
+        return LocalFolder(Path(unquote(url.path)))
+    return RemoteFolder(place) if url.scheme else LocalFolder(Path(place))
 
 
 def inside(uri: str, name: str) -> str:
