@@ -64,12 +64,7 @@ kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64
 
 
 @pytest.mark.parametrize(
-    "states",
-    [
-        sqlite,
-        pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow]),
-        pytest.param(bucket, marks=pytest.mark.slow),
-    ],
+    "states", [sqlite, pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow])]
 )
 @settings(max_examples=30)
 @given(
