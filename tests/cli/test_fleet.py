@@ -15,6 +15,8 @@ import pytest
 from tests.cli.run import process, tidegate
 from tests.gate.commands import grow
 from tests.gate.natsserver import Server, needs_server
+from tests.gate.object_store import objects
+from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.sent import messages
 from tidegate.cli import turns
 from tidegate.gate.export import newest_published
@@ -112,6 +114,21 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     (tmp_path / "broken.csv").write_text("a,b,c,y\n")  # repaired, and run again
     assert tidegate("fleet", "run", config, "--quiet") == (0, "", "")
     assert {row["state"] for row in rows(config).values()} == {"finished"}
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_members_share_a_database_and_a_bucket(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    config = Path(make(tmp_path))
+    store = f'[store]\ndatabase = "{on_server().database}"\nsegments = "{objects().uri}"\n'
+    config.write_text(config.read_text().replace("[members.", f"{store}[members.", 1))
+    done = tidegate("fleet", "run", str(config), "--quiet")
+    assert done.returncode == 0, done.stderr
+    for name, expected in alone.items():
+        assert models(tmp_path / "fleet.state" / name) == expected
+        state = str(tmp_path / "fleet.state" / name)
+        assert tidegate("verify", state).returncode == 0
+    assert {row["state"] for row in rows(str(config)).values()} == {"finished"}
 
 
 def test_members_take_turns(
