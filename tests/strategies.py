@@ -46,7 +46,7 @@ growing = st.builds(
     lambda block, step, growth: Growing(block=block * step, step=step, growth=growth),
     st.integers(1, 12),
     steps,
-    st.fractions(Fraction(1, 40), 1, max_denominator=40),
+    st.fractions(Fraction(1, 40), Fraction(39, 40), max_denominator=40),
 )
 
 schedules: st.SearchStrategy[OneStream] = st.one_of(

@@ -81,7 +81,7 @@ def test_how_the_stream_is_cut_makes_no_difference(tmp_path: Path) -> None:
     [
         ("delta = 1e-6", "", "ApproxDP for a Growing schedule .give a delta."),
         ("[records]", '[learner]\nkind = "output"\n[records]', "gradient for a growing schedule"),
-        ('"1/2"', '"1/5000"', "growth must be a Fraction from 1/4096 to 1"),
+        ('"1/2"', '"1/5000"', "growth must be a Fraction from 1/4096 to below 1"),
         ("block = 40", "block = 45", "block must be a multiple of the step"),
     ],
 )

@@ -52,8 +52,8 @@ class Growing:
         if self.block % self.step:
             raise refuse("block", f"a multiple of the step ({self.step})", self.block)
         growth: object = self.growth
-        if not (isinstance(growth, Fraction) and Fraction(1, 4096) <= growth <= 1):
-            raise refuse("growth", "a Fraction from 1/4096 to 1", told=str(growth))
+        if not (isinstance(growth, Fraction) and Fraction(1, 4096) <= growth < 1):
+            raise refuse("growth", "a Fraction from 1/4096 to below 1", told=str(growth))
 
     def _times(self) -> Iterator[int]:
         """When bases are made, in steps."""

@@ -6,7 +6,7 @@ from tidegate.gate.config.tables import SCHEDULES
 ABOUT = {
     "sliding": "a model of exactly the newest `window` records, at every step",
     "continual": "a model of all records so far, refreshed at every step",
-    "growing": "a model of all records so far, the newest count most, whenever they have grown",
+    "growing": "a model of all records whenever they have grown, the newest count most",
     "multiresolution": "models of the newest 1, 2, 4, ... blocks of records",
     "basic": "a model of all records at every doubling, refined by every step in between",
     "independent": "a model of each step alone, a baseline to compare with",
