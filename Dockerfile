@@ -11,7 +11,7 @@ RUN useradd --system --uid 10001 --no-create-home tidegate \
  && install --directory --owner tidegate --group tidegate --mode 0700 /state
 COPY --from=build /opt/tidegate /opt/tidegate
 ENV PATH=/opt/tidegate/bin:$PATH PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
-USER tidegate
+USER 10001
 VOLUME /state
 EXPOSE 8321
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8321/v1/health', timeout=4)"]

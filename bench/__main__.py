@@ -5,7 +5,7 @@ import platform
 import sys
 from importlib import import_module
 
-ALL = ("plan", "noise", "learn", "accuracy", "gate", "serve", "scale")
+ALL = ("plan", "noise", "learn", "accuracy", "gate", "serve", "brokers", "scale")
 
 load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
 print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load average {load}")

@@ -26,6 +26,7 @@ from bench.table import faster, ms, number, seconds, show, within, yes
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.compute.engine import OnDisk
 from tidegate.features import clip_rows
+from tidegate.gate.segment_folder import LocalFolder
 from tidegate.gate.segments import Stored, write
 from tidegate.learn.loss import Logistic
 from tidegate.learn.objective import OverParts
@@ -52,7 +53,7 @@ def history(folder: Path) -> list[Stored]:
         X = rng.standard_normal((n, D), np.float32) * np.geomspace(1, 0.05, D, dtype=np.float32)
         X[:, :8] += np.float32(0.3) * (2 * y - 1)[:, None]
         records = Records(clip_rows(X / np.float32(3), 1.0), y, np.ones(n, np.bool_))
-        file, size, checksum = write(folder, f"records-{start}", records)
+        file, size, checksum = write(LocalFolder(folder), f"records-{start}", records)
         pieces.append(
             Stored(
                 where=folder / file,
@@ -99,7 +100,7 @@ def read(pieces: Sequence[Stored]) -> None:
     """One plain pass over the bytes: as fast as this disk can be read by one thread."""
     buffer = bytearray(2**22)
     for piece in pieces:
-        with piece.where.open("rb", buffering=0) as file:
+        with Path(piece.where).open("rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
 

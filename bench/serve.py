@@ -1,6 +1,5 @@
 """The service beside the Gate it serves: records a second, and predictions while a fit runs."""
 
-import json
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from bench.table import ms, number, show, yes
 from tidegate.client import Client
@@ -100,7 +100,7 @@ def as_json(where: Where) -> Send:
 
     def send(batch: Batch) -> None:
         X, y = batch
-        body = json.dumps({"x": X.tolist(), "y": y.tolist()})
+        body = orjson.dumps({"x": X, "y": y}, option=orjson.OPT_SERIALIZE_NUMPY)
         connection.request("POST", "/v1/records", body, head)
         answer = connection.getresponse()
         told = answer.read()

@@ -1,5 +1,7 @@
 """What hypothesis draws from: every schedule, budget and allocation."""
 
+from fractions import Fraction
+
 from hypothesis import strategies as st
 
 from tidegate.plan import Plan
@@ -9,6 +11,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -39,8 +42,15 @@ cumulative = st.builds(Cumulative, block=steps, sample=samples)
 multiresolution = st.builds(MultiResolution, block=steps, sample=samples)
 independent = st.builds(Independent, step=steps)
 
+growing = st.builds(
+    lambda block, step, growth: Growing(block=block * step, step=step, growth=growth),
+    st.integers(1, 12),
+    steps,
+    st.fractions(Fraction(1, 40), Fraction(39, 40), max_denominator=40),
+)
+
 schedules: st.SearchStrategy[OneStream] = st.one_of(
-    sliding(), continual, basic, cumulative, multiresolution, independent
+    sliding(), continual, basic, cumulative, growing, multiresolution, independent
 )
 
 budgets: st.SearchStrategy[Budget] = st.sampled_from([PureDP(1.0), ApproxDP(1.0, 1e-6)])
@@ -54,5 +64,6 @@ def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
 
 @st.composite
 def plans(draw: st.DrawFn, schedule: st.SearchStrategy[OneStream] = schedules) -> Plan:
-    budget = draw(budgets)
-    return Plan(schedule=draw(schedule), budget=budget, allocation=draw(allocations(budget)))
+    drawn = draw(schedule)
+    budget = ApproxDP(1.0, 1e-6) if isinstance(drawn, Growing) else draw(budgets)
+    return Plan(schedule=drawn, budget=budget, allocation=draw(allocations(budget)))

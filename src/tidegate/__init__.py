@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidegate.client import Client
     from tidegate.estimators import (
         ContinualClassifier,
+        GrowingClassifier,
         PrivateClassifier,
         PrivateHistogram,
         PrivateMean,
@@ -24,6 +25,7 @@ __all__ = [
     "Config",
     "ContinualClassifier",
     "Gate",
+    "GrowingClassifier",
     "Paper",
     "Plan",
     "PrivateClassifier",

@@ -24,6 +24,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 AGAIN = {429, 502, 503, 504}
 """Statuses after which the same request may do."""
 
+PAUSE, LONGEST = 0.1, 5.0
+"""Seconds before a request is made again, at first and at most."""
+
 
 class ServiceError(RuntimeError):
     """The service said no, or could not be reached.
@@ -170,7 +173,7 @@ class Client:
         all_headers = {"Authorization": self._authorization, **(headers or {})}
         if kind is not None:
             all_headers["Content-Type"] = kind
-        until, pause = time.monotonic() + self._patience, 0.1
+        until, pause = time.monotonic() + self._patience, PAUSE
         while True:
             try:
                 self._connection.request(method, self._prefix + path, body, all_headers)
@@ -185,11 +188,12 @@ class Client:
                 failure = ServiceError(_error(told, answer.status), answer.status)
                 if answer.status not in AGAIN:
                     raise failure
-                pause = max(pause, float(answer.headers.get("Retry-After", pause)))
+                later = answer.headers.get("Retry-After", "")  # a proxy may have put a date there
+                pause = max(pause, float(later) if later.isdecimal() else 0.0)
             if time.monotonic() + pause > until:
                 raise failure
             time.sleep(pause)
-            pause = min(2 * pause, 5.0)
+            pause = min(2 * pause, LONGEST)
 
 
 def _error(told: bytes, status: int) -> str:

@@ -89,22 +89,20 @@ class Plan:
 
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, from the schedule alone."""
-        reading = self._reading(whole("record", record, least=0))
-        return self._add_up(reading, lambda fit: fit.at <= at)
+        return self._add_up(whole("record", record, least=0), lambda fit: fit.at <= at)
 
     def _paid_before(self, record: int, number: int) -> Fraction:
         """What a record had paid when this many fits had been posted."""
-        return self._add_up(self._reading(record), lambda fit: fit.number < number)
+        return self._add_up(record, lambda fit: fit.number < number)
 
     def _reading(self, record: int) -> Iterator[Line]:
         """The lines whose fit reads a record, in order, without end if there is none."""
         for at in self.schedule.reads(record):
             yield from (line for line in self.due(at) if record in line.fit.span)
 
-    @staticmethod
-    def _add_up(lines: Iterable[Line], counts: Callable[[Fit], bool]) -> Fraction:
-        counted = takewhile(lambda line: counts(line.fit), lines)
-        return sum((line.share for line in counted), Fraction(0))
+    def _add_up(self, record: int, counts: Callable[[Fit], bool]) -> Fraction:
+        counted = takewhile(lambda line: counts(line.fit), self._reading(record))
+        return sum((line.paid(record) for line in counted), Fraction(0))
 
     def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger that this plan's lines can be posted to."""

@@ -85,6 +85,7 @@ class Release:
             "stream": fit.stream,
             "prior": fit.prior,
             "level": fit.level,
+            "emphasis": [[*span, str(part)] for span, part in fit.emphasis],
             "share": str(self.share),
             "share_rounded_down": down(self.share),
             self.budget.unit: self.budget.of_share(self.share),
@@ -100,7 +101,7 @@ class Release:
         """How far one record moves what is noised, and the lattice this is rounded to."""
         known = self.settings
         if "clip" in known:  # gradient perturbation: what is noised is a mean of clipped gradients
-            slots = self.fit.sample or self.fit.span.size
+            slots = self.fit.counted
             amount = self.budget.of_share(self.share)
             sigma = deviation(known["clip"], int(known["steps"]), amount)
             sensitivity = up(2 * Fraction(known["clip"]) / slots)
@@ -178,14 +179,14 @@ def make_card(
 
 
 def described(thing: Any) -> Any:
-    """A frozen dataclass as its kind and its fields; other values as they are.
+    """A frozen dataclass as its kind and its fields; fractions as text, other values as they are.
 
     >>> from tidegate.schedule import SlidingWindow
     >>> described(SlidingWindow(window=70, step=10))
     {'kind': 'SlidingWindow', 'window': 70, 'step': 10, 'sample': None}
     """
     if not is_dataclass(thing):
-        return thing
+        return str(thing) if isinstance(thing, Fraction) else thing
     known = {field.name: described(getattr(thing, field.name)) for field in fields(thing)}
     return {"kind": type(thing).__name__, **known}
 
@@ -388,6 +389,7 @@ def to_markdown(card: Card) -> str:
         "schedule": _words(card.get("schedule")),
         "allocation": _words(card.get("allocation")),
         "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
+        "emphasis": _emphasis(card.get("emphasis", [])),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
         "neighbours": card["neighbours"],
@@ -414,6 +416,14 @@ def to_markdown(card: Card) -> str:
         + _table({k: str(v) for k, v in rows.items() if v is not None})
         + "\n"
     )
+
+
+def _emphasis(emphasis: Sequence[Sequence[Any]]) -> str:
+    """What the records of a fit count for, in words."""
+    if not emphasis:
+        return "all records count for 1"
+    parts = f"records count for {emphasis[0][2]} in the oldest to 1 in the newest"
+    return f"{parts} of {len(emphasis)} blocks; one that counts for w pays w^2 times the share"
 
 
 def _words(known: Mapping[str, Any] | None) -> str | None:

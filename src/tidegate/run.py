@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Weights
 from tidegate.learn.parts import Parts
@@ -11,7 +12,7 @@ from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Span, Stream
+from tidegate.schedule import Growing, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -77,6 +78,8 @@ class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
     def __init__(self, plan: Plan, trainer: Trainer[Any], engine: Engine | None = None) -> None:
+        if isinstance(plan.schedule, Growing) and not trainer.learner.emphasizes:
+            raise refuse("learner", "GradientPerturbation for a Growing schedule", trainer.learner)
         self.plan = plan
         self.models = Models(trainer, engine)
         self.ledger = plan.ledger()

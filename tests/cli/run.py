@@ -20,11 +20,11 @@ class Done(NamedTuple):
     stderr: str
 
 
-def tidegate(*words: str) -> Done:
+def tidegate(*words: str, **variables: str) -> Done:
     out, err = io.StringIO(), io.StringIO()
     with (
         patch.object(sys, "argv", ["tidegate", *words]),
-        patch.dict(os.environ, VARIABLES),
+        patch.dict(os.environ, VARIABLES | variables),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

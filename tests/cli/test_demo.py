@@ -1,29 +1,78 @@
 """The demo's command, in small: tests/demo has what it shows."""
 
+import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.cli.run import json_lines, tidegate
+from tidegate.demo.state import STATE, config
+from tidegate.demo.stream import DriftingStream
+from tidegate.gate import Config, Gate
 
 SMALL = ("demo", "--records", "10240", "--plot")
 
 
-def test_the_first_screen_makes_the_idea_plain(tmp_path: Path) -> None:
-    done = tidegate(*SMALL, str(tmp_path / "demo.png"))
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo is run, and leaves its state and its plot."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_state() -> None:
+    done = tidegate(*SMALL, "demo.png")
     assert (done.returncode, done.stderr) == (0, "")
     for words in ("epsilon = 1", "simple composition", "sliding", "naive", "never add up", "◆"):
         assert words in " ".join(done.stdout.split())
-    assert str(tmp_path / "demo.png") in done.stdout
-    assert (tmp_path / "demo.png").stat().st_size > 1000
-    assert max(map(len, done.stdout.splitlines()[:-1])) <= 100
+    assert "demo.png" in done.stdout
+    assert Path("demo.png").stat().st_size > 1000
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    command = shlex.split(done.stdout.splitlines()[-1].partition("page: ")[2])
+    assert command == ["tidegate", "serve", "--demo", str(STATE)]
+    with Gate.look(STATE) as gate:
+        assert gate.store.count("records") == 10_240
+        assert len(list(gate.releases())) == 7
+    assert tidegate("verify", str(STATE)).returncode == 0
 
 
-def test_it_can_keep_quiet(tmp_path: Path) -> None:
-    assert tidegate(*SMALL, str(tmp_path / "demo.png"), "--quiet") == (0, "", "")
-    assert (tmp_path / "demo.png").stat().st_size > 1000
+def test_it_can_keep_quiet_and_replaces_the_state_of_an_earlier_demo() -> None:
+    with Gate.open(STATE, config(DriftingStream())) as gate:
+        gate.ingest(*DriftingStream().batch(0, 10))
+        done = tidegate(*SMALL, "demo.png")
+        assert (done.returncode, "is in use by process" in done.stderr) == (2, True)
+    assert tidegate(*SMALL, "demo.png", "--quiet") == (0, "", "")
+    assert Path("demo.png").stat().st_size > 1000
+    with Gate.look(STATE) as gate:
+        assert gate.store.count("records") == 10_240
 
 
-def test_a_line_of_json_for_every_step(tmp_path: Path) -> None:
-    rows = json_lines(*SMALL, str(tmp_path / "demo.svg"))
+def test_it_replaces_nothing_else(folder: Path) -> None:
+    mine = """
+    [schedule]
+    kind = "sliding"
+    window = 7168
+    step = 512
+    [budget]
+    epsilon = 1.0
+    delta = 1e-6
+    [records]
+    classes = [0, 1, 2, 3, 4]
+    norm = 1.0
+    """
+    Gate.open(STATE, Config.parse(mine)).close()
+    done = tidegate(*SMALL, "demo.png")
+    assert (done.returncode, "is not the demo's" in done.stderr) == (2, True)
+    assert (STATE / "state.db").exists()
+    (folder / "other").mkdir()
+    (folder / "other" / "letter.txt").touch()
+    done = tidegate(*SMALL, "demo.png", "--state", "other")
+    assert (done.returncode, "holds other files" in done.stderr) == (2, True)
+    assert (folder / "other" / "letter.txt").exists()
+
+
+def test_a_line_of_json_for_every_step() -> None:
+    rows = json_lines(*SMALL, "demo.svg")
     assert [row["at"] for row in rows] == list(range(512, 10_241, 512))
     assert all(row["worst_share"] <= 1 for row in rows)
     assert len(rows[-1]["accuracy"]) == 4

@@ -92,8 +92,8 @@ def test_long_commands_can_keep_quiet(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_output_for_programs(command: str) -> None:
-    parts = ["create", "list", "revoke"] if command == "token" else [None]
-    for part in parts:
+    groups = {"token": ["create", "list", "revoke"], "fleet": ["run", "status", "verify"]}
+    for part in groups.get(command, [None]):
         words = [command] if part is None else [command, part]
         assert "--format [table|json]" in tidegate(*words, "--help").stdout
 
@@ -359,9 +359,9 @@ def test_a_command_that_is_misspelt_is_guessed() -> None:
 
 def test_tables_fit_into_80_columns(state: str) -> None:
     for words in (("--help",), ("status", state), ("ledger", state, "--record", "250")):
-        shown = process(*words, COLUMNS="80").stdout.splitlines()
+        shown = tidegate(*words, COLUMNS="80").stdout.splitlines()
         assert max(map(len, shown)) <= 80 or words[0] == "status"
-    rows = process("releases", state, COLUMNS="80").stdout.splitlines()
+    rows = tidegate("releases", state, COLUMNS="80").stdout.splitlines()
     assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release
 
 

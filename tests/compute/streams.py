@@ -9,8 +9,8 @@ import numpy as np
 from tidegate.compute import Engine
 from tidegate.features import clip_rows
 from tidegate.gate.config import Config
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.sqlite import SqliteStore
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
 
@@ -51,7 +51,7 @@ def config(learner: str, *, sample: int | None = None, compute: str = "") -> Con
 def opened(folder: Path, told: Config) -> Gate:
     """A gate whose records are in many small files."""
     fresh = None if folder.exists() and any(folder.iterdir()) else told.to_json()
-    return Gate(SqliteStore(folder, fresh, segment_records=256), told)
+    return Gate(FolderStore(folder, fresh, segment_records=256), told)
 
 
 def batches(given: Records) -> Iterator[tuple[Any, Any]]:

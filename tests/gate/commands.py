@@ -102,7 +102,7 @@ def killed(child: Any, after: float) -> bool:
     return bool(child.exitcode)
 
 
-def make(folder: Path, *, two: bool = False, kind: str = "csv") -> str:
+def make(folder: Path, *, two: bool = False, kind: str = "csv", database: str = "") -> str:
     """A configuration for a folder; its source is there but empty."""
     source = TWO_SOURCES if two else ONE_SOURCE
     if kind == "parquet":
@@ -113,6 +113,7 @@ def make(folder: Path, *, two: bool = False, kind: str = "csv") -> str:
     text = CONFIG.format(schedule=TWO if two else ONE, folder=folder)
     ending = "" if kind == "parquet" else ".csv"
     text += source.format(folder=folder, type=kind, ending=ending)
+    text += f'[store]\ndatabase = "{database}"\n' if database else ""
     (folder / "gate.toml").write_text(text)
     return str(folder / "gate.toml")
 

@@ -55,12 +55,14 @@ def batches(two: bool) -> list[tuple[Any, Any, str | None]]:
     return found
 
 
-def live(folder: Path, failpoint: str = "", two: bool = False) -> None:
+def live(
+    folder: Path, failpoint: str = "", two: bool = False, store: dict[str, str] | None = None
+) -> None:
     """Go through the script, from its start each time: what is there already is not added."""
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
     publish = {"folder": str(folder.with_suffix(".out"))}
-    share = {"share": "1/20"}
-    with opened(folder, config(TWO if two else None, publish=publish, quality=share)) as gate:
+    more = {"publish": publish, "quality": {"share": "1/20"}, "store": store or {}}
+    with opened(folder, config(TWO if two else None, **more)) as gate:
         for index, (X, y, name) in enumerate(batches(two)):
             gate.ingest(X, y, stream=name, key=str(index))
 

@@ -20,6 +20,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -29,6 +30,7 @@ from tidegate.schedule import (
 KINDS = {
     SlidingWindow: "sliding",
     Continual: "continual",
+    Growing: "growing",
     MultiResolution: "multiresolution",
     Basic: "basic",
     Independent: "independent",
@@ -66,8 +68,11 @@ def test_an_example_of_no_kind_is_refused() -> None:
 
 @given(schedules.filter(lambda schedule: not isinstance(schedule, Cumulative)), budgets)
 def test_the_plan_is_the_one_that_was_written_down(schedule: OneStream, budget: Budget) -> None:
-    sizes = {name: size for name, size in vars(schedule).items() if isinstance(size, int)}
-    table = {name: sizes[name] for name in ("window", "block", "step", "sample") if name in sizes}
+    sizes: dict[str, Any] = {k: v for k, v in vars(schedule).items() if isinstance(v, int)}
+    names = ("window", "block", "step", "sample")
+    table: dict[str, Any] = {name: sizes[name] for name in names if name in sizes}
+    if isinstance(schedule, Growing):
+        table["growth"], budget = str(schedule.growth), ApproxDP(1.0, 1e-6)
     amount = {"epsilon": budget.epsilon} | ({"delta": budget.delta} if budget.delta else {})
     config = Config.of(minimal(schedule={"kind": KINDS[type(schedule)]} | table, budget=amount))
     assert config.plan() == Plan(schedule=schedule, budget=budget)

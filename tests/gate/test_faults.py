@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,10 +14,15 @@ import pytest
 
 from tests.gate import workload
 from tests.gate.made import chain, made, records, same
+from tests.gate.postgres_server import DATABASES, needs_postgres, on_server
 from tidegate.checks import StoreError
 from tidegate.gate import segments
+from tidegate.gate.database import Database
 from tidegate.gate.failpoints import NAMES
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.segment_folder import SegmentFolder
+from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
@@ -29,8 +33,14 @@ children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.workload"])
 
 
-def start(folder: Path, batches: int, failpoint: str = "", started: Any = None) -> Any:
-    child = children.Process(target=workload.live, args=(folder, batches, failpoint, started))
+@pytest.fixture(params=DATABASES, scope="module")
+def places(request: pytest.FixtureRequest) -> Places:
+    found: Places = request.param()
+    return found
+
+
+def start(folder: Path, batches: int, *more: Any) -> Any:
+    child = children.Process(target=workload.live, args=(folder, batches, *more))
     child.start()
     return child
 
@@ -42,7 +52,7 @@ def finish(child: Any) -> bool:
     return bool(child.exitcode)
 
 
-def content(store: SqliteStore) -> tuple[Any, ...]:
+def content(store: FolderStore) -> tuple[Any, ...]:
     """All that a state holds, but for how it is cut into segments."""
     count = store.count("records")
     held = Span(min([count, *(segment.span.start for segment in store.held())]), count)
@@ -60,16 +70,16 @@ def content(store: SqliteStore) -> tuple[Any, ...]:
 
 
 def undisturbed(folder: Path, batches: int) -> tuple[Any, ...]:
-    workload.live(folder, batches)
-    with closing(SqliteStore(folder)) as store:
+    workload.live(folder, batches, Places())
+    with closing(FolderStore(folder)) as store:
         return content(store)
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, places: Places) -> None:
     """Nothing that was acknowledged is lost or doubled, and nothing is half there."""
     notes = folder.with_suffix(".notes")
     words = [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
-    with closing(workload.opened(folder)) as store:
+    with closing(workload.opened(folder, places)) as store:
         assert not list(store.verify())
         found = content(store)
         assert found[0] >= max((int(value) for what, value in words if what == "count"), default=0)
@@ -87,54 +97,80 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_killed_at_every_failpoint(name: str, tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    folder, kills = tmp_path / "state", 0
+def test_killed_at_every_failpoint(
+    name: str, places: Places, tmp_path: Path, expected: tuple[Any, ...]
+) -> None:
+    survives(name, places, tmp_path / "state", expected)
+
+
+@needs_postgres
+@pytest.mark.parametrize("name", ["publish.commit"])
+def test_killed_before_a_server_commits(
+    name: str, tmp_path: Path, expected: tuple[Any, ...]
+) -> None:
+    survives(name, on_server(), tmp_path / "state", expected)
+
+
+def survives(name: str, places: Places, folder: Path, expected: tuple[Any, ...]) -> None:
+    """Whether kills at a failpoint, later in each life, make no difference."""
+    kills = 0
     if name == "sweep.unlink":
-        assert finish(start(folder, BATCHES, "segment.folder"))
+        assert finish(start(folder, BATCHES, places, "segment.folder"))
     for passed in range(1, 100):  # later each time, for the script to go on
-        if not finish(start(folder, BATCHES, f"{name}:{passed}")):
+        if not finish(start(folder, BATCHES, places, f"{name}:{passed}")):
             break
         kills += 1
-        check(folder)
+        check(folder, places)
     assert kills
-    with closing(SqliteStore(folder)) as store:
+    with closing(FolderStore(folder)) as store:
         assert content(store) == expected
 
 
-def kill_at_random(folder: Path, batches: int, *, kills: int, longest: float) -> None:
+def kill_at_random(
+    folder: Path, batches: int, places: Places, *, kills: int, longest: float
+) -> None:
     """Kill a child that often at any time of its work, or until the work is done; then finish."""
     rng = random.Random(os.getpid())
     for _ in range(kills):
         started = children.Event()
-        child = start(folder, batches, started=started)
+        child = start(folder, batches, places, "", started)
         assert started.wait(60)
         time.sleep(rng.uniform(0, longest))
         child.kill()
         if not finish(child):
             break
-        check(folder)
-    assert not finish(start(folder, batches))
+        check(folder, places)
+    assert not finish(start(folder, batches, places))
 
 
-def test_killed_at_random(tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    kill_at_random(tmp_path / "state", BATCHES, kills=15, longest=0.06)
-    with closing(SqliteStore(tmp_path / "state")) as store:
+def test_killed_at_random(places: Places, tmp_path: Path, expected: tuple[Any, ...]) -> None:
+    kill_at_random(tmp_path / "state", BATCHES, places, kills=15, longest=0.06)
+    with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == expected
 
 
 @pytest.mark.slow
-def test_killed_hundreds_of_times(tmp_path: Path) -> None:
+def test_killed_hundreds_of_times(places: Places, tmp_path: Path) -> None:
     batches = 800
-    kill_at_random(tmp_path / "state", batches, kills=400, longest=0.1)
-    with closing(SqliteStore(tmp_path / "state")) as store:
+    kill_at_random(tmp_path / "state", batches, places, kills=400, longest=0.1)
+    with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """Two segments, a few records that wait, and two releases."""
-    folder = tmp_path / "state"
-    with closing(SqliteStore(folder, "config", segment_records=32)) as store:
+    return make(tmp_path / "state", Places())
+
+
+@pytest.fixture
+def anywhere(tmp_path: Path, places: Places) -> Path:
+    """The same with any database."""
+    return make(tmp_path / "state", places)
+
+
+def make(folder: Path, places: Places) -> Path:
+    with closing(FolderStore(folder, "config", places=places, segment_records=32)) as store:
         for begin, n in [(0, 32), (32, 32), (64, 3)]:
             batch = Batch(
                 stream="records", records=records(begin, n), source="script", offset=f"{begin}"
@@ -146,10 +182,23 @@ def state(tmp_path: Path) -> Path:
 
 
 def first_file(folder: Path) -> Path:
-    with closing(SqliteStore(folder)) as store:
+    with closing(FolderStore(folder)) as store:
         name = store.held()[0].file
     assert name is not None
     return folder / "segments" / name
+
+
+def change_rows(folder: Path, query: str) -> None:
+    """Have somebody else change the database."""
+    elsewhere = Elsewhere.of(folder)
+    if elsewhere is None:
+        database: Database = SqliteDatabase(folder, writes=True)
+    else:
+        database = elsewhere.database(folder, writes=True)
+        query = query.replace("zeroblob", "public.zeroblob")
+    with closing(database):
+        database.connect()
+        database.execute(query)
 
 
 def flip(path: Path, at: int) -> None:
@@ -168,7 +217,7 @@ def test_a_damaged_segment_is_never_read(state: Path, damage: str) -> None:
         file.unlink()
     else:
         os.truncate(file, {"cut": size - 8, "emptied": 0, "longer": size + 8}[damage])
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         for _ in range(2):
             with pytest.raises(StoreError, match=file.name) as caught:
                 store.read("records", Span(0, 10))
@@ -185,7 +234,7 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
     whole = file.read_bytes()
     for at in range(0, len(whole), 37):
         flip(file, at)
-        with closing(SqliteStore(state)) as store:
+        with closing(FolderStore(state)) as store:
             assert [problem.where for problem in store.verify()] == [file.name]
         file.write_bytes(whole)
 
@@ -208,46 +257,37 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
         ("DELETE FROM fits WHERE number = 0", "release 1"),
     ],
 )
-def test_a_changed_row_is_found(state: Path, change: str, where: str) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute(change)
-        database.commit()
-    with closing(SqliteStore(state, read_only=True)) as store:
+def test_a_changed_row_is_found(anywhere: Path, change: str, where: str) -> None:
+    change_rows(anywhere, change)
+    with closing(FolderStore(anywhere, read_only=True)) as store:
+        where = where.replace("state.db", store.database)
         assert where in [problem.where for problem in store.verify()]
 
 
 @pytest.mark.parametrize("column", ["config", "arrived", "committed"])
-def test_a_state_whose_foundation_has_changed_is_not_opened(state: Path, column: str) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute(f"UPDATE state SET {column} = 99")
-        database.commit()
-    with pytest.raises(StoreError, match=r"state\.db is not what was written.*restore"):
-        SqliteStore(state)
+def test_a_state_whose_foundation_has_changed_is_not_opened(anywhere: Path, column: str) -> None:
+    change_rows(anywhere, f"UPDATE state SET {column} = 99")
+    with pytest.raises(StoreError, match=r"is not what was written.*restore"):
+        FolderStore(anywhere)
 
 
-def test_nothing_is_chained_to_a_damaged_release(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE fits SET hash = replace(hash, '1', '0')")
-        database.commit()
-    with closing(SqliteStore(state)) as store:
+def test_nothing_is_chained_to_a_damaged_release(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE fits SET hash = replace(hash, '1', '0')")
+    with closing(FolderStore(anywhere)) as store:
         with pytest.raises(StoreError, match="release 1 is not what was published"):
             store.publish("records", 48, [made(3, 48)])
         assert store.done("records") == 32
 
 
-def test_a_damaged_offset_is_not_read_from(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE offsets SET place = '3'")
-        database.commit()
-    with closing(SqliteStore(state)) as store, pytest.raises(StoreError, match="restore"):
+def test_a_damaged_offset_is_not_read_from(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE offsets SET place = '3'")
+    with closing(FolderStore(anywhere)) as store, pytest.raises(StoreError, match="restore"):
         store.offset("script")
 
 
-def test_a_damaged_model_is_neither_a_prior_nor_a_release(state: Path) -> None:
-    with closing(sqlite3.connect(state / "state.db")) as database:
-        database.execute("UPDATE fits SET weights = zeroblob(length(weights))")
-        database.commit()
-    with closing(SqliteStore(state)) as store:
+def test_a_damaged_model_is_neither_a_prior_nor_a_release(anywhere: Path) -> None:
+    change_rows(anywhere, "UPDATE fits SET weights = zeroblob(length(weights))")
+    with closing(FolderStore(anywhere)) as store:
         with pytest.raises(StoreError, match="fit 1 is not what was made"):
             store.fit(1)
         with pytest.raises(StoreError, match="release 0 is not what was published"):
@@ -262,19 +302,19 @@ def test_a_damaged_page_of_the_database_is_reported(state: Path, page: int) -> N
     database.write_bytes(data)
     with (
         pytest.raises(StoreError, match=r"state\.db.*restore"),
-        closing(SqliteStore(state)) as store,
+        closing(FolderStore(state)) as store,
     ):
         store.read("records", Span(0, 5))
 
 
 def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Path) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     store.append(Batch(stream="records", records=records(67, 2)))
     copied = crashed(state, tmp_path)
     with open(copied / "state.db-wal", "ab") as log:  # the start of a next transaction
         log.write(bytes(range(256)) * 9)
     store.close()
-    with closing(SqliteStore(copied)) as again:
+    with closing(FolderStore(copied)) as again:
         assert again.count("records") == 69
         assert not list(again.verify())
 
@@ -283,7 +323,7 @@ def test_a_write_that_was_torn_by_the_crash_is_undone(state: Path, tmp_path: Pat
 def test_a_transaction_that_is_lost_after_it_was_acknowledged_is_noticed(
     state: Path, tmp_path: Path, damage: str
 ) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     for slot in (67, 68):
         store.append(Batch(stream="records", records=records(slot, 1)))
     copied = crashed(state, tmp_path)
@@ -296,7 +336,7 @@ def test_a_transaction_that_is_lost_after_it_was_acknowledged_is_noticed(
     else:
         log.unlink()
     with pytest.raises(StoreError, match=r"lost the last \d transaction"):
-        SqliteStore(copied)
+        FolderStore(copied)
 
 
 def crashed(folder: Path, into: Path) -> Path:
@@ -314,7 +354,7 @@ def crashed(folder: Path, into: Path) -> Path:
 def test_a_file_that_cannot_be_written(
     state: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str
 ) -> None:
-    store = SqliteStore(state, segment_records=32)
+    store = FolderStore(state, segment_records=32)
     before, files = content(store), set(os.listdir(state / "segments"))
 
     def fail(*_: Any, **__: Any) -> None:
@@ -336,12 +376,12 @@ def test_a_file_that_cannot_be_written(
 def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, written = SqliteStore(state, segment_records=32), segments.write
+    store, written = FolderStore(state, segment_records=32), segments.write
     files = set(os.listdir(state / "segments"))
 
-    def third_fails(folder: Path, stem: str, some: Any) -> segments.Written:
+    def third_fails(folder: SegmentFolder, stem: str, some: Any) -> segments.Written:
         if stem.endswith("-128"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{folder / stem}")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{folder.where(stem)}")
         return written(folder, stem, some)
 
     monkeypatch.setattr(segments, "write", third_fails)
@@ -352,7 +392,7 @@ def test_a_batch_of_several_files_leaves_none_of_them_on_a_full_disk(
 
 
 def test_a_database_that_cannot_grow(state: Path) -> None:
-    store = SqliteStore(state)
+    store = FolderStore(state)
     before = content(store)
     store._db.execute("PRAGMA max_page_count = 1")  # what SQLite says is what a full disk says
     bad = tuple(Quarantined(slot=slot, reason="text", payload="x" * 5000) for slot in range(4))
@@ -360,7 +400,7 @@ def test_a_database_that_cannot_grow(state: Path) -> None:
         store.append(Batch(stream="records", records=records(67, 4), quarantine=bad))
     with pytest.raises(StoreError, match="open the state again"):
         store.append(Batch(stream="records", records=records(67, 1)))
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         assert content(store) == before
 
 
@@ -370,9 +410,9 @@ def test_a_read_only_folder(state: Path) -> None:
         path.chmod(0o500)
     try:
         with pytest.raises(StoreError, match="Permission denied"):
-            SqliteStore(state)
+            FolderStore(state)
     finally:
         for path in [state, *state.rglob("*")]:
             path.chmod(0o700)
-    with closing(SqliteStore(state)) as store:
+    with closing(FolderStore(state)) as store:
         assert not list(store.verify())

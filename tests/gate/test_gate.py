@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from tests.gate import gatelife
 from tests.gate.gatelife import SLIDING, TWO, config, opened, stream
+from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config, ConfigError
+from tidegate.gate.config.keys import given_keys
 from tidegate.gate.export import load, newest_published
 from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.failpoints import EXPORTS, NAMES
@@ -175,15 +177,16 @@ TWO_STREAMS = [
 ]
 
 
+@pytest.mark.parametrize("places", DATABASES)
 @pytest.mark.parametrize(("name", "two"), ONE_STREAM + TWO_STREAMS)
 def test_killed_anywhere_it_ends_as_if_undisturbed(
-    name: str, two: bool, tmp_path: Path, undisturbed: dict[bool, list[str]]
+    name: str, two: bool, places: Any, tmp_path: Path, undisturbed: dict[bool, list[str]]
 ) -> None:
-    folder, kills = tmp_path / "state", 0
+    folder, kills, store = tmp_path / "state", 0, given_keys(places())
     if name == "sweep.unlink":
-        assert child(folder, "segment.folder", two)
+        assert child(folder, "segment.folder", two, store)
     for passed in range(1, 100):  # later each time, for the script to go on
-        if not child(folder, f"{name}:{passed}", two):
+        if not child(folder, f"{name}:{passed}", two, store):
             break
         kills += 1
     with Gate.look(folder) as gate:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.gate.made import records, same
-from tidegate.gate.segments import checksum, mapped, pack, part, unpack, write
+from tidegate.gate.segment_folder import LocalFolder, fetched
+from tidegate.gate.segments import checksum, pack, part, unpack, write
 from tidegate.learn.records import Records
 
 KINDS = ["float32", "float64", "sparse float32", "sparse float64"]
@@ -44,8 +45,8 @@ def arrays(found: Records) -> list[Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mapped_segment_is_a_read_only_view(tmp_path: Path, kind: str) -> None:
-    written = write(tmp_path, "records-0", records(0, 1000, 8, kind))
-    buffer = mapped(tmp_path / written.file)
+    written = write(LocalFolder(tmp_path), "records-0", records(0, 1000, 8, kind))
+    buffer = fetched(tmp_path / written.file)
     assert (buffer.size, checksum(buffer)) == (written.size, written.checksum)
     before = pa.total_allocated_bytes()
     found = unpack(buffer)
@@ -58,21 +59,21 @@ def test_a_mapped_segment_is_a_read_only_view(tmp_path: Path, kind: str) -> None
 
 
 def test_a_mapped_segment_outlives_its_file(tmp_path: Path) -> None:
-    written = write(tmp_path, "records-0", records(0, 1000))
-    found = unpack(mapped(tmp_path / written.file))
+    written = write(LocalFolder(tmp_path), "records-0", records(0, 1000))
+    found = unpack(fetched(tmp_path / written.file))
     (tmp_path / written.file).unlink()
     assert same(found, records(0, 1000))
 
 
 def test_a_segment_is_its_owners_alone_and_has_a_name_of_its_own(tmp_path: Path) -> None:
-    names = {write(tmp_path, "records-0", records(0, 5)).file for _ in range(3)}
+    names = {write(LocalFolder(tmp_path), "records-0", records(0, 5)).file for _ in range(3)}
     assert {file.name for file in tmp_path.iterdir()} == names
     assert len(names) == 3
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
 
 
 def test_any_arrow_reader_reads_a_segment(tmp_path: Path) -> None:
-    written = write(tmp_path, "records-0", records(0, 4, 2, "sparse float64"))
+    written = write(LocalFolder(tmp_path), "records-0", records(0, 4, 2, "sparse float64"))
     with pa.ipc.open_file(str(tmp_path / written.file)) as file:
         table = file.read_all()
     assert table.column_names == ["x", "y", "usable"]

@@ -4,17 +4,20 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import segments, sqlite
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate import folder_store, segment_folder
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
@@ -24,7 +27,7 @@ def batch(start: int, n: int) -> Batch:
 
 
 def test_a_large_batch_goes_straight_to_files_and_a_small_one_waits(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+    with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
         store.append(batch(0, 70))
         store.append(batch(70, 3))
         assert [(*segment.span, segment.file is None) for segment in store.held()] == [
@@ -42,11 +45,11 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
         order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         fsync(descriptor)
 
-    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+    with closing(FolderStore(tmp_path, "", segment_records=8)) as store:
         assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
         monkeypatch.setattr(os, "fsync", synchronised)
-        for module in (segments, sqlite):
+        for module in (segment_folder, folder_store):
             monkeypatch.setattr(module, "failpoint", order.append)
         store.append(batch(0, 8))
     names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]
@@ -54,7 +57,7 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_small_batches_become_one_file(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+    with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
         for slot in range(9):
             store.append(batch(slot, 1))
         held = store.held()
@@ -69,7 +72,7 @@ def test_small_batches_become_one_file(tmp_path: Path) -> None:
 
 
 def test_a_span_of_one_segment_is_a_view_and_of_several_a_copy(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "", segment_records=32)) as store:
+    with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
         store.append(batch(0, 64))
         assert not store.read("records", Span(4, 32)).X.flags.owndata
         assert not store.read("records", Span(4, 32)).X.flags.writeable
@@ -78,14 +81,14 @@ def test_a_span_of_one_segment_is_a_view_and_of_several_a_copy(tmp_path: Path) -
 
 @pytest.mark.parametrize("span", [Span(0, 0), Span(3, 2), Span(0, 11), Span(10, 11), Span(-1, 2)])
 def test_what_is_not_there_is_not_read(tmp_path: Path, span: Span) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
+    with closing(FolderStore(tmp_path, "")) as store:
         store.append(batch(0, 10))
         with pytest.raises(StoreError, match="not held"):
             store.read("records", span)
 
 
 def test_forgetting_deletes_the_files(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
+    with closing(FolderStore(tmp_path, "", segment_records=8)) as store:
         store.append(batch(0, 24))
         view = store.read("records", Span(0, 8))
         store.forget("records", 17)
@@ -96,7 +99,7 @@ def test_forgetting_deletes_the_files(tmp_path: Path) -> None:
 
 def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "state"
-    with closing(SqliteStore(folder, "", segment_records=8)) as store:
+    with closing(FolderStore(folder, "", segment_records=8)) as store:
         store.append(batch(0, 9))
         store.append(batch(9, 1))
         modes = {
@@ -109,36 +112,38 @@ def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_state_is_made_once_and_opened_where_there_is_one(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds no state"):
-        SqliteStore(tmp_path / "new")
+        FolderStore(tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    SqliteStore(tmp_path / "new", "mine").close()
+    FolderStore(tmp_path / "new", "mine").close()
     with pytest.raises(StoreError, match="holds a state already"):
-        SqliteStore(tmp_path / "new", "other")
-    with closing(SqliteStore(tmp_path / "new")) as store:
+        FolderStore(tmp_path / "new", "other")
+    with closing(FolderStore(tmp_path / "new")) as store:
         assert store.config() == "mine"
 
 
 def test_a_state_of_another_layout_is_refused(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
+    with closing(FolderStore(tmp_path, "")) as store:
         store._db.execute("PRAGMA user_version=99")
     with pytest.raises(StoreError, match="layout 99"):
-        SqliteStore(tmp_path)
+        FolderStore(tmp_path)
 
 
 def test_the_second_gate_is_refused_at_once(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
+    with closing(FolderStore(tmp_path, "")) as store:
         with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}"):
-            SqliteStore(tmp_path)
-        program = f"from tidegate.gate.sqlite import SqliteStore; SqliteStore({str(tmp_path)!r})"
+            FolderStore(tmp_path)
+        program = (
+            f"from tidegate.gate.folder_store import FolderStore; FolderStore({str(tmp_path)!r})"
+        )
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
         assert f"in use by process {os.getpid()}".encode() in other.stderr
         store.append(batch(0, 1))
-    SqliteStore(tmp_path).close()
+    FolderStore(tmp_path).close()
 
 
 def test_anyone_may_look_while_a_gate_works(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "", segment_records=8)) as store:
-        with closing(SqliteStore(tmp_path, read_only=True)) as reader:
+    with closing(FolderStore(tmp_path, "", segment_records=8)) as store:
+        with closing(FolderStore(tmp_path, read_only=True)) as reader:
             store.append(batch(0, 10))
             store.publish("records", 10, [made(0, 10)])
             assert (reader.count("records"), reader.done("records")) == (10, 10)
@@ -152,9 +157,33 @@ def test_anyone_may_look_while_a_gate_works(tmp_path: Path) -> None:
         assert store.count("records") == 10
 
 
+def test_who_closes_waits_for_who_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that stops closes the store while another thread may be in mid-transaction."""
+    inside, going, place = threading.Event(), threading.Event(), FolderStore._place
+
+    def slow(self: FolderStore, *words: Any) -> Any:
+        inside.set()
+        going.wait(20)
+        return place(self, *words)
+
+    monkeypatch.setattr(FolderStore, "_place", slow)
+    store = FolderStore(tmp_path, "")
+    with ThreadPoolExecutor(2) as pool:
+        written = pool.submit(store.append, batch(0, 10))
+        assert inside.wait(20)
+        closed = pool.submit(store.close)
+        threading.Timer(0.1, going.set).start()
+        closed.result()
+        assert written.result() == 10
+    with pytest.raises(StoreError, match="closed"):
+        store.append(batch(10, 10))
+    with closing(FolderStore(tmp_path)) as store:
+        assert store.count("records") == 10
+
+
 def test_a_stream_has_a_name_that_a_file_can_have(tmp_path: Path) -> None:
     with (
-        closing(SqliteStore(tmp_path, "")) as store,
+        closing(FolderStore(tmp_path, "")) as store,
         pytest.raises(InvalidValueError, match="stream must be"),
     ):
         store.append(replace(batch(0, 1), stream="../records"))
@@ -170,7 +199,7 @@ def test_a_batch_that_does_not_fit_together_is_refused() -> None:
 
 
 def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
+    with closing(FolderStore(tmp_path, "")) as store:
         store.append(batch(0, 1))
         one = made(0, 1)
         turned = replace(one, weights=np.asfortranarray(one.weights))
@@ -178,7 +207,7 @@ def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:
 
 
 def test_a_release_made_meanwhile_is_seen_by_who_iterates(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path, "")) as store:
+    with closing(FolderStore(tmp_path, "")) as store:
         store.append(batch(0, 2))
         store.publish("records", 1, [made(0, 1)])
         releases = store.releases()

@@ -5,20 +5,20 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.gate.made import made, records
-from tidegate.checks import StoreError
-from tidegate.gate.sqlite import SqliteStore
-from tidegate.gate.store import Batch, Quarantined
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.places import Places
+from tidegate.gate.store import Batch, NoStateError, Quarantined
 
 SIZES = (1, 3, 40, 7, 20, 2, 75)
 STEP, WINDOW = 16, 80
 
 
-def opened(folder: Path) -> SqliteStore:
+def opened(folder: Path, places: Places) -> FolderStore:
     """The state, made if it is not there yet."""
     try:
-        return SqliteStore(folder, segment_records=32)
-    except StoreError:
-        return SqliteStore(folder, "config", segment_records=32)
+        return FolderStore(folder, places=places, segment_records=32)
+    except NoStateError:
+        return FolderStore(folder, "config", places=places, segment_records=32)
 
 
 def batch(index: int) -> Batch:
@@ -35,12 +35,18 @@ def batch(index: int) -> Batch:
     )
 
 
-def live(folder: Path, batches: int, failpoint: str = "", started: Event | None = None) -> None:
+def live(
+    folder: Path,
+    batches: int,
+    places: Places,
+    failpoint: str = "",
+    started: Event | None = None,
+) -> None:
     """Go on with the script to its end, noting beside the folder what has been acknowledged."""
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
     if started is not None:
         started.set()
-    store = opened(folder)
+    store = opened(folder, places)
     notes = os.open(folder.with_suffix(".notes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for index in range(int(store.offset("script") or 0), batches):
         if index:
@@ -53,7 +59,7 @@ def live(folder: Path, batches: int, failpoint: str = "", started: Event | None 
     os.close(notes)
 
 
-def catch_up(store: SqliteStore, notes: int) -> None:
+def catch_up(store: FolderStore, notes: int) -> None:
     """Carry out the fits that are due: two a step, the second one released."""
     while (at := store.done("records") + STEP) <= store.count("records"):
         number = 2 * (at // STEP - 1)

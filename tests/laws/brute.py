@@ -1,14 +1,17 @@
 """The naive ledger that every clever answer is held against: one sum for each record."""
 
 from fractions import Fraction
+from itertools import islice
 from typing import assert_never
 
 from tidegate.plan import Plan
 from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.ledger import Line
 from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -18,10 +21,17 @@ from tidegate.schedule import (
 def paid_by_all(plan: Plan, until: int) -> list[Fraction]:
     """What each of the first `until` records has paid, added up record by record."""
     paid = [Fraction(0)] * until
-    for fit, share in plan.lines(until):
-        for record in range(fit.span.start, fit.span.stop):
-            paid[record] += share
+    for line in plan.lines(until):
+        for record in range(line.fit.span.start, line.fit.span.stop):
+            paid[record] += charged(line, record)
     return paid
+
+
+def charged(line: Line, record: int) -> Fraction:
+    """What a line charges to a record of its span."""
+    parts = [part for span, part in line.fit.emphasis if record in range(*span)]
+    assert len(parts) == bool(line.fit.emphasis)  # each record of the span has one
+    return line.share * (parts[0] ** 2 if parts else 1)
 
 
 def horizon(schedule: OneStream, length: int) -> int:
@@ -33,14 +43,17 @@ def horizon(schedule: OneStream, length: int) -> int:
             return schedule.window + length * (schedule.left + 1) * schedule.step
         case Independent():
             return length * schedule.step
+        case Growing():
+            return next(islice(schedule.reads(0), length, None))
         case _:
             assert_never(schedule)
 
 
 def tail(plan: Plan, at: int) -> Fraction:
-    """What all present records still have to pay after a `horizon`.
+    """What the record that has paid most still has to pay after a `horizon`.
 
-    The bases' weights are (1 - r) r^k: those from level k on add up to r^k.
+    The bases' weights are (1 - r) r^k: those from level k on add up to r^k. With Growing those of
+    the newest block are the ones who have paid most, and the other records' rest is another.
     """
     schedule, shares = plan.schedule, plan.shares
     match schedule:
@@ -49,5 +62,7 @@ def tail(plan: Plan, at: int) -> Fraction:
             return shares.rate**made / shares.certificate.supremum
         case SlidingWindow() | Independent():
             return Fraction(0)
+        case Growing():
+            return 1 - max(paid_by_all(plan, at))  # tested by its own law
         case _:
             assert_never(schedule)

@@ -1,22 +1,25 @@
 """What must hold for the plan of every schedule, budget and allocation."""
 
+import math
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.brute import horizon, paid_by_all, tail
+from tests.laws.brute import charged, horizon, paid_by_all, tail
 from tests.strategies import (
     basic,
     continual,
+    growing,
     plans,
     schedules,
     sliding,
 )
 from tidegate.plan import Plan
+from tidegate.privacy import ApproxDP
 from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Basic, Continual, SlidingWindow, fits
+from tidegate.schedule import Basic, Continual, Growing, SlidingWindow, fits
 
 untils = st.integers(1, 260)
 
@@ -47,6 +50,7 @@ def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
 def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
     schedule: OneStream, until: int
 ) -> None:
+    assume(not isinstance(schedule, Growing))  # which has a law of its own
     found = list(fits(schedule, until))
     for fit in found:
         link = "start" if fit.prior is None else "prior"
@@ -137,10 +141,10 @@ def test_a_pass_makes_fewer_than_two_fits_a_step(schedule: SlidingWindow, passes
 @given(plans(), untils)
 def test_no_record_ever_pays_more_than_its_budget(plan: Plan, until: int) -> None:
     paid = [Fraction(0)] * until
-    for fit, share in plan.lines(until):
-        assert 0 < share <= 1
-        for record in range(fit.span.start, fit.span.stop):
-            paid[record] += share
+    for line in plan.lines(until):
+        assert 0 < line.share <= 1
+        for record in range(line.fit.span.start, line.fit.span.stop):
+            paid[record] += charged(line, record)
             assert paid[record] <= 1  # at every time, not only at the end
     assert max(paid) <= plan.forever == 1
 
@@ -163,16 +167,16 @@ def test_the_plan_knows_what_a_record_paid_at_any_time(
 ) -> None:
     at = data.draw(st.integers(1, until))
     record = data.draw(st.integers(0, until - 1))
-    naive = sum(share for fit, share in plan.lines(at) if record in fit.span)
+    naive = sum(charged(line, record) for line in plan.lines(at) if record in line.fit.span)
     assert plan.paid(record, at) == naive
 
 
 @given(schedules, st.integers(0, 120))
 def test_reads_ascends_and_misses_no_fit(schedule: OneStream, record: int) -> None:
-    times = list(islice(schedule.reads(record), 60))
+    times = list(takewhile(lambda at: at <= 500, islice(schedule.reads(record), 600)))
     assert all(before < after for before, after in pairwise(times))
     reading = {fit.at for fit in fits(schedule, 500) if record in fit.span}
-    assert reading == {at for at in times if at <= 500}
+    assert reading == set(times)
 
 
 @given(schedules, st.integers(1, 200))
@@ -223,3 +227,49 @@ def test_the_first_release_is_where_the_plan_says(plan: Plan) -> None:
     steps = range(plan.schedule.step, plan.first + 1, plan.schedule.step)
     released = [at for at in steps if any(line.fit.released for line in plan.due(at))]
     assert released == [plan.first]
+
+
+def bases(schedule: Growing, until: int) -> list[int]:
+    """When bases are made, in steps, and when the one after them is."""
+    times = [schedule.block // schedule.step]
+    while times[-1] * schedule.step <= until:
+        times.append(times[-1] + max(1, int(times[-1] * schedule.growth)))
+    return times
+
+
+@given(growing, untils)
+def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until: int) -> None:
+    """What a record has paid, and all that is to come, as the limit of what telescopes."""
+    plan = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6))
+    times, paid = bases(schedule, until), paid_by_all(plan, until)
+    ends = [time * schedule.step for time in times]
+    marks = [Fraction(3, 4) * sum(times[1:2]), *map(Fraction, times[1:])]
+    for record in range(until):
+        block = next(j for j, end in enumerate(ends) if record < end)
+        to_come = (marks[block] / marks[-1]) ** 2 if block < len(times) - 1 else 1
+        assert paid[record] + to_come == 1
+
+
+@given(growing, untils)
+def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
+    schedule: Growing, until: int
+) -> None:
+    for fit in fits(schedule, until):
+        parts = [part for _, part in fit.emphasis]
+        assert all(0 < before < after for before, after in pairwise(parts))
+        assert parts[-1:] in ([], [1])
+        spans = [span for span, _ in fit.emphasis]
+        assert all(before.stop == after.start for before, after in pairwise(spans))
+        assert not spans or (spans[0].start, spans[-1].stop) == fit.span
+
+
+@given(growing, untils)
+def test_with_growing_what_is_new_is_what_a_base_tells(schedule: Growing, until: int) -> None:
+    """S / sqrt(I), where S is its total weight times the root of its share, I all squares of S."""
+    plan, told = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0
+    for fit, share in plan.lines(until):
+        mass = float(sum(s.size * w for s, w in fit.emphasis)) if fit.emphasis else fit.span.size
+        newest = mass**2 * float(share)
+        told += newest
+        new = mass / (mass + (fit.behind or 0))
+        assert abs(new - math.sqrt(newest / told)) <= 1 / mass + 1e-9

@@ -1,7 +1,7 @@
 """What must hold for every Store, whatever it is kept in."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -21,8 +21,11 @@ from hypothesis.stateful import (
 )
 
 from tests.gate.made import chain, made, records, same
+from tests.gate.object_store import objects
+from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.places import Places
 from tidegate.gate.store import Batch, Evaluation, Quarantined, Step, Store
 from tidegate.release import FIRST
 from tidegate.schedule import Span
@@ -35,16 +38,34 @@ States = Callable[[], AbstractContextManager[Opener]]
 def sqlite() -> Iterator[Opener]:
     """A new state in a folder; each call opens it, the first one makes it."""
     with TemporaryDirectory() as folder:
-        SqliteStore(Path(folder), "config", segment_records=16).close()
-        yield lambda: SqliteStore(Path(folder), segment_records=16)
+        FolderStore(Path(folder), "config", segment_records=16).close()
+        yield lambda: FolderStore(Path(folder), segment_records=16)
 
 
-STORES = [sqlite]
-every_store = pytest.mark.parametrize("states", STORES)
+@contextmanager
+def postgres() -> Iterator[Opener]:
+    """A new state whose database is on a server."""
+    with TemporaryDirectory() as folder:
+        FolderStore(Path(folder), "config", places=on_server(), segment_records=16).close()
+        yield lambda: FolderStore(Path(folder), segment_records=16)
+
+
+@contextmanager
+def bucket() -> Iterator[Opener]:
+    """A new state whose segments are objects of S3."""
+    with TemporaryDirectory() as folder:
+        places = Places(segments=objects().uri)
+        FolderStore(Path(folder), "config", places=places, segment_records=16).close()
+        yield lambda: FolderStore(Path(folder), segment_records=16)
+
+
+STORES = [sqlite, pytest.param(postgres, marks=needs_postgres), bucket]
 kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64"])
 
 
-@every_store
+@pytest.mark.parametrize(
+    "states", [sqlite, pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow])]
+)
 @settings(max_examples=30)
 @given(
     kind=kinds,
@@ -55,8 +76,8 @@ kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64
 def test_what_is_read_is_what_was_appended(
     states: States, kind: str, sizes: list[int], cut: int | None, data: st.DataObject
 ) -> None:
-    with states() as opened:
-        store, total = opened(), 0
+    with states() as opened, closing(opened()) as store:
+        total = 0
         for size in sizes:
             batch = Batch(stream="records", records=records(total, size, kind=kind), cut=cut)
             total += size
@@ -74,7 +95,6 @@ def test_what_is_read_is_what_was_appended(
             store.forget("records", needed)
             assert all(segment.span.start >= needed for segment in store.held())
         assert not list(store.verify())
-        store.close()
 
 
 @dataclass
@@ -148,7 +168,7 @@ class Life(RuleBasedStateMachine):
         assert all(span.stop > before for span in held)
         self.model.first = held[0].start if held else self.model.count
 
-    @rule(config=st.text(max_size=3))
+    @rule(config=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3))
     def reconfigure(self, config: str) -> None:
         self.model.config = config
         self.store.reconfigure(config)
@@ -191,10 +211,19 @@ class Life(RuleBasedStateMachine):
         self.context.__exit__(None, None, None)
 
 
-@every_store
-def test_any_life(states: States) -> None:
+LIVES = [
+    (sqlite, 20),
+    pytest.param(postgres, 3, marks=needs_postgres),
+    pytest.param(postgres, 50, marks=[needs_postgres, pytest.mark.slow]),
+    pytest.param(bucket, 20, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("states", "lives"), LIVES)
+def test_any_life(states: States, lives: int) -> None:
     machine = type("LifeOf", (Life,), {"states": staticmethod(states)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=20, stateful_step_count=12))
+    many = settings(max_examples=lives, stateful_step_count=12)
+    run_state_machine_as_test(machine, settings=many)
 
 
 @pytest.fixture(params=STORES)
@@ -252,8 +281,8 @@ def test_models_and_lines_come_back_to_the_bit(opener: Opener) -> None:
 def test_within_a_snapshot_nothing_changes(opener: Opener) -> None:
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
-    assert isinstance(store, SqliteStore)
-    looking = SqliteStore(store.folder, read_only=True)
+    assert isinstance(store, FolderStore)
+    looking = FolderStore(store.folder, read_only=True)
     with looking.snapshot():
         store.append(Batch(stream="records", records=records(10, 5)))
         assert looking.count("records") == 10

@@ -34,6 +34,8 @@ from tidegate.learn.gradient import (
 from tidegate.learn.learner import Task
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
+from tidegate.schedule import Emphasis, Span
+from tidegate.schedule.fit import counted
 
 Bools = NDArray[np.bool_]
 
@@ -50,10 +52,21 @@ def fit(
     perturb: Perturb,
     regularization: float = 0.0,
     prior: Floats | None = None,
+    emphasis: tuple[Emphasis, ...] = (),
+    start: Floats | None = None,
+    behind: int | None = None,
 ) -> Floats:
     """The learner's own fit, with the noise taken from where a test can see it."""
-    task = Task(loss=loss, norm=norm, regularization=regularization)
-    settings = learner.descent_of(task, len(y), Allowance("mu", mu), prior)
+    task = Task(
+        loss=loss,
+        norm=norm,
+        regularization=regularization,
+        emphasis=emphasis,
+        start=start,
+        behind=behind,
+    )
+    mass = counted(emphasis, len(y))
+    settings = learner.descent_of(task, mass, Allowance("mu", mu), prior)
     return descend(task, Records(x, y, usable), settings, prior, perturb)
 
 
@@ -295,6 +308,80 @@ def test_replayed_neighbours_differ_by_at_most_the_sensitivity(
         assert sum(v * v for v in exact) <= Fraction(plan.sensitivity) ** 2
 
 
+def halves(n: int, weight: Fraction) -> tuple[Emphasis, ...]:
+    """The older half of the slots counts for less."""
+    return Emphasis(Span(0, n // 2), weight), Emphasis(Span(n // 2, n), Fraction(1))
+
+
+def sums_apart(seed: int, n: int, slot: int, weight: Fraction) -> tuple[list[Fraction], Descent]:
+    """How far apart, squared, the sums of two neighbours are whose slots count unequally."""
+    one, other = neighbours(seed, n, slot, "opposite")
+    learner, noise = GradientPerturbation(steps=4), np.random.default_rng(seed)
+    first = Seen(lambda _, c, sigma: c + sigma * noise.standard_normal(c.shape))
+    second = Seen(lambda step, _, __: first.outputs[step])
+    for data, seen in ((one, first), (other, second)):
+        fit(
+            learner,
+            *data,
+            loss=Softmax(2),
+            norm=1.0,
+            mu=5.0,
+            perturb=seen,
+            emphasis=halves(n, weight),
+            start=np.ones((4, 2)),
+            behind=10,
+        )
+    return [
+        square(a - b) for a, b in zip(first.centers, second.centers, strict=True)
+    ], GradientPerturbation().descent(
+        slots=counted(halves(n, weight), n),
+        mu=5.0,
+        norm=1.0,
+        lipschitz=Softmax(2).lipschitz(1.0),
+        smoothness=Softmax(2).smoothness(1.0),
+        behind=10,
+        again=True,
+    )
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(4, 24),
+    slot=st.integers(0, 23),
+    weight=st.fractions(Fraction(1, 1000), 1, max_denominator=1000),
+)
+def test_a_record_that_counts_less_moves_the_sums_less_exactly(
+    seed: int, n: int, slot: int, weight: Fraction
+) -> None:
+    slot %= n
+    apart, descent = sums_apart(seed, n, slot, weight)
+    moves = Fraction(descent.sensitivity) * (weight if slot < n // 2 else 1)
+    assert all(one <= moves**2 for one in apart)
+
+
+def test_an_emphasis_that_is_not_applied_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = Fraction(1, 3)
+    assert max(sums_apart(3, 8, 1, weight)[0]) > 0
+    monkeypatch.setattr(gradient, "slot_emphasis", lambda *_: None)
+    apart, descent = sums_apart(3, 8, 1, weight)
+    assert max(apart) > (Fraction(descent.sensitivity) * weight) ** 2
+
+
+def test_an_emphasis_is_rounded_down() -> None:
+    tenth = Fraction(1, 10)
+    assert Fraction(float(tenth)) > tenth  # the nearest float would be too much
+    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, tenth))
+    found = gradient.slot_emphasis(task, 4)
+    assert found is not None
+    assert [Fraction(float(w)) <= tenth for w in found] == [True, True, False, False]
+
+
+def test_an_emphasis_of_other_slots_is_refused() -> None:
+    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, Fraction(1, 3)))
+    with pytest.raises(InvalidValueError, match="emphasis must be that of 5 slots"):
+        gradient.slot_emphasis(task, 5)
+
+
 def one_slot_sums(usable: tuple[bool, bool], n: int = 8) -> tuple[list[Floats], Descent]:
     """First sums where only slot 0 counts: with opposite labels, or usable or not."""
     sums = []
@@ -507,6 +594,38 @@ def test_it_is_the_descent_with_materialised_gradients(with_prior: bool, clip: f
     # Truncation takes at most 2^-23 of a feature or residual here (n = 40: 23 and 24 bits), the
     # room in the clip 2^-24; travel(12) * 0.7 < 20 steps of them stay below 2^-16.
     assert np.abs(found - w).max() < 2.0**-16
+
+
+def test_with_emphasis_it_is_the_descent_with_materialised_gradients() -> None:
+    """Each gradient times its weight, over the sum of the weights, from a start that is shrunk."""
+    n, d, k, behind = 40, 3, 3, 30
+    loss, start = Softmax(k), np.random.default_rng(9).normal(size=(3, 3))
+    x, y = rows(8, n, d), np.random.default_rng(8).integers(k, size=n)
+    weight = np.where(np.arange(n) < n // 2, 0.25, 1.0)
+    mass = 25
+    found = fit(
+        GradientPerturbation(steps=12, rate=0.7, clip=0.2),
+        x,
+        y,
+        np.ones(n, bool),
+        loss=loss,
+        norm=1.0,
+        mu=1.0,
+        perturb=noiseless(),
+        emphasis=halves(n, Fraction(1, 4)),
+        start=start,
+        behind=behind,
+    )
+    w, v = math.sqrt(1 - (mass / (mass + behind)) ** 2) * start, np.zeros((d, k))
+    for j in range(12):
+        u = w + j / (j + 3) * v
+        mean = np.zeros((d, k))
+        for i in range(n):
+            g = np.outer(x[i], loss.residual((x[i] @ u)[:, None], y[[i]])[:, 0])
+            mean += weight[i] * g * min(1.0, 0.2 / float(np.linalg.norm(g))) / mass
+        v = j / (j + 3) * v - 0.7 * mean
+        w = w + v
+    assert np.abs(found - w).max() < 2.0**-16  # as above
 
 
 def mixture(seed: int, n: int) -> tuple[Floats, Labels]:

@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import SCOPES, Served, served, stream
 from tidegate.checks import InvalidValueError
+from tidegate.serve.audit import Audit
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
 
@@ -110,12 +111,32 @@ def test_a_name_is_made_of_letters(tmp_path: Path, name: str) -> None:
         Tokens(tmp_path).create("app", ["write"])
 
 
-def test_a_damaged_file_of_tokens_lets_nobody_in(tmp_path: Path) -> None:
+DAMAGED = [
+    '[{"name": "app"',
+    "{}x",
+    "[7]",
+    '[{"name": "a", "scopes": ["read"], "hash": 5, "created": "x"}]',
+    '[{"name": "a", "scopes": ["read"], "hash": "é", "created": "x"}]',
+    '[{"name": "a", "scopes": ["read"], "hash": "", "created": "x", "expires": "2026-01-01"}]',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_file_of_tokens_lets_nobody_in(tmp_path: Path, text: str) -> None:
     tokens = Tokens(tmp_path)
     secret = tokens.create("app", ["read"])
-    (tmp_path / "tokens.json").write_text('[{"name": "app"')
+    (tmp_path / "tokens.json").write_text(text)
     with pytest.raises(InvalidValueError, match="damaged"):
         tokens.find(secret)
+
+
+def test_strangers_are_not_told_that_the_file_of_tokens_is_damaged(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as running:
+        denied = running.ask("GET", "/v1/status", token="wrong")
+        (running.folder / "tokens.json").write_text(DAMAGED[0])
+        for token in ("wrong", running.tokens["read"]):
+            answer = running.ask("GET", "/v1/status", token=token)
+            assert (answer.status, answer.body) == (401, denied.body)
 
 
 def test_writers_take_turns(tmp_path: Path) -> None:
@@ -148,6 +169,27 @@ def test_who_did_what_is_noted_without_what_was_sent(service: Served) -> None:
     service.ask("GET", "/v1/status")
     assert len(file.read_text().splitlines()) == 1, "a log that was moved away is begun anew"
     assert all(json.loads(line)["time"] for line in text.splitlines())
+
+
+def test_a_torn_line_hides_no_other(tmp_path: Path) -> None:
+    Audit(tmp_path).note("a", "GET /v1/status", 200)
+    with (tmp_path / "audit.jsonl").open("ab") as log:
+        log.write(b'{"time": "2026-01-0')  # here the power failed
+    audit = Audit(tmp_path)
+    audit.note("b", "GET /v1/status", 200)
+    assert [line["token"] for line in audit.last(10)] == ["a", "b"]
+
+
+def test_what_cannot_be_noted_is_not_answered(tmp_path: Path) -> None:
+    """The disk refuses the log's line: said as any other refusal of the disk, to be tried again."""
+    with served(tmp_path / "state") as running:
+        (running.folder / "audit.jsonl").mkdir()
+        answer = running.ask("GET", "/v1/status")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert str(tmp_path) not in answer.json["error"]
+        assert running.ask("GET", "/v1/health", token="").status == 200
+        (running.folder / "audit.jsonl").rmdir()
+        assert running.ask("GET", "/v1/status").status == 200
 
 
 def test_one_token_cannot_take_all_the_time_there_is(tmp_path: Path) -> None:

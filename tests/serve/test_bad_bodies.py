@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from tests.serve.served import Served, config, served
 from tests.serve.test_api import ARROW, arrow
 from tidegate.checks import InvalidValueError
-from tidegate.serve.bodies import JSON, Reader
+from tidegate.serve.bodies import JSON, Reader, lenient
 from tidegate.serve.limits import Limits
 
 SECRET = "271828"
@@ -129,6 +130,35 @@ def test_a_stream_that_is_damaged_anywhere_is_read_or_refused(data: st.DataObjec
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with suppress(InvalidValueError):
         assert Reader(config=config()).batch(ARROW, bytes(body)).n <= 100_000
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(st.text(), parts, max_size=4),
+)
+
+
+@given(value=VALUES)
+def test_both_readers_of_json_read_the_same(value: Any) -> None:
+    """Else what one record is read as would depend on a NaN in another, which the fast refuses."""
+    body = json.dumps(value).encode()
+    try:
+        fast = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return
+    assert repr(fast) == repr(lenient(body))
+
+
+@pytest.mark.parametrize("beside", ["NaN", "1e999", '"\\ud800"', "9" * 5000, "1"])
+def test_what_the_fast_reader_refuses_changes_no_other_record(beside: str) -> None:
+    body = f'{{"x": [[18446744073709551617, 0.1], [{beside}, 1]], "y": [0, 1]}}'
+    X = Reader(config=config()).batch(JSON, body.encode()).X
+    assert X[0].tolist() == [2.0**64, 0.1]
 
 
 def test_what_the_labels_are_does_not_change_the_records() -> None:

@@ -66,6 +66,26 @@ def test_a_service_that_is_away_is_waited_for() -> None:
         assert away.value.status is None
 
 
+@pytest.mark.parametrize("later", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "1e9", "0"])
+def test_any_retry_after_is_understood_or_passed_over(later: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def answer() -> None:
+            inner, _ = proxy.accept()
+            with inner:
+                inner.recv(65536)
+                head = f"HTTP/1.1 503 Busy\r\nRetry-After: {later}\r\nContent-Length: 0\r\n\r\n"
+                inner.sendall(head.encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        with Client(url, "x", patience=0.0) as client, pytest.raises(ServiceError) as busy:
+            client.status()
+        thread.join()
+        assert busy.value.status == 503
+
+
 @pytest.mark.parametrize("url", ["", "127.0.0.1:1", "file:///etc/passwd", "http://"])
 def test_a_url_is_one_of_http(url: str) -> None:
     with pytest.raises(InvalidValueError, match="url must be"):
@@ -116,6 +136,9 @@ def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service: Serv
     assert tidegate("token", "revoke", state, "board").returncode == 0
     assert service.ask("GET", "/v1/status", token=token).status == 401
     assert tidegate("token", "revoke", state, "board").returncode == 2
+    noted = service.ask("GET", "/v1/audit?last=100").json["lines"]
+    made_and_ended = [line["what"] for line in noted if line["token"] == "board"]
+    assert [what for what in made_and_ended if "token" in what] == ["token create", "token revoke"]
     again = tidegate(*create, "--name", "x", "--expires", "never")
     assert (again.returncode, "expires must be" in again.stderr) == (2, True)
 
@@ -144,6 +167,12 @@ def test_the_demo_is_served_and_stops_when_told(tmp_path: Path) -> None:
             process.kill()
     rows = json_lines("token", "list", str(state))
     assert [row["valid"] for row in rows] == [False], "the link ends with the server"
+
+
+def test_a_port_that_is_taken_is_named(service: Served, tmp_path: Path) -> None:
+    asked = tidegate("serve", str(tmp_path / "state"), "--port", str(service.port))
+    assert asked.returncode == 2
+    assert f"port {service.port}: Address already in use; choose another" in asked.stderr
 
 
 def test_a_service_needs_a_state_or_a_configuration(tmp_path: Path) -> None:

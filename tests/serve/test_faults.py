@@ -1,10 +1,8 @@
 """Slow and vanished clients, a service that is killed, a disk that fails, fits that take long."""
 
 import json
-import os
+import multiprocessing
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,21 +15,22 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
+from tests.serve.feeder import serve
 from tests.serve.served import Served, config, served, stream
+from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
 from tidegate.gate import Gate
-from tidegate.gate.sqlite import SqliteStore
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
 from tidegate.serve import keeper as keeping
 from tidegate.serve import server as serving
+from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
-
-ROOT = Path(__file__).parents[2]
 
 
 def request(running: Served, length: int) -> bytes:
@@ -94,16 +93,16 @@ def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
 
 def test_more_than_may_wait_is_sent_away_and_comes_back(tmp_path: Path) -> None:
     """Back-pressure: while the disk is slow, what waits is bounded and the rest is told to wait."""
-    going, append = threading.Event(), SqliteStore.append
+    going, append = threading.Event(), FolderStore.append
 
-    def slow(self: SqliteStore, batch: Batch) -> int:
+    def slow(self: FolderStore, batch: Batch) -> int:
         going.wait(20)
         return append(self, batch)
 
     limits = Limits(waiting=1000, rate=10_000, burst=10_000)
     with (
         served(tmp_path / "state", limits=limits) as running,
-        patch.object(SqliteStore, "append", slow),
+        patch.object(FolderStore, "append", slow),
         ThreadPoolExecutor(8) as pool,
     ):
         sent = [pool.submit(running.send, 20) for _ in range(8)]
@@ -150,9 +149,9 @@ def test_training_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
-    refused, publish = list[int](), SqliteStore.publish
+    refused, publish = list[int](), FolderStore.publish
 
-    def failing(self: SqliteStore, *words: Any, **more: Any) -> Any:
+    def failing(self: FolderStore, *words: Any, **more: Any) -> Any:
         if len(refused) < 2:
             refused.append(1)
             raise StoreError("no room")
@@ -160,7 +159,7 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
 
     with (
         patch.object(keeping, "PATIENCE", 0.3),
-        patch.object(SqliteStore, "publish", failing),
+        patch.object(FolderStore, "publish", failing),
         served(tmp_path / "state") as running,
         running.client() as client,
     ):
@@ -178,38 +177,41 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
 
 def test_a_batch_that_the_disk_refuses_is_not_acknowledged(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
-        with patch.object(SqliteStore, "append", side_effect=StoreError("/secret/path: no room")):
+        with patch.object(FolderStore, "append", side_effect=StoreError("/secret/path: no room")):
             answer = running.send(10)
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert "/secret" not in answer.json["error"]
         assert running.send(10).json["count"] == 10
 
 
-def start(folder: Path, port: int) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serve.feeder", str(folder), str(port)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+children = multiprocessing.get_context("forkserver")
+children.set_forkserver_preload(["tests.serve.feeder"])
+
+
+def start(kind: type[Gate], folder: Path, port: int) -> Any:
+    """A service in a process of its own, which takes records."""
+    ours, theirs = children.Pipe()
+    process = children.Process(target=serve, args=(kind, folder, port, theirs))
+    process.start()
+    assert ours.recv()
+    ours.close()
     return process
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "kills"), [(Gate, 1), pytest.param(ApartGate, 6, marks=pytest.mark.slow)]
+)
 def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
-    tmp_path: Path, kills: int
+    tmp_path: Path, kind: type[Gate], kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_module, "LONGEST", 0.2)
     folder = tmp_path / "state"
     Gate.open(folder, config()).close()
     token = Tokens(folder).create("app", ["ingest", "read"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     size, batches, counts = 10, 40 * (kills + 1), list[int]()
-    process = start(folder, port)
+    process = start(kind, folder, port)
 
     def feed() -> None:
         with Client(f"http://127.0.0.1:{port}", token) as client:
@@ -223,19 +225,15 @@ def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
             while len(counts) < 40 * kill and sender.is_alive():
                 time.sleep(0.002)
             process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-            process = start(folder, port)
+            process.join()
+            process = start(kind, folder, port)
         sender.join()
         assert counts == [size * (number + 1) for number in range(batches)]
         process.terminate()
-        process.wait(20)
+        process.join(20)
     finally:
         process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.join()
     with Gate.open(folder) as gate:
         list(gate.advance())
         total = size * batches

@@ -1,5 +1,6 @@
 """The page in a real browser, on a real service."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.cli.run import json_lines
+from tests.cli.run import json_lines, tidegate
 from tests.serve.browsing import chromium, inside, needed, opened, shown, values
 from tests.serve.served import Served, config, served, stream
 
@@ -104,9 +105,13 @@ def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:
 
 @contextmanager
 def demo(folder: Path) -> Iterator[str]:
-    """The link that `tidegate serve --demo` prints."""
-    command = [sys.executable, "-m", "tidegate", "serve", "--demo", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    """The link that the command prints which the demo ends with."""
+    where = ("--state", str(folder / "demo.state"), "--plot", str(folder / "demo.png"))
+    told = tidegate("demo", "--records", "10240", *where).stdout
+    command = shlex.split(told.splitlines()[-1].partition("page: ")[2])
+    with subprocess.Popen(
+        [sys.executable, "-m", *command, "--port", "0"], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         lines = (line for line in process.stdout if line.startswith("Open "))
         try:
@@ -115,12 +120,15 @@ def demo(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def test_shows_a_stream_that_runs(browser: Browser, tmp_path: Path) -> None:
+def test_shows_the_state_of_the_demo_and_goes_on_with_its_stream(
+    browser: Browser, tmp_path: Path
+) -> None:
     with demo(tmp_path) as url, opened(browser, url) as page:
         inside(page)
         page.evaluate("window.same = true")
-        expect(page.locator("#releases li").nth(1)).to_be_visible()
+        expect(page.locator("#releases [data-number='6']")).to_be_visible()  # made by the demo
         records, chain = page.locator("#fact-records"), page.locator(".lanes")
+        assert values(page, "#fact-records")[0] >= 10_240
         before = records.inner_text(), chain.inner_text()
         expect(records).not_to_have_text(before[0])
         expect(chain).not_to_have_text(before[1])

@@ -1,6 +1,9 @@
 """`tidegate demo`: the idea at work on a stream that drifts."""
 
 import json
+import os
+import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,9 +20,9 @@ from tidegate.cli import options
 from tidegate.cli.types import Count, PlotFile
 from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 from tidegate.demo.plot import plot as draw
+from tidegate.demo.state import STATE
 from tidegate.demo.stream import DriftingStream
 from tidegate.picture import Chain, strip
-from tidegate.privacy.rounding import down
 from tidegate.schedule import Span
 
 ROWS = 10
@@ -69,21 +72,35 @@ WAYS = {
     show_default=True,
     help="Where the plot goes: a .png or .svg file.",
 )
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=STATE,
+    show_default=True,
+    help="Where the sliding window's state goes; that of an earlier demo is replaced.",
+)
 @options.form
 @options.quiet
-def demo(records: int, plot: Path, form: str, quiet: bool) -> None:
-    """See private models follow a stream that drifts, beside three other ways to make them."""
+def demo(records: int, plot: Path, state: Path, form: str, quiet: bool) -> None:
+    """See private models follow a stream that drifts, beside three other ways to make them.
+
+    The state stays, to be looked at: with tidegate serve, status, ledger, releases and verify.
+    """
     turns = DriftingStream.turns * records / DriftingStream.records  # at the same speed
     comparison = Comparison(stream=DriftingStream(records=records, turns=turns))
     began = time.monotonic()
     with threadpool_limits(1):  # the matrices are small: more threads would only wait
         if quiet:
-            moments = list(comparison.run())
+            moments = list(comparison.run(state))
+        elif form == "json":
+            moments = list(_told(comparison.run(state)))
         else:
-            moments = list(_told(comparison.run())) if form == "json" else _shown(comparison)
+            moments = _shown(comparison, state)
     draw(plot, comparison, moments)
     if form == "table" and not quiet:
-        _summary(comparison, moments, plot, time.monotonic() - began)
+        _summary(comparison, moments)
+        took = f"{time.monotonic() - began:.0f} s. The plot is in {plot}, the state in {state}."
+        click.echo(f"{took}\nNext, see it live on a page: {_tidegate()} serve --demo {state}")
 
 
 def _told(moments: Iterable[Moment]) -> Iterator[Moment]:
@@ -91,19 +108,19 @@ def _told(moments: Iterable[Moment]) -> Iterator[Moment]:
         row = {
             "at": moment.at,
             "chain": [list(fit.span) for fit in moment.chain],
-            "worst_share": down(moment.worst.share),
+            "worst_share": moment.worst,
             "accuracy": dict(moment.accuracy),
         }
         click.echo(json.dumps(row))
         yield moment
 
 
-def _shown(comparison: Comparison) -> list[Moment]:
+def _shown(comparison: Comparison, state: Path) -> list[Moment]:
     console = Console(highlight=False)
     _explain(console, comparison)
     moments: list[Moment] = []
     with Live(console=console, refresh_per_second=8) as live:
-        for moment in comparison.run():
+        for moment in comparison.run(state):
             moments.append(moment)
             if console.is_terminal or moment.at == comparison.moments * comparison.step:
                 live.update(_table(moments[-ROWS:], comparison))
@@ -144,7 +161,7 @@ def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
         table.add_row(
             f"{moment.at:,}",
             _strip(moment, max(0, first), comparison.step),
-            f"{float(moment.worst.share):.3f}",
+            f"{moment.worst:.3f}",
             *("-" if known is None else f"{known:.0%}" for known in accuracies),
         )
     return table
@@ -159,7 +176,7 @@ def _strip(moment: Moment, first: int, step: int) -> Text:
     return strip(Chain(moved), step) if moved else Text("")
 
 
-def _summary(comparison: Comparison, moments: Sequence[Moment], plot: Path, seconds: float) -> None:
+def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
     turning = comparison.stream.still * comparison.stream.records
     late = [moment for moment in moments if moment.at > turning and len(moment.accuracy) == 4]
     means = {way: mean(moment.accuracy[way] for moment in late) for way in WAYS}
@@ -169,8 +186,14 @@ def _summary(comparison: Comparison, moments: Sequence[Moment], plot: Path, seco
     console.print()
     console.print(f"Mean accuracy on fresh records since the ring turns: {told}.")
     console.print(
-        f"No record has paid more than {float(worst.share):.3f} of its budget for the sliding "
+        f"No record has paid more than {worst:.3f} of its budget for the sliding "
         f"window's {comparison.releases:,} releases, and none ever will pay more than 1."
     )
-    next_step = "Next, live on a page: tidegate serve --demo"
-    console.print(f"{seconds:.0f} s. The plot is in {plot}. {next_step}", soft_wrap=True)
+
+
+def _tidegate() -> str:
+    """This command as it can be typed here: `make` calls it by a path that is not searched."""
+    called, found = sys.argv[0], shutil.which("tidegate")
+    if not os.access(called, os.X_OK) or (found and os.path.samefile(found, called)):
+        return "tidegate"
+    return called

@@ -29,7 +29,7 @@ Examples:
 def init(kind: str, output: Path, form: str) -> None:
     """Write a configuration with comments, to be changed to what you have.
 
-    KIND is sliding, continual, multiresolution, basic, independent or twostream.
+    KIND is sliding, continual, growing, multiresolution, basic, independent or twostream.
     """
     try:
         with output.open("x", encoding="utf-8") as file:

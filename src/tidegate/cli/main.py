@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": ("compare", "Compare schedules and budgets on public records."),
     "run": ("run", "Run a gate on its sources, from where it stopped the last time."),
     "ingest": ("run", "Add the records of a file to a state."),
+    "fleet": ("fleet", "Run, watch and verify many streams from one configuration."),
     "status": ("state", "Say what a state holds: records, releases, raw data and why."),
     "ledger": ("state", "Say what the records have paid."),
     "releases": ("state", "List the releases: what each read and cost, and how good it is."),

@@ -39,6 +39,7 @@ from tidegate.schedule import (
     Continual,
     Cumulative,
     Fit,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -57,6 +58,7 @@ MAX_STEPS = 10**9
 ONE_STREAM: dict[str, Callable[..., OneStream]] = {
     "multiresolution": MultiResolution,
     "continual": Continual,
+    "growing": Growing,
     "sliding": SlidingWindow,
     "basic": Basic,
     "independent": Independent,
@@ -83,6 +85,9 @@ Examples:
 @click.option("--step", type=Count(), help="Records between two releases.")
 @click.option("--window", type=Count(), help="Records in the window: two steps or more.")
 @click.option("--sample", type=Count(), help="A fit reads at most this many of its records.")
+@click.option(
+    "--growth", type=Ratio(), help="growing: by how much from one base to the next [1/16]."
+)
 @click.option("--target-step", type=Count(), help="twostream: target records between releases.")
 @click.option("--source-steps", type=Count(), help="twostream: source steps in a round [1].")
 @click.option("--target-steps", type=Count(), help="twostream: target steps after them [1].")
@@ -117,12 +122,12 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     rows: int,
     plot: Path | None,
     form: str,
-    **given: int | None,
+    **given: Any,
 ) -> None:
     """Show which models KIND would release when, and what each record pays. Needs no data.
 
-    KIND is multiresolution, continual, sliding, basic, independent or twostream. All numbers are
-    in records.
+    KIND is multiresolution, continual, growing, sliding, basic, independent or twostream. All
+    numbers are in records.
     """
     budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
     sizes = {name: size for name, size in given.items() if size is not None}
@@ -331,6 +336,9 @@ def _print_table(planned: Planned, rows: int) -> None:
     console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
+    if any(line.fit.emphasis for line in first):
+        told = "A share is what the newest records pay: older ones count for less, and pay less."
+        console.print(f"[dim]{told}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()

@@ -3,6 +3,7 @@
 import json
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tidegate.cli.state import release_row
 from tidegate.gate.config import Config, file_name
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
-from tidegate.gate.sources.files import Files, Follow
+from tidegate.gate.sources.files import Follow
 from tidegate.release import StoredRelease
 
 PAUSE = 1.0
@@ -43,7 +44,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Where the state is kept; by default beside CONFIG, under its name.",
 )
-@click.option("--follow", is_flag=True, help="Wait for new files in a folder, new lines in a file.")
+@click.option("--follow", is_flag=True, help="Wait for new files, lines of a file, or messages.")
 @options.form
 @options.quiet
 def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) -> None:
@@ -58,6 +59,16 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     if not sources:
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
+    with open_gate(folder, known, sources) as gate:
+        _follow(gate, sources, again, form=form, quiet=quiet)
+        if form == "table" and not quiet:
+            _conclude(gate)
+            click.echo(f"The state is in {folder}; see tidegate status {folder}")
+
+
+@contextmanager
+def open_gate(folder: Path, known: Config, sources: Mapping[str, Source]) -> Iterator[Gate]:
+    """A gate that may take in what its sources have."""
     if not folder.exists():  # a state fixes its settings: not before its sources can be read
         _try(sources.values())
     with Gate.open(folder, known) as gate:
@@ -65,16 +76,13 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
             if gate.store.offset(file_name(path)) is not None:
                 told = f"{path} was taken in by ingest: run would take it twice"
                 raise InvalidValueError(f"{told}, so [source] must not name it")
-        _follow(gate, sources, again, form=form, quiet=quiet)
-        if form == "table" and not quiet:
-            _conclude(gate)
-            click.echo(f"The state is in {folder}; see tidegate status {folder}")
+        yield gate
 
 
 def _try(sources: Iterable[Source]) -> None:
-    """Refuse files that are not there, or lack a column."""
+    """Refuse files and brokers' streams that are not there, and files that lack a column."""
     for source in sources:
-        if isinstance(source, Files):
+        if not isinstance(source, StandardInput):
             next(source.batches(None), None)
 
 
@@ -117,7 +125,11 @@ def _follow(
 
 
 def releases_of(
-    gate: Gate, sources: Mapping[str, Source], again: Follow, counted: Callable[..., None]
+    gate: Gate,
+    sources: Mapping[str, Source],
+    again: Follow,
+    counted: Callable[..., object],
+    enough: Callable[[], bool] = once,
 ) -> Iterator[StoredRelease]:
     """Take in what the sources have, and carry out what becomes due.
 
@@ -129,6 +141,7 @@ def releases_of(
         sources: The source of each stream.
         again: Called when all are at their ends: whether to look again.
         counted: Told how many `records` there are.
+        enough: Asked before every batch and every step: whether to stop there for now.
     """
 
     def batches(*, piped: bool) -> dict[str, Iterator[RawBatch]]:
@@ -143,6 +156,8 @@ def releases_of(
         files = batches(piped=False)
         waiting = {**pipes, **files}
         while left := [s for s in gate.streams if s in waiting or complete(s)]:
+            if enough():
+                return
             stream = min(left, key=gate.progress.turn)
             if complete(stream):
                 yield from gate.carry_out(stream)

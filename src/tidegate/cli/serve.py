@@ -16,6 +16,8 @@ import click
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
 from tidegate.cli.types import Count
+from tidegate.demo.state import STATE, WINDOW
+from tidegate.demo.state import config as demo_config
 from tidegate.demo.stream import DriftingStream
 from tidegate.gate.config import Config
 from tidegate.gate.sources import raw_batch
@@ -37,24 +39,8 @@ Examples:
   tidegate serve --demo                                  a stream to look at
 """
 
-DEMO_STATE = Path("tidegate-demo.state")
 DEMO_BATCH, DEMO_PAUSE = 64, 0.125
 """Records that arrive at once, and seconds between them: a step each second."""
-
-DEMO = """
-[schedule]
-kind = "sliding"
-window = 7168
-step = 512
-[budget]
-epsilon = 1.0
-delta = 1e-6
-[records]
-classes = [0, 1, 2, 3, 4]
-norm = 1.5
-[quality]
-share = "1/20"
-"""
 
 
 @click.command(epilog=EPILOG)
@@ -88,7 +74,7 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     """
     known = None if config is None else Config.load(config)
     if demo:
-        state, known, link = state or DEMO_STATE, Config.parse(DEMO), True
+        state, known, link = state or STATE, demo_config(DriftingStream()), True
     if state is None:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
     logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING)
@@ -155,5 +141,5 @@ def _feed(keeper: Keeper, stopping: threading.Event) -> None:
         except StoreError as error:
             logging.getLogger(__name__).error("the demo stops: %s", error)  # noqa: TRY400
             return
-        if at >= 7168:
+        if at >= WINDOW:
             stopping.wait(DEMO_PAUSE)

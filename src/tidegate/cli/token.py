@@ -1,6 +1,7 @@
 """`tidegate token`: who may use the service of a state."""
 
 import json
+import os
 import re
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,8 @@ import click
 
 from tidegate.checks import StoreError, refuse
 from tidegate.cli import options
+from tidegate.gate.folder_store import holds_state
+from tidegate.serve.audit import Audit
 from tidegate.serve.tokens import SCOPES, Tokens
 
 EPILOG = """\b
@@ -69,6 +72,7 @@ def create(
 ) -> None:
     """Make a token and show it, this once: only its hash is kept."""
     secret = _tokens(state).create(name, scopes, expires)
+    Audit(state).note(name, "token create", 200, scopes=scopes, user=os.getuid())
     click.echo(json.dumps({"name": name, "token": secret}) if form == "json" else secret)
 
 
@@ -92,11 +96,12 @@ def listed(state: Path, form: str) -> None:
 def revoke(state: Path, name: str, form: str) -> None:
     """Make a token worth nothing, at once."""
     _tokens(state).revoke(name)
+    Audit(state).note(name, "token revoke", 200, user=os.getuid())
     told = json.dumps({"name": name, "valid": False})
     click.echo(told if form == "json" else f"{name} is revoked")
 
 
 def _tokens(state: Path) -> Tokens:
-    if not (state / "state.db").is_file():
+    if not holds_state(state):
         raise StoreError(f"{state} holds no state: make one with tidegate serve or tidegate run")
     return Tokens(state)

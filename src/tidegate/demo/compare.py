@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.demo import state
 from tidegate.demo.stream import DriftingStream, Floats, Labels
-from tidegate.estimators import ContinualClassifier, PrivateClassifier, SlidingWindowClassifier
+from tidegate.estimators import ContinualClassifier, PrivateClassifier
+from tidegate.gate.books import Books
+from tidegate.gate.gate import Gate
 from tidegate.learn import Softmax, minimize
-from tidegate.privacy import ApproxDP, Budget
-from tidegate.privacy.ledger import Paid
+from tidegate.privacy import Budget
 from tidegate.release import Model
 from tidegate.schedule import Fit, SlidingWindow
 from tidegate.study.baselines.refit import split
@@ -33,20 +36,22 @@ class Moment:
         accuracy: Of the newest model of each way, on fresh records of the present concept; a way
             that has no model yet is not there.
         chain: The fits behind the sliding window's newest release, the base first.
-        worst: What the record that has paid most has paid for all its releases: at most 1.
+        worst: The share of its budget that the record has paid that paid most, rounded down: at
+            most 1.
     """
 
     at: int
     accuracy: Mapping[str, float]
     chain: tuple[Fit, ...]
-    worst: Paid
+    worst: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The four ways, with one budget for each of the first three.
 
-    - sliding window: a release at every step, of exactly the newest records, for ever.
+    - sliding window: a release at every step, of exactly the newest records, for ever. A Gate
+      makes it, durably, and buys a private accuracy at every step out of the same budget.
     - cumulative: a release at every step, of all records so far, for ever.
     - naive splitting: at every step the newest records are learnt anew, for the T-th part of
       epsilon and delta, where T is the number of releases there will be. It must be known
@@ -67,9 +72,9 @@ class Comparison:
     """
 
     stream: DriftingStream = DriftingStream()
-    budget: Budget = ApproxDP(1.0, 1e-6)
-    window: int = 7168
-    step: int = 512
+    budget: Budget = state.BUDGET
+    window: int = state.WINDOW
+    step: int = state.STEP
     block: int = 8192
     tests: int = 2000
     not_private_seed: int | None = None
@@ -84,10 +89,24 @@ class Comparison:
         """How many releases naive splitting has to pay for: one for each full window."""
         return self.moments - self.window // self.step + 1
 
-    def run(self) -> Iterator[Moment]:
-        """Take in the stream, step by step."""
-        fits = _Chain(SlidingWindow(window=self.window, step=self.step))
-        sliding = SlidingWindowClassifier(window=self.window, **self._common(self.budget))
+    def run(self, folder: Path) -> Iterator[Moment]:
+        """Take in the stream, step by step.
+
+        Args:
+            folder: Where the sliding window's state is kept; that of an earlier demo is replaced.
+        """
+        known = state.config(
+            self.stream,
+            window=self.window,
+            step=self.step,
+            budget=self.budget,
+            not_private_seed=self.not_private_seed,
+        )
+        with state.fresh(folder, known) as gate:
+            yield from self._run(gate)
+
+    def _run(self, gate: Gate) -> Iterator[Moment]:
+        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), Books(gate)
         cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []
@@ -95,9 +114,12 @@ class Comparison:
             X, y = self.stream.batch(at - self.step, self.step)
             newest = [*newest, (X, y)][-(self.window // self.step) :]
             models: dict[str, Predict] = {}
-            for name, clf in ((SLIDING, sliding), (CUMULATIVE, cumulative)):
-                if clf.partial_fit(X, y).releases_:
-                    models[name] = clf.predict
+            gate.ingest(X, y)
+            books.catch_up()
+            if (release := gate.store.newest()) is not None:
+                models[SLIDING] = release.model().predict
+            if cumulative.partial_fit(X, y).releases_:
+                models[CUMULATIVE] = cumulative.predict
             if at >= self.window:
                 held = [np.concatenate(column) for column in zip(*newest, strict=True)]
                 models[NAIVE] = self._naive(part, *held)
@@ -106,7 +128,7 @@ class Comparison:
                 at=at,
                 accuracy=self._accuracies(at, models),
                 chain=fits.at(at),
-                worst=sliding.ledger_.worst(),
+                worst=books.totals()[0]["paid"],
             )
 
     def _common(self, budget: Budget) -> dict[str, Any]:

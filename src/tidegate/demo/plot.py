@@ -69,7 +69,7 @@ def _accuracies(axes: "Axes", moments: Sequence[Moment]) -> None:
 
 
 def _worst(axes: "Axes", moments: Sequence[Moment]) -> None:
-    paid = [float(m.worst.share) for m in moments]
+    paid = [m.worst for m in moments]
     color = STYLES[SLIDING][0]
     axes.step([m.at for m in moments], paid, color=color, where="post")
     axes.axhline(1, color="black", linewidth=1, linestyle=":")

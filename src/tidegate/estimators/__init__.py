@@ -1,6 +1,7 @@
 """The scikit-learn faces: one file per estimator."""
 
 from tidegate.estimators.continual import ContinualClassifier
+from tidegate.estimators.growing import GrowingClassifier
 from tidegate.estimators.histogram import PrivateHistogram
 from tidegate.estimators.mean import PrivateMean
 from tidegate.estimators.private import PrivateClassifier
@@ -9,6 +10,7 @@ from tidegate.estimators.twostream import TwoStreamClassifier
 
 __all__ = [
     "ContinualClassifier",
+    "GrowingClassifier",
     "PrivateClassifier",
     "PrivateHistogram",
     "PrivateMean",

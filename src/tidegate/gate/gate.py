@@ -16,9 +16,9 @@ from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.progress import ONLY, Progress
 from tidegate.gate.sources import RawBatch, raw_batch
-from tidegate.gate.sqlite import SqliteStore
 from tidegate.gate.store import (
     Batch,
     Evaluation,
@@ -124,7 +124,7 @@ class Gate:
     @classmethod
     def look(cls, folder: str | Path) -> Self:
         """Open a state for reading only, also while a gate runs on it."""
-        store = SqliteStore(Path(folder), read_only=True)
+        store = FolderStore(Path(folder), read_only=True)
         try:
             return cls(store, _same_config(store, None))
         except BaseException:
@@ -382,19 +382,20 @@ def reader(store: Store, stream: str, engine: Engine) -> Read:
     return read
 
 
-def _open_store(folder: Path, config: Config | None) -> SqliteStore:
+def _open_store(folder: Path, config: Config | None) -> FolderStore:
     """The state in a folder, made if there is none."""
+    places = None if config is None else config.places()
     try:
-        return SqliteStore(folder)
+        return FolderStore(folder, places=places)
     except NoStateError:
         if config is None:
             raise
-        return SqliteStore(folder, config.to_json())
+        return FolderStore(folder, config.to_json(), places=places)
 
 
 def _same_config(store: Store, config: Config | None) -> Config:
     """The configuration of a state, and that nothing that privacy depends on has changed."""
-    with readable("the configuration in state.db"):
+    with readable("the configuration in the database"):
         frozen = Config.from_json(store.config())
     if config is None:
         return frozen

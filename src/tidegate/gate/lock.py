@@ -43,3 +43,18 @@ class Lock:
     def close(self) -> None:
         """Let another Gate have the state."""
         os.close(self._file)
+
+
+def held(folder: Path) -> bool:
+    """Whether somebody holds the lock of a folder."""
+    try:
+        file = os.open(folder / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False

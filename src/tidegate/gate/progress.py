@@ -77,7 +77,7 @@ class Progress:
         state = self._store.state()
         if state is None:
             return Arrived()
-        with readable("the state of the two streams in state.db"):
+        with readable("the state of the two streams in the database"):
             known = json.loads(state)
             chain = {int(level): number for level, number in known.pop("chain").items()}
             return Arrived(**known, chain=chain)

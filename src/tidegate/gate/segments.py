@@ -1,4 +1,4 @@
-"""Runs of records as Arrow IPC files that are read by mapping them into memory."""
+"""Runs of records as Arrow IPC files, which can be read by mapping them into memory."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from tidegate.checks import StoreError
 from tidegate.features.rows import Rows
-from tidegate.gate.failpoints import failpoint
+from tidegate.gate.segment_folder import SegmentFolder, Where, fetched
 from tidegate.gate.store import DAMAGED, RESTORE
 from tidegate.learn.records import Records, Slots
 
@@ -119,40 +119,12 @@ def checksum(buffer: Any) -> int:
     return zlib.crc32(buffer)
 
 
-def write(folder: Path, stem: str, records: Records) -> Written:
-    """Write a segment. It is durable under its name after `sync_folder`, and never half there."""
+def write(folder: SegmentFolder, stem: str, records: Records) -> Written:
+    """Write a segment, which is durable after the folder's `sync`, and never half there."""
     buffer = pack(records)
     name = f"{stem}-{secrets.token_hex(8)}.arrow"  # never a name that was used before
-    temporary = folder / f"{name}.part"
-    try:
-        failpoint("segment.write")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(buffer)
-            file.flush()
-            failpoint("segment.fsync")
-            os.fsync(file.fileno())
-        failpoint("segment.rename")
-        temporary.rename(folder / name)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    folder.write(name, buffer)
     return Written(name, buffer.size, checksum(buffer))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def mapped(path: Path) -> Any:
-    """A file's bytes without reading them; they stay there even if the file is deleted."""
-    with pa.memory_map(str(path)) as file:
-        return file.read_buffer()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +132,7 @@ class Stored:
     """Slots of a segment: a `Piece` that is loaded wherever the segment's file can be read.
 
     Attributes:
-        where: The file that holds the segment.
+        where: The file that holds the segment, or the database.
         data: The segment itself, if it has no file of its own.
         size: Its bytes.
         checksum: Their checksum.
@@ -169,7 +141,7 @@ class Stored:
         sound: The files whose checksum has been verified; who is sent a piece trusts none.
     """
 
-    where: Path
+    where: Where
     data: bytes | None = field(repr=False)
     size: int
     checksum: int
@@ -186,28 +158,30 @@ class Stored:
 
     @property
     def place(self) -> Path | None:
-        """See `Piece`."""
-        return self.where if self.data is None else None
+        """See `Piece`; what has a URI can be read from anywhere."""
+        return self.where if self.data is None and isinstance(self.where, Path) else None
 
     def ahead(self) -> None:
         """See `Piece`."""
-        if self.data is None and hasattr(os, "posix_fadvise"):
+        if self.place is not None and hasattr(os, "posix_fadvise"):
             with suppress(OSError):  # it is said when it is loaded
-                file = os.open(self.where, os.O_RDONLY)
+                file = os.open(self.place, os.O_RDONLY)
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
                 os.close(file)
 
     def load(self) -> Records:
         """See `Piece`; views of the mapped file, unless single slots are picked."""
         try:
-            buffer = mapped(self.where) if self.data is None else self.data
+            buffer = fetched(self.where) if self.data is None else self.data
         except OSError as error:  # it is missing, or may not be read, or is empty
-            raise StoreError(f"{self.where}: {error.strerror or error}: {RESTORE}") from None
-        if self.data is not None or self.where.name not in self.sound:
+            away = isinstance(self.where, str) and not isinstance(error, FileNotFoundError)
+            advice = "see that it can be reached, then do it again" if away else RESTORE
+            raise StoreError(f"{self.where}: {error.strerror or error}: {advice}") from None
+        if self.place is None or self.place.name not in self.sound:  # a mapped file stays as it is
             if memoryview(buffer).nbytes != self.size or checksum(buffer) != self.checksum:
                 raise StoreError(f"{self.where} {DAMAGED}")
-            if self.data is None:
-                self.sound.add(self.where.name)
+            if self.place is not None:
+                self.sound.add(self.place.name)
         records = unpack(buffer)
         if records.n != self.count:
             raise StoreError(f"{self.where} {DAMAGED}")

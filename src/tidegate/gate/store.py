@@ -165,6 +165,10 @@ class Store(Protocol):
     raises StoreError. One thread may append while another does all the rest.
     """
 
+    @property
+    def database(self) -> str:
+        """What `verify` calls the place of all that is no record."""
+
     def config(self) -> str:
         """The configuration that the state was made with, or given since."""
 

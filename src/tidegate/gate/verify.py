@@ -60,7 +60,7 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
             what = f"steps end at {planned.done[stream]}, not {gate.store.done(stream)}: {RESTORE}"
             yield Problem(where=stream, what=what)
     if gate.store.state() not in (None, as_text(planned.so_far)):
-        yield Problem(where="state.db", what=f"does not follow from its steps: {RESTORE}")
+        yield Problem(where=gate.store.database, what=f"does not follow from its steps: {RESTORE}")
 
 
 class _Planned:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ from tidegate.features.rows import Rows, entries_of, with_entries
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records, zeroed
+from tidegate.learn.records import Records, join, zeroed
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian
+from tidegate.privacy.rounding import down
+from tidegate.schedule.fit import counted
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -47,12 +49,14 @@ class Descent:
         rate: what a gradient is multiplied by.
         clip: largest norm of one record's gradient.
         sigma: deviation of the noise in each coordinate of a sum of gradients.
+        keep: what the model that it starts at is multiplied by.
     """
 
     steps: int
     rate: float
     clip: float
     sigma: float
+    keep: float = 1.0
 
     @property
     def sensitivity(self) -> float:
@@ -73,6 +77,8 @@ class GradientPerturbation:
         rate: what a gradient is multiplied by.
         clip: largest norm of one record's gradient.
     """
+
+    emphasizes: ClassVar[bool] = True
 
     steps: int | None = None
     rate: float | None = None
@@ -95,17 +101,19 @@ class GradientPerturbation:
         smoothness: float,
         regularization: float = 0.0,
         behind: int = 0,
+        again: bool = False,
     ) -> Descent:
         """The settings of one fit, those left None filled in.
 
         Args:
-            slots: n, the number of slots in the fit's span, usable or not.
+            slots: n, the number of slots in the fit's span, usable or not, or what they count for.
             mu: what the fit may cost in Gaussian DP.
             norm: R, the bound on the rows' norm.
             lipschitz: G, the loss's bound on a gradient's norm.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
             behind: how many records the model that it starts at has learnt from, 0 for the origin.
+            again: whether that model has learnt from these same records, but for the newest.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -117,16 +125,22 @@ class GradientPerturbation:
         norm = between("norm", norm, 2.0**-64, 2.0**64)
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
-        clip = between("clip", min(self.clip or 0.35 * bound, bound), norm * 2.0**-64, math.inf)
+        # Where most records are right already, a smaller clip only cuts those that are not.
+        default = (0.14 if again else 0.35) * bound
+        clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
         # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
         # 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))
         horizon = new * slots * mu / (2 * clip * norm)
-        least = 1 if self.rate else 16
-        steps = self.steps or min(max(steps_for(horizon, self.rate or 8 / beta), least), 64)
+        least = 1 if self.rate or again else 16
+        pace = self.rate or (32 if again else 8) / beta
+        steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
-        rate = self.rate or min(horizon / travel(steps), 12 / beta, curb)
-        return Descent(steps=steps, rate=rate, clip=clip, sigma=deviation(clip, steps, mu))
+        rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
+        # The noise of the model it starts at and its own then add up to a deviation of 1 again.
+        keep = math.sqrt(1 - new**2) if again else 1.0
+        sigma = deviation(clip, steps, mu)
+        return Descent(steps=steps, rate=rate, clip=clip, sigma=sigma, keep=keep)
 
     def check(self, task: Task, unit: str) -> None:
         """Refuse a pure budget: the noise is Gaussian."""
@@ -162,6 +176,7 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=task.behind or (0 if prior is None else n),
+            again=bool(task.emphasis),
         )
 
     def fit(
@@ -174,7 +189,7 @@ class GradientPerturbation:
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, records.n, allowance, prior)
+        descent = self.descent_of(task, counted(task.emphasis, records.n), allowance, prior)
         return descend(task, records, descent, prior, partial(gaussian, bits=bits))
 
 
@@ -194,22 +209,30 @@ def descend(
     n, d = records.n, records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
+    emphasis, mass = slot_emphasis(task, n), counted(task.emphasis, n)
+    if emphasis is not None:  # it goes by the slot: one part, in memory
+        joined: Records = records.fold(Records.load, _both)
+        records = joined
     parts = records.map(partial(Exact.of, bits=x_bits))
-    slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
+    slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits, emphasis=emphasis)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
-    weights = center if task.start is None else task.start
+    weights = center if task.start is None else descent.keep * task.start
     velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
         ahead = weights + momentum * velocity
         # A rate that diverges must not end in a refusal, which would tell of noise nobody paid for.
         ahead = np.clip(ahead, -LARGEST, LARGEST)
-        slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / n
+        slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / mass
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     return weights
+
+
+def _both(one: Records, other: Records) -> Records:
+    return join([one, other])
 
 
 class Exact(NamedTuple):
@@ -227,12 +250,26 @@ class Exact(NamedTuple):
         return cls(rows, row_lengths(rows), records.y)
 
 
-def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
+def clipped_sum(  # noqa: PLR0913 - what a gradient depends on
+    part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int, emphasis: Floats | None = None
+) -> Floats:
     """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
     margins = np.asarray(part.rows @ w).T  # classes first, as a loss takes them
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
+    if emphasis is not None:
+        residuals = (residuals.T * emphasis).T
     return np.asarray(part.rows.T @ truncate(residuals, bits))
+
+
+def slot_emphasis(task: Task, slots: int) -> Floats | None:
+    """What each slot counts for, rounded down; None if all count for 1."""
+    if not task.emphasis:
+        return None
+    sizes = [span.size for span, _ in task.emphasis]
+    if sum(sizes) != slots:
+        raise refuse("emphasis", f"that of {slots} slots", told=f"that of {sum(sizes)}")
+    return np.repeat([down(part) for _, part in task.emphasis], sizes)
 
 
 def row_lengths(rows: Rows) -> Floats:

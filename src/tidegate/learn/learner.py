@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
+from tidegate.schedule import Emphasis
 
 Weights = NDArray[np.float64]
 
@@ -28,12 +29,14 @@ class Pull:
         behind: How many records of the same stream the prior or the start has learnt from, where a
             fit's plan says so.
         start: An earlier model at which a descent without a prior may start.
+        emphasis: What the slots of a fit count for, where they do not all count for 1.
     """
 
     norm: float
     regularization: float | None
     behind: int | None = None
     start: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    emphasis: tuple[Emphasis, ...] = ()
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
@@ -58,7 +61,13 @@ AnyTask = TypeVar("AnyTask", contravariant=True)
 
 
 class Learner(Protocol[AnyTask]):
-    """Spends an allowance on a fit's records and returns weights that may be published."""
+    """Spends an allowance on a fit's records and returns weights that may be published.
+
+    Attributes:
+        emphasizes: Whether it can serve fits whose records do not all count for 1.
+    """
+
+    emphasizes: ClassVar[bool]
 
     def check(self, task: AnyTask, unit: str) -> None:
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""

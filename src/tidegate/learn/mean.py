@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ class MeanPerturbation:
     A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
     make the denominator depend on the records.
     """
+
+    emphasizes: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
@@ -74,6 +77,8 @@ class HistogramPerturbation:
     Args:
         categories: How many there are.
     """
+
+    emphasizes: ClassVar[bool] = False
 
     categories: int
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import between, refuse
 from tidegate.learn.learner import Task, Weights
@@ -34,6 +35,8 @@ class OutputPerturbation:
     >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
     0.01728
     """
+
+    emphasizes: ClassVar[bool] = False
 
     slack: float = 2.0**-10
 

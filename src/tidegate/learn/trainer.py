@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
+from tidegate.checks import refuse
 from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
@@ -43,6 +44,16 @@ class Trainer(Generic[AnyTask]):
     def __post_init__(self) -> None:
         self.learner.check(self.task, self.budget.unit)
 
+    def _task(self, fit: Fit) -> AnyTask:
+        """The task with what is special about a fit."""
+        if (
+            fit.emphasis and not self.learner.emphasizes
+        ):  # fail closed: this would be too little noise
+            raise refuse(
+                "learner", "GradientPerturbation where records count unequally", self.learner
+            )
+        return replace(self.task, behind=fit.behind, emphasis=fit.emphasis)
+
     def allowance(self, fit: Fit, share: Fraction) -> Allowance:
         """What the mechanism on the slots that are read may cost these."""
         whole = allowance(self.budget, share)
@@ -53,10 +64,10 @@ class Trainer(Generic[AnyTask]):
     def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
         """The public numbers of a fit, for its card."""
         fit, share = line
-        slots = fit.sample or fit.span.size
         spent = self.allowance(fit, share)
-        task = replace(self.task, behind=fit.behind)
-        return self.learner.settings(task, n=slots, d=d, allowance=spent, prior=prior)
+        return self.learner.settings(
+            self._task(fit), n=fit.counted, d=d, allowance=spent, prior=prior
+        )
 
     def train(
         self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
@@ -72,7 +83,7 @@ class Trainer(Generic[AnyTask]):
         fit, share = line
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         return self.learner.fit(
-            replace(self.task, behind=fit.behind, start=start),
+            replace(self._task(fit), start=start),
             read(fit.span, slots),
             allowance=self.allowance(fit, share),
             prior=prior,

@@ -15,13 +15,14 @@ from tidegate.schedule import (
     Continual,
     Cumulative,
     Fit,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
 )
 from tidegate.schedule.binary import log2
 
-OneStream = MultiResolution | Cumulative | Continual | Basic | Independent | SlidingWindow
+OneStream = MultiResolution | Cumulative | Continual | Basic | Growing | Independent | SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class Tapered:
 Allocation = Paper | Tapered
 
 
-def weight(schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit) -> Fraction:
+def weight(  # noqa: PLR0911 (one for each schedule)
+    schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit
+) -> Fraction:
     """The share of a fit before scaling.
 
     >>> sliding = SlidingWindow(window=7, step=1)
@@ -101,6 +104,8 @@ def weight(schedule: Charged, allocation: Allocation, rate: Fraction, fit: Fit) 
     match schedule:
         case Independent():
             return Fraction(1)
+        case Growing():
+            return schedule.share(fit.number)
         case SlidingWindow():
             if fit.role == "base":
                 return Fraction(1, 3)

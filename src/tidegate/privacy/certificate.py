@@ -21,6 +21,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -31,6 +32,7 @@ CERTIFIED: tuple[type, ...] = (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -72,8 +74,9 @@ def certify(schedule: Charged, allocation: Allocation, rate: Fraction) -> Certif
             # The first step of phase 0: all its updates, and every base but the first.
             excess = rate - rate ** update_levels(schedule, 0)
             return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
-        case MultiResolution() | Cumulative() | Continual() | Basic() | Target():
-            # (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it in every phase.
+        case Growing() | MultiResolution() | Cumulative() | Continual() | Basic() | Target():
+            # (1 - r)(1 + r + r^2 + ...), or what Tapered fills up to it in every phase; for Growing
+            # a sum that telescopes.
             return Certificate(supremum=Fraction(1), attained=False)
         case _:
             assert_never(schedule)

@@ -10,10 +10,22 @@ from tidegate.schedule import Fit, Span
 
 
 class Line(NamedTuple):
-    """A fit and its share: every record of the fit's span pays it."""
+    """A fit and its share: every record of the fit's span pays it, or as much as it counts for."""
 
     fit: Fit
     share: Fraction
+
+    @property
+    def charges(self) -> Iterator[tuple[Span, Fraction]]:
+        """What the records of each span pay: the share times the square of what they count for."""
+        if not self.fit.emphasis:
+            yield self.fit.span, self.share
+        for span, part in self.fit.emphasis:
+            yield span, self.share * part**2
+
+    def paid(self, record: int) -> Fraction:
+        """What a record pays."""
+        return sum((share for span, share in self.charges if record in span), Fraction(0))
 
 
 class Paid(NamedTuple):
@@ -68,11 +80,12 @@ class Ledger:
         self._crowd = self._crowded = crowd
 
     def post(self, line: Line) -> None:
-        """Charge a fit's span its share; each fit once, in the order of the plan."""
-        fit, share = line
+        """Charge the records of a fit; each fit once, in the order of the plan."""
+        fit = line.fit
         if fit.number <= self.last:
             raise LedgerError(f"fit {fit.number} is posted already, or comes too late")
-        self._charge(fit.span, share)
+        for span, share in line.charges:
+            self._charge(span, share)
         self.posted, self.at, self.last = self.posted + 1, fit.at, fit.number
 
     def charge(self, span: Span, share: Fraction) -> None:

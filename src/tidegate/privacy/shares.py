@@ -8,7 +8,7 @@ from tidegate.checks import refuse
 from tidegate.privacy.allocation import Allocation, Charged, Paper, weight
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.certificate import Certificate, certify
-from tidegate.schedule import Fit
+from tidegate.schedule import Fit, Growing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,8 @@ class Shares:
     def __post_init__(self) -> None:
         if not 0 <= self.reserve < 1:
             raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
+        if isinstance(self.schedule, Growing) and self.budget.unit != "mu":
+            raise refuse("budget", "ApproxDP for a Growing schedule (give a delta)", told="PureDP")
         _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
 
     @cached_property

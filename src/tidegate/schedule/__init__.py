@@ -3,7 +3,8 @@
 from tidegate.schedule.basic import Basic
 from tidegate.schedule.continual import Continual
 from tidegate.schedule.cumulative import Cumulative
-from tidegate.schedule.fit import Fit, Schedule, Span, Stream, fits
+from tidegate.schedule.fit import Emphasis, Fit, Schedule, Span, Stream, fits
+from tidegate.schedule.growing import Growing
 from tidegate.schedule.independent import Independent
 from tidegate.schedule.multiresolution import MultiResolution
 from tidegate.schedule.sliding import SlidingWindow
@@ -13,7 +14,9 @@ __all__ = [
     "Basic",
     "Continual",
     "Cumulative",
+    "Emphasis",
     "Fit",
+    "Growing",
     "Independent",
     "MultiResolution",
     "Schedule",

@@ -1,6 +1,7 @@
 """Spans, Fits, and what every Schedule answers."""
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from operator import index
 from typing import Literal, NamedTuple, Protocol, SupportsIndex
 
@@ -26,6 +27,13 @@ class Span(NamedTuple):
         return isinstance(record, SupportsIndex) and self.start <= index(record) < self.stop
 
 
+class Emphasis(NamedTuple):
+    """Records that count for a part of one, or for one, in a fit."""
+
+    span: Span
+    part: Fraction
+
+
 class Fit(NamedTuple):
     """Train on a span, starting from a prior: the unit that the ledger charges.
 
@@ -45,6 +53,8 @@ class Fit(NamedTuple):
             or it comes from another stream.
         start: The number of an earlier fit at whose model a descent may start, though the fit has
             no prior: post-processing, so it costs nothing.
+        emphasis: What the records of the span count for, in order; empty if all count for 1. One
+            that counts for w pays w^2 times the fit's share: only Gaussian noise can serve this.
     """
 
     number: int
@@ -59,6 +69,12 @@ class Fit(NamedTuple):
     stream: Stream | None = None
     behind: int | None = None
     start: int | None = None
+    emphasis: tuple[Emphasis, ...] = ()
+
+    @property
+    def counted(self) -> int:
+        """What the records it reads count for together."""
+        return counted(self.emphasis, self.sample or self.span.size)
 
 
 class Schedule(Protocol):
@@ -90,6 +106,17 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
     """
     for at in range(schedule.step, until + 1, schedule.step):
         yield from schedule.due(at)
+
+
+def counted(emphasis: Sequence[Emphasis], slots: int) -> int:
+    """What so many slots count for together, rounded down.
+
+    >>> half, one = Emphasis(Span(0, 9), Fraction(1, 2)), Emphasis(Span(9, 10), Fraction(1))
+    >>> counted([], 10), counted([half, one], 10)
+    (10, 5)
+    """
+    total = sum((span.size * part for span, part in emphasis), Fraction(0))
+    return int(total) if emphasis else slots
 
 
 def least(size: int, sample: int | None) -> int:

@@ -1,31 +1,40 @@
 """Who may come in, and what is said and noted about it."""
 
+import logging
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from prometheus_client import Counter
-from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.serve.audit import Audit
+from tidegate.checks import InvalidValueError
+from tidegate.serve.audit import Audit, UnnotedError
 from tidegate.serve.limits import Bucket, Limits
 from tidegate.serve.tokens import Token, Tokens
+
+log = logging.getLogger("tidegate.serve")
 
 NO = "a valid token is needed that may do this"
 """All that is ever said to one who may not."""
 
+STUCK = "the state cannot do this at the moment"
+LATER = {"Retry-After": "1"}
+"""All that is said when the disk refuses: the operator's log has more."""
+
 HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
 }
 """On every answer that does not say otherwise."""
 
@@ -50,7 +59,11 @@ class Door:
 
     async def __call__(self, request: Request, needed: SecurityScopes, given: Given) -> Token:
         """The token of a request, which is refused without one."""
-        token = self._tokens.find(given.credentials if given else "")
+        try:
+            token = self._tokens.find(given.credentials if given else "")
+        except (InvalidValueError, OSError) as error:  # nobody gets in; why, the operator is told
+            log.error("%s", error)  # noqa: TRY400
+            token = None
         if token is None:
             raise HTTPException(401, NO, {"WWW-Authenticate": "Bearer"})
         request.state.token = token.name
@@ -61,6 +74,13 @@ class Door:
             later = {"Retry-After": str(math.ceil(wait))}
             raise HTTPException(429, "too many requests with this token", later)
         return token
+
+    def knows(self, token: Token) -> bool:
+        """Whether a token that was let in would be let in now."""
+        try:
+            return token in self._tokens.all() and token.valid(datetime.now(UTC))
+        except (InvalidValueError, OSError):
+            return False
 
 
 class Noted:
@@ -86,13 +106,15 @@ class Noted:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                message["headers"] = list((HEADERS | dict(message["headers"])).items())
                 self._note(scope, message["status"])
             await send(message)
 
-        await self._app(scope, receive, answer)
+        try:
+            await self._app(scope, receive, answer)
+        except UnnotedError as error:  # what nobody could look up later is not done in silence
+            log.error("%s", error)  # noqa: TRY400
+            await JSONResponse({"error": STUCK}, 503, LATER)(scope, receive, send)
 
     def _note(self, scope: Scope, status: int) -> None:
         state = scope["state"]

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config
 from tidegate.gate.config.tables import ComputeTable
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Clock, Gate, now, reader
-from tidegate.gate.sqlite import SqliteStore
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.trainer import Trainer
 from tidegate.privacy import Line
@@ -114,7 +114,7 @@ def _work(folder: Path, compute: ComputeTable, pipe: Connection) -> None:
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    store, engine = SqliteStore(folder, read_only=True), compute.build()
+    store, engine = FolderStore(folder, read_only=True), compute.build()
     with threadpool_limits(max(1, (os.cpu_count() or 1) - 1)):
         while True:
             trainer, stream, line, prior, start = pipe.recv()

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.serve.access import Noted
+from tidegate.serve.access import LATER, STUCK, Noted
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 from tidegate.serve.page import add_page
@@ -20,7 +20,7 @@ from tidegate.serve.routes.ledger import ledger
 from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases
 from tidegate.serve.routes.watch import watch
-from tidegate.serve.service import LATER, Service
+from tidegate.serve.service import Service
 
 log = logging.getLogger("tidegate.serve")
 
@@ -87,7 +87,7 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(StoreError)
     async def stuck(_: Request, error: StoreError) -> JSONResponse:
         log.error("%s", error)
-        return JSONResponse({"error": "the state cannot do this at the moment"}, 503, LATER)
+        return JSONResponse({"error": STUCK}, 503, LATER)
 
     @app.exception_handler(Exception)
     async def ours(_: Request, error: Exception) -> JSONResponse:

@@ -4,11 +4,16 @@ import json
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 FILE = "audit.jsonl"
+
+
+class UnnotedError(RuntimeError):
+    """The disk has refused a line of the log."""
 
 
 class Audit:
@@ -23,6 +28,10 @@ class Audit:
     def __init__(self, folder: Path) -> None:
         self._file = Path(folder) / FILE
         self._writing = threading.Lock()
+        with suppress(OSError), self._file.open("r+b") as log:  # a power failure tears lines
+            log.seek(-1, os.SEEK_END)
+            if log.read(1) != b"\n":
+                log.write(b"\n")
 
     def note(self, token: str | None, what: str, outcome: int, **more: Any) -> None:
         """Add a line.
@@ -36,17 +45,30 @@ class Audit:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {"time": time, "token": token, "what": what, "outcome": outcome, **more}
         line = f"{json.dumps(row)}\n".encode()
-        with self._writing:
-            file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                os.write(file, line)
-            finally:
-                os.close(file)
+        try:
+            with self._writing, self._opened() as log:
+                log.write(line)
+        except OSError as error:
+            raise UnnotedError(f"{self._file}: {error.strerror or error}") from error
+
+    def _opened(self) -> BinaryIO:
+        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        return open(os.open(self._file, how, 0o600), "ab", buffering=0)
 
     def last(self, most: int) -> list[dict[str, Any]]:
         """The newest lines, the oldest of them first."""
         try:
-            with self._file.open(encoding="utf-8") as lines:
-                return [json.loads(line) for line in deque(lines, maxlen=most)]
-        except (FileNotFoundError, ValueError):  # ValueError: a power failure has torn a line
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
+                newest = deque(lines, maxlen=most)
+        except FileNotFoundError:
             return []
+        return [row for row in map(_read, newest) if row is not None]
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    """A line, None for one that is torn."""
+    try:
+        row: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return row

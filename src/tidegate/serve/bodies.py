@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -138,17 +139,33 @@ class Reader:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(body)
+        given = orjson.loads(body)
     except ValueError:
-        try:  # a whole number of thousands of digits is the affair of its record
-            given = json.loads(body, parse_int=float)
-        except ValueError:
-            given = None
-    except RecursionError:
-        given = None
+        given = lenient(body)
     if not isinstance(given, dict):
         raise InvalidValueError(NOT_JSON)
     return given
+
+
+def lenient(body: bytes) -> Any:
+    """JSON and a little more: NaN, a number too large and half a character are records' affairs.
+
+    What the fast reader accepts means the same here, or what one record is read as would depend
+    on whether there is such a thing in another.
+
+    >>> lenient(b"[NaN, 1e999, 18446744073709551616]")
+    [nan, inf, 1.8446744073709552e+19]
+    """
+    try:
+        return json.loads(body, parse_int=_whole)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number of 64 bits, or the nearest float."""
+    number = int(digits) if len(digits) <= 20 else 2**64
+    return number if -(2**63) <= number < 2**64 else float(digits)
 
 
 def _texts(x: list[Any]) -> NDArray[np.object_]:

@@ -12,6 +12,7 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tidegate.checks import InvalidValueError
 from tidegate.gate.gate import Gate
 from tidegate.serve.app import create_app
 from tidegate.serve.keeper import Keeper
@@ -59,9 +60,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         made.bind((host, port))
         made.listen(512)  # who comes before the server is ready waits
-    except OSError:
+    except OSError as error:
         made.close()
-        raise
+        told = f"cannot listen at {host}, port {port}: {error.strerror}"
+        raise InvalidValueError(f"{told}; choose another --host or --port") from None
     return made
 
 

@@ -5,18 +5,19 @@ from pathlib import Path
 
 from fastapi import HTTPException, Request
 from fastapi.params import Security
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from starlette.requests import ClientDisconnect
 
-from tidegate.serve.access import Door
+from tidegate.serve.access import LATER, Door
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
 from tidegate.serve.facts import Facts, Told
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 
-LATER = {"Retry-After": "1"}
 CLOSE = {"Connection": "close"}
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # tells when each was first answered
 
 
 class Service:
@@ -67,12 +68,13 @@ class Service:
         if self._bodies >= self.limits.bodies:
             raise HTTPException(429, "too many requests at once: come back later", LATER)
         self._bodies += 1
-        body = bytearray()
+        chunks, size = list[bytes](), 0
         try:
             async with asyncio.timeout(self.limits.patience):
                 async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > most:
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > most:
                         raise too_large
         except TimeoutError:
             raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
@@ -80,7 +82,7 @@ class Service:
             raise HTTPException(400, "the body did not arrive") from None
         finally:
             self._bodies -= 1
-        return bytes(body)
+        return b"".join(chunks)
 
     def check_watchers(self) -> None:
         """Refuse one more who waits for news if too many do."""

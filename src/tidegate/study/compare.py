@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 SCHEDULES = {
     "sliding": ("window", "step"),
     "continual": ("block", "step"),
+    "growing": ("block", "step"),
     "basic": ("block", "step"),
     "independent": ("step",),
     "multiresolution": ("block",),
@@ -48,7 +49,16 @@ SCHEDULES = {
 
 NOT_PRIVATE = "not-private"
 BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
-USUAL = ("sliding", "continual", "independent", "window-refit", "naive", "dp-ftrl", NOT_PRIVATE)
+USUAL = (
+    "sliding",
+    "continual",
+    "growing",
+    "independent",
+    "window-refit",
+    "naive",
+    "dp-ftrl",
+    NOT_PRIVATE,
+)
 """What is compared where nothing is said, beside the configured schedule; the slow one is not."""
 
 BATCH = 512

@@ -8,7 +8,7 @@ from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Tapered
 from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Continual, Independent, SlidingWindow
+from tidegate.schedule import Continual, Growing, Independent, SlidingWindow
 from tidegate.study.baselines import DPFTRL, NaiveSplitting, NonPrivate, WindowRefit
 from tidegate.study.baselines.refit import Times
 from tidegate.study.experiment import Experiment
@@ -76,6 +76,7 @@ def _all_records(source: Source) -> Column:
         lines=(
             _line(source, "not private", "not private", NonPrivate(times=seldom(times))),
             _line(source, "continual", "gradient", _ours(Continual(block=BLOCK, step=STEP))),
+            _line(source, "growing", "gradient", _ours(Growing(block=BLOCK, step=STEP))),
             _line(source, "DP-FTRL, the best rate", "baseline", *rates),
             _line(source, "naive splitting, exact", "baseline", naive),
             _line(source, "naive splitting, ε/T", "baseline", replace(naive, simple=True)),

@@ -16,27 +16,36 @@ from tidegate.features import HashedText
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
+from tidegate.gate.config.sources import (
+    STANDARD_INPUT,
+    FileTable,
+    SourceTable,
+    TwoSources,
+    one_or_two,
+)
 from tidegate.gate.config.tables import (
     FILES,
-    STANDARD_INPUT,
     AllocationTable,
     BudgetTable,
     ComputeTable,
     FeatureTable,
-    FileTable,
     LearnerTable,
     PublishTable,
     QualityTable,
     RecordsTable,
     ScheduleTable,
-    TwoSources,
-    one_or_two,
+    StoreTable,
 )
+from tidegate.gate.places import Places
 from tidegate.gate.sources import Dtype, Source
 from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import TwoStream
+
+OPERATIONAL = {"source", "publish", "store", "compute"}
+"""Where records come from, where they are kept, where releases go and what computes them: privacy
+depends on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +107,10 @@ class Config:
     features: tuple[FeatureTable, ...] = key(tables(FeatureTable), default=())
     learner: LearnerTable = key(table(LearnerTable), default=LearnerTable())
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
-    source: FileTable | TwoSources | None = key(one_or_two, default=None)
+    source: SourceTable | TwoSources | None = key(one_or_two, default=None)
     publish: PublishTable | None = key(table(PublishTable), default=None)
     compute: ComputeTable = key(table(ComputeTable), default=ComputeTable())
+    store: StoreTable | None = key(table(StoreTable), default=None)
     not_private_seed: int | None = key(partial(whole, least=0), default=None)
 
     def __post_init__(self) -> None:
@@ -115,6 +125,9 @@ class Config:
         def trainable() -> None:
             if self.learner.kind == "gradient" and self.budget.delta is None:
                 raise refuse("kind", "output for a budget without a delta", self.learner.kind)
+            growing = self.schedule.kind == "growing" and self.budget.delta is not None
+            if growing and self.learner.kind != "gradient":
+                raise refuse("kind", "gradient for a growing schedule", self.learner.kind)
             self.learner.build().check(self.task(), self.budget.build().unit)
 
         checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
@@ -137,11 +150,9 @@ class Config:
 
     def _source_mistakes(self) -> Iterator[str]:
         two = self.schedule.kind == "twostream"
-        if isinstance(self.source, FileTable) and two:
+        if self.source is not None and two and not isinstance(self.source, TwoSources):
             yield "source must be [source.source] and [source.target] for a twostream schedule"
-        if isinstance(self.source, TwoSources) and (
-            self.source.source.path == self.source.target.path == STANDARD_INPUT
-        ):
+        if [each.path for each in self._files()] == [STANDARD_INPUT] * 2:
             yield "source.target.path must not be standard input too"
         if isinstance(self.source, TwoSources) and not two:
             yield f"source must be one table for a {self.schedule.kind} schedule, got two"
@@ -154,20 +165,12 @@ class Config:
     @classmethod
     def parse(cls, toml: str) -> "Config":
         """From TOML text."""
-        try:
-            given = tomllib.loads(toml)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
-        return cls.of(given)
+        return cls.of(tables_of(toml))
 
     @classmethod
     def load(cls, path: str | Path) -> "Config":
         """From a TOML file."""
-        try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise ConfigError([f"{path} cannot be read: {reason}"]) from error
+        return cls.of(tables_in(path))
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
@@ -179,12 +182,12 @@ class Config:
         return _canonical(_plain(self))
 
     def privacy_json(self) -> str:
-        """The one JSON text of all that privacy depends on, which a state is created with for ever.
+        """The one JSON text of all that privacy depends on.
 
         Where records come from, where models go to and what computes them may change.
         """
-        free = {"source", "publish", "compute"}
-        return _canonical({k: v for k, v in _plain(self).items() if k not in free})
+        kept = {k: v for k, v in _plain(self).items() if k not in OPERATIONAL}
+        return _canonical(kept)
 
     def plan(self) -> Plan | TwoStreamPlan:
         """What will be released when, and what it costs."""
@@ -211,7 +214,7 @@ class Config:
             pause: How often one that is followed is looked at, in seconds; None to be asked again.
             follow: Follow all of them.
         """
-        streams = self._files()
+        streams = self._streams()
         if not streams:
             return {}
         columns = self.records.build()
@@ -222,14 +225,18 @@ class Config:
     @property
     def follows(self) -> bool:
         """Whether a source is to be followed."""
-        return any(each.follow for each in self._files().values())
+        return any(each.follow for each in self._streams().values())
 
-    def _files(self) -> dict[str, FileTable]:
+    def _streams(self) -> dict[str, SourceTable]:
         if self.source is None:
             return {}
         if isinstance(self.source, TwoSources):
             return {"source": self.source.source, "target": self.source.target}
         return {"records": self.source}
+
+    def _files(self) -> Iterator[FileTable]:
+        """The sources that are files, or standard input."""
+        return (each for each in self._streams().values() if isinstance(each, FileTable))
 
     def source_of(self, path: str | Path) -> Source:
         """A file as a source whose offset is kept for itself.
@@ -237,7 +244,7 @@ class Config:
         One that [source] names is refused: under another name it would be taken twice.
         """
         place = Path(path).resolve()
-        for each in self._files().values():
+        for each in self._files():
             if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
                 raise refuse("the file", "none of [source], which run takes in", str(path))
         kind = Path(path).suffix.removeprefix(".").lower()
@@ -245,15 +252,36 @@ class Config:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
         return FILES[kind](file_name(path), path, self.records.build())
 
+    def places(self) -> Places:
+        """Where the state's database and segments are."""
+        return Places() if self.store is None else self.store.build()
+
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
-        for each in self._files().values():
+        for each in self._files():
             path = Path(each.path)
             yield from path.glob(f"*.{each.type}") if path.is_dir() else [path]
 
     def holdout(self) -> Source | None:
         """The public records that releases are tried on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
+
+
+def tables_of(toml: str) -> dict[str, Any]:
+    """The tables of a TOML text."""
+    try:
+        return tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
+
+
+def tables_in(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tables_of(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ConfigError([f"{path} cannot be read: {reason}"]) from error
 
 
 def file_name(path: str | Path) -> str:

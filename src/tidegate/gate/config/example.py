@@ -6,6 +6,7 @@ from tidegate.gate.config.tables import SCHEDULES
 ABOUT = {
     "sliding": "a model of exactly the newest `window` records, at every step",
     "continual": "a model of all records so far, refreshed at every step",
+    "growing": "a model of all records whenever they have grown, the newest count most",
     "multiresolution": "models of the newest 1, 2, 4, ... blocks of records",
     "basic": "a model of all records at every doubling, refined by every step in between",
     "independent": "a model of each step alone, a baseline to compare with",
@@ -19,6 +20,10 @@ step = 1024       # records between two models""",
     "continual": """\
 block = 8192      # records before the first model: the step, or 2, 4, 8, ... times it
 step = 1024       # records between two models""",
+    "growing": """\
+block = 8192      # records before the first model, a multiple of the step
+step = 1024       # models come after whole steps
+growth = "1/16"   # by how much records grow from one model to the next, a step at least""",
     "multiresolution": """\
 block = 1024      # records in the smallest block""",
     "independent": """\
@@ -35,7 +40,7 @@ SIZES["basic"] = SIZES["continual"]
 
 ONE = """\
 [source]          # leave this section out to hand records over from Python
-type = "csv"      # or "parquet", or "jsonl": JSON lines
+type = "csv"      # or "parquet", or "jsonl": JSON lines; of a broker: see docs/sources.md
 path = "records.csv"  # a file or folder, seen from where you run; "-" with jsonl: standard input
 follow = false    # true waits for new files in a folder, or new lines in a file
 # delimiter = ";" # of csv, if it is not a comma"""
@@ -103,6 +108,11 @@ loss = "auto"
 # Models are written here as well, where no record ever is.
 # [publish]
 # folder = "releases"
+
+# The state's database and records may lie elsewhere than in its folder, from its first run on.
+# [store]
+# database = "postgresql://tidegate@host/ledgers"  # the password: in PGPASSWORD or ~/.pgpass
+# segments = "s3://bucket/records"  # or an absolute path; credentials: in the environment
 
 # Where models are computed: in "memory", from "disk" where the records of one do not fit, or on a
 # "dask" cluster: so many `workers` here, or those of a `scheduler` by its address.

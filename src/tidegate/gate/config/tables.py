@@ -1,7 +1,7 @@
 """The sections of a configuration, each a table of typed keys that can build what it describes."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -20,7 +20,6 @@ from tidegate.features import (
     Scattering,
 )
 from tidegate.gate.config.keys import (
-    flag,
     given_keys,
     key,
     labels,
@@ -28,25 +27,21 @@ from tidegate.gate.config.keys import (
     make,
     one_of,
     ratio,
-    read_table,
     table,
     word,
     words,
     zero_or_more,
 )
+from tidegate.gate.places import Places
 from tidegate.gate.sources import (
     Columns,
     Dtype,
     Files,
     Source,
-    StandardInput,
     csv_source,
-    every,
     json_source,
-    once,
     parquet_source,
 )
-from tidegate.gate.sources.csv_file import as_delimiter
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
@@ -56,6 +51,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -65,6 +61,7 @@ from tidegate.schedule import (
 SCHEDULES: dict[str, Callable[..., OneStream | TwoStream]] = {
     "sliding": SlidingWindow,
     "continual": Continual,
+    "growing": Growing,
     "multiresolution": MultiResolution,
     "basic": Basic,
     "independent": Independent,
@@ -103,10 +100,13 @@ class ScheduleTable:
     block: int | None = key(optional, default=None)
     step: int | None = key(optional, default=None)
     sample: int | None = key(optional, default=None)
+    growth: Fraction | None = key(ratio, default=None)
     source: SourceSchedule | None = key(table(SourceSchedule), default=None)
 
     def __post_init__(self) -> None:
-        self.build()
+        built = self.build()
+        # What is not given is frozen as well: another version may have another default.
+        object.__setattr__(self, "growth", getattr(built, "growth", None))
 
     def build(self) -> OneStream | TwoStream:
         """The schedule."""
@@ -317,51 +317,19 @@ class QualityTable:
         return FILES[self._type()]("holdout", self.holdout, columns)
 
 
-STANDARD_INPUT = "-"
-
-
 @dataclass(frozen=True, kw_only=True)
-class FileTable:
-    """[source]: where records come from; `path` is a file, a folder, or "-" for standard input."""
+class StoreTable:
+    """[store]: where the state's database and segments are, if not in its folder."""
 
-    type: str = key(one_of(*FILES))
-    path: str = key(word)
-    follow: bool = key(flag, default=False)
-    delimiter: str | None = key(as_delimiter, default=None)
+    database: str | None = key(word, default=None)
+    segments: str | None = key(word, default=None)
 
     def __post_init__(self) -> None:
-        if self.path == STANDARD_INPUT and self.type != "jsonl":
-            raise refuse("type", 'jsonl if the path is "-" (standard input)', self.type)
-        if self.delimiter is not None and self.type != "csv":
-            raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
+        self.build()
 
-    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, in seconds.
-
-        Without a pause it ends, at a complete record, and can be taken up again.
-        """
-        if self.path == STANDARD_INPUT:
-            pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
-            return StandardInput(name=name, columns=columns, stream=pipe)
-        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
-        waiting = once if pause is None else every(pause)
-        follow = waiting if self.follow else None
-        return FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoSources:
-    """[source.source] and [source.target]: where the records of two streams come from."""
-
-    source: FileTable = key(table(FileTable))
-    target: FileTable = key(table(FileTable))
-
-
-def one_or_two(name: str, value: object) -> FileTable | TwoSources:
-    """The source of one stream, or of two."""
-    if isinstance(value, Mapping) and not {"source", "target"}.isdisjoint(value):
-        return read_table(TwoSources, name, value)
-    return read_table(FileTable, name, value)
+    def build(self) -> Places:
+        """The places."""
+        return Places(database=self.database, segments=self.segments)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Sources: where records come from, each in its slot and each exactly once.
 
-A slot is a row of a Parquet file or a line of a CSV or JSON lines file: that, and never what a
-record holds, decides where the next one starts. So a record that cannot be read costs its own slot
-and no other.
+A slot is a row of a Parquet file, a line of a CSV or JSON lines file or a message of a broker: that
+alone, and never what a record holds, decides where the next one starts. So a record that cannot be
+read costs its own slot and no other.
 """
 
 from tidegate.gate.sources.batches import Batches, raw_batch
@@ -10,6 +10,8 @@ from tidegate.gate.sources.columns import Columns, Dtype
 from tidegate.gate.sources.csv_file import csv_source
 from tidegate.gate.sources.files import Files, every, once
 from tidegate.gate.sources.json_lines import StandardInput, json_source
+from tidegate.gate.sources.kafka_topic import KafkaTopic
+from tidegate.gate.sources.nats_stream import NatsStream
 from tidegate.gate.sources.parquet import parquet_source
 from tidegate.gate.sources.source import RawBatch, Source, SourceError
 
@@ -18,6 +20,8 @@ __all__ = [
     "Columns",
     "Dtype",
     "Files",
+    "KafkaTopic",
+    "NatsStream",
     "RawBatch",
     "Source",
     "SourceError",

@@ -56,9 +56,12 @@ function connection(state, text) {
 /** Ask for all that a release changes. */
 async function refresh() {
   const buckets = Math.min(240, Math.max(60, Math.round(innerWidth / 5)));
-  const paths = ["status", "plan", "ledger", `ledger/strip?buckets=${buckets}`];
+  // How far things are comes first. The rest must not be older, for it is not asked for again
+  // before the next release; where it is newer, news of that is on its way.
+  const status = await ask("/v1/status");
+  const paths = ["plan", "ledger", `ledger/strip?buckets=${buckets}`];
   const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
-  [known.status, known.plan, known.ledger, known.strip] = found;
+  [known.status, known.plan, known.ledger, known.strip] = [status, ...found];
   open(true);
   show();
 }

@@ -9,9 +9,10 @@ from starlette.concurrency import run_in_threadpool
 
 from tidegate.gate.sources import RawBatch
 from tidegate.serve import examples
+from tidegate.serve.access import LATER
 from tidegate.serve.bodies import ARROW, JSON
 from tidegate.serve.keeper import BusyError, Current
-from tidegate.serve.service import LATER, Service
+from tidegate.serve.service import Service
 
 SMALL = 2**15
 """Bytes that are read and predicted sooner than they are handed to another thread."""

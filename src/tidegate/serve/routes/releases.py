@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, HTTPException, Query, Response
+from fastapi import APIRouter, Header, HTTPException, Query, Response, Security
 from fastapi import Path as InPath
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -17,12 +18,16 @@ from tidegate.release import StoredRelease
 from tidegate.serve import examples
 from tidegate.serve.facts import summary
 from tidegate.serve.service import Service
+from tidegate.serve.tokens import Token
 
 PAUSE = 0.25
 """Least seconds between two events of progress."""
 
 HEARTBEAT = 15.0
 """Most seconds without an event, lest something between takes the connection for dead."""
+
+MANY = 100
+"""Releases that are read at a time."""
 
 NONE_YET = "nothing is released yet"
 FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
@@ -36,6 +41,13 @@ File = Annotated[
     Literal["weights.safetensors", "model.onnx", "card.md"], InPath(description="In which form.")
 ]
 IfNoneMatch = Annotated[str | None, Header(description="The ETag of the release that is known.")]
+LastEvent = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="The id of the last release that was told: those after it are told first.",
+    ),
+]
 
 
 def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
@@ -58,13 +70,15 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     ) -> Response:
         """The newest release; `wait` so many seconds at most for a newer one than is known."""
         until = time.monotonic() + min(wait, limits.wait)
-        service.check_watchers()
+        if wait:
+            service.check_watchers()
         with keeper.watched() as news:
             while True:
                 news.clear()
                 current = keeper.current
                 tag = "" if current is None else f'"{current.release.hash}"'
-                if current is not None and tag not in (if_none_match or ""):
+                known = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
+                if current is not None and not known:
                     return JSONResponse(summary(current.release), headers={"ETag": tag})
                 if not await _within(news, until - time.monotonic()):
                     break
@@ -73,10 +87,12 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         return Response(status_code=304, headers={"ETag": tag})
 
     @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
-    async def events() -> StreamingResponse:
+    async def events(
+        token: Annotated[Token, Security(service.door, scopes=["read"])], last: LastEvent = None
+    ) -> StreamingResponse:
         """Server-sent events: `release` with each new release, `progress` with the status."""
         service.check_watchers()
-        return StreamingResponse(_events(service), media_type="text/event-stream")
+        return StreamingResponse(_events(service, token, last), media_type="text/event-stream")
 
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
     def release(number: Number) -> JSONResponse:
@@ -116,19 +132,22 @@ async def _within(news: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def _events(service: Service) -> AsyncIterator[str]:
+async def _events(service: Service, token: Token, last: str | None) -> AsyncIterator[str]:
     keeper = service.keeper
-    seen = -1 if keeper.current is None else keeper.current.release.number
+    newest = -1 if keeper.current is None else keeper.current.release.number
+    seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with keeper.watched() as news:
-        while True:
+        if keeper.watchers > service.limits.watchers:  # they came at once, past the check
+            return
+        while service.door.knows(token):  # it may be revoked while it listens
             news.clear()
-            for told in await run_in_threadpool(service.facts.releases, seen + 1, 100):
-                seen = told["number"]
-                yield _event("release", told)
+            while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):
+                for told in some:
+                    seen = told["number"]
+                    yield f"id: {seen}\n{_event('release', told)}"
             yield _event("progress", await run_in_threadpool(service.progress))
             await asyncio.sleep(PAUSE)
-            while not await _within(news, HEARTBEAT):
-                yield ": nothing new\n\n"
+            await _within(news, HEARTBEAT)
 
 
 def _event(name: str, data: Any) -> str:

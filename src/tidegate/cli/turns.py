@@ -1,0 +1,185 @@
+"""Members of a fleet take turns on a few processes: a turn is a run that stops after a while."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.run import PAUSE, open_gate, releases_of
+from tidegate.gate.fleet import Fate, Fleet, Member
+from tidegate.gate.lock import Lock
+from tidegate.gate.sources import once
+
+SLICE = 5.0
+"""Seconds after which a member that has more to do lets another have its process."""
+
+RETRY = 60.0
+"""Seconds after which a member that has failed is tried again, by a run that goes on."""
+
+processes = get_context("forkserver")  # a turn then starts in no time, and copies no threads
+processes.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """How a turn of a member has ended.
+
+    Attributes:
+        more: Whether it has more to do at once.
+        why: Why it has failed, None if it has not.
+        records: How many records there are.
+        releases: How many releases there are.
+    """
+
+    more: bool = False
+    why: str | None = None
+    records: int = 0
+    releases: int = 0
+
+
+Told = Callable[[Member, Fate, Turn], object]
+"""Told of every turn that has ended, and what became of its member."""
+
+
+def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[str, Fate]:
+    """Run all members, a few at a time and in turns, and say what became of each.
+
+    Args:
+        fleet: What to run.
+        workers: How many members run at a time.
+        follow: Go on with all of them as their sources grow.
+        told: Told of every turn.
+    """
+    fleet.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = Lock(fleet.root)
+    try:
+        return _Turns(fleet, workers, follow, told).run()
+    finally:
+        lock.close()
+
+
+class _Turns:
+    """Whose turn it is: first come, first served."""
+
+    def __init__(self, fleet: Fleet, workers: int, follow: bool, told: Told) -> None:
+        self._fleet, self._workers, self._follow, self._told = fleet, workers, follow, told
+        self._queue = [(0.0, member) for member in fleet.members]  # not before, who
+        self._running: dict[Connection, tuple[Member, Any]] = {}
+        self._fates = {member.name: Fate(state="running") for member in fleet.members}
+
+    def run(self) -> dict[str, Fate]:
+        try:
+            self._fleet.write(self._fates)
+            while self._queue or self._running:
+                self._start()
+                ended = wait(list(self._running), self._pause())
+                for pipe in [each for each in self._running if each in ended]:
+                    self._end(pipe)
+        finally:
+            for _, process in self._running.values():
+                process.kill()  # what it was at is made anew, from what is durable
+                process.join()
+        return self._fates
+
+    def _start(self) -> None:
+        due = [each for each in self._queue if each[0] <= time.monotonic()]
+        for turn in due[: self._workers - len(self._running)]:
+            self._queue.remove(turn)
+            ours, theirs = processes.Pipe()
+            work = (turn[1], self._follow, SLICE, self._threads(), theirs)
+            process = processes.Process(target=_take_turn, args=work)
+            process.start()
+            theirs.close()
+            self._running[ours] = turn[1], process
+
+    def _threads(self) -> int:
+        return max(1, (os.cpu_count() or 1) // self._workers)
+
+    def _pause(self) -> float | None:
+        """How long nothing can happen but the end of a turn."""
+        if not self._queue or len(self._running) == self._workers:
+            return None
+        return max(0.0, min(due for due, _ in self._queue) - time.monotonic())
+
+    def _end(self, pipe: Connection) -> None:
+        member, process = self._running.pop(pipe)
+        try:
+            turn: Turn = pipe.recv()
+            process.join()
+        except (EOFError, OSError):
+            process.join()
+            turn = Turn(why=f"its process was ended (code {process.exitcode}): run again to go on")
+        pipe.close()
+        fate = self._fate(member, turn)
+        if fate.state != "finished" and (fate.state != "failed" or self._follows(member)):
+            # To look at those that wait must leave most of the time to those that do not.
+            pause = PAUSE * len(self._fleet.members) / self._workers
+            later = {"failed": RETRY, "waiting": pause}.get(fate.state, 0.0)
+            self._queue.append((time.monotonic() + later, member))
+        if fate != self._fates[member.name]:
+            self._fates[member.name] = fate
+            self._fleet.write(self._fates)
+        self._told(member, fate, turn)
+
+    def _fate(self, member: Member, turn: Turn) -> Fate:
+        if turn.why is not None:
+            return Fate(state="failed", why=turn.why)
+        if turn.more:
+            return Fate(state="running")
+        return Fate(state="waiting" if self._follows(member) else "finished")
+
+    def _follows(self, member: Member) -> bool:
+        return self._follow or member.config.follows
+
+
+def _take_turn(
+    member: Member, follow: bool, seconds: float, threads: int, pipe: Connection
+) -> None:
+    """Take a turn in this process, which ends with its parent and is not interrupted before."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        with threadpool_limits(threads):
+            pipe.send(_turn(member, follow, seconds))
+    except (InvalidValueError, StoreError) as error:
+        pipe.send(Turn(why="; ".join(str(error).splitlines())))
+    except OSError as error:
+        pipe.send(Turn(why=f"{error.strerror or error}: {error.filename or member.folder}"))
+    except Exception as error:  # the others go on
+        pipe.send(Turn(why=f"this is a bug in tidegate ({type(error).__name__})"))
+
+
+def _turn(member: Member, follow: bool, seconds: float) -> Turn:
+    sources, until = member.config.sources(follow=follow, pause=None), time.monotonic() + seconds
+    asked, more = 0, False
+
+    def enough() -> bool:
+        nonlocal asked, more
+        asked += 1
+        more = asked > 1 and time.monotonic() > until  # every turn gets on, however short
+        return more
+
+    with open_gate(member.folder, member.config, sources) as gate:
+        for _ in releases_of(gate, sources, once, dict, enough):
+            pass
+        newest = gate.store.newest()
+        return Turn(
+            more=more,
+            records=sum(map(gate.store.count, gate.streams)),
+            releases=0 if newest is None else newest.number + 1,
+        )
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)

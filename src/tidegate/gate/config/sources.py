@@ -1,0 +1,195 @@
+"""[source]: where records come from, a table for each kind of place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.checks import InvalidValueError, positive, refuse
+from tidegate.gate.config.keys import flag, key, one_of, read_table, word, words
+from tidegate.gate.config.tables import FILES
+from tidegate.gate.sources import (
+    Columns,
+    KafkaTopic,
+    NatsStream,
+    Source,
+    StandardInput,
+    every,
+    once,
+)
+from tidegate.gate.sources.broker import PATIENCE, Resume
+from tidegate.gate.sources.csv_file import as_delimiter
+from tidegate.gate.sources.files import Follow
+
+STANDARD_INPUT = "-"
+
+
+def _waiting(follow: bool, pause: float | None) -> Follow | None:
+    """How a source waits that is followed; without a pause it ends and can be taken up again."""
+    if not follow:
+        return None
+    return once if pause is None else every(pause)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTable:
+    """[source]: files; `path` is a file, a folder, or "-" for standard input."""
+
+    type: str = key(one_of(*FILES))
+    path: str = key(word)
+    follow: bool = key(flag, default=False)
+    delimiter: str | None = key(as_delimiter, default=None)
+
+    def __post_init__(self) -> None:
+        if self.path == STANDARD_INPUT and self.type != "jsonl":
+            raise refuse("type", 'jsonl if the path is "-" (standard input)', self.type)
+        if self.delimiter is not None and self.type != "csv":
+            raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where records come from: two sources with the same place have the same records."""
+        return (Path(self.path).resolve(),)
+
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, in seconds.
+
+        Without a pause it ends, at a complete record, and can be taken up again.
+        """
+        if self.path == STANDARD_INPUT:
+            pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
+            return StandardInput(name=name, columns=columns, stream=pipe)
+        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
+        follow = _waiting(self.follow, pause)
+        return FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
+
+
+def resumed(name: str, value: object) -> Resume:
+    """An offset that is gone, and the one to take instead."""
+    old, *new = words(name, value)
+    if len(new) != 1:
+        raise refuse(name, "the offset that is gone and the one to take instead", value)
+    return old, new[0]
+
+
+def urls(name: str, value: object) -> tuple[str, ...]:
+    """One server or more, none with a password: a configuration is shown and kept."""
+    given = word(name, value) if isinstance(value, str) else words(name, value)
+    found = (given,) if isinstance(given, str) else given
+    for url in found:
+        if "@" in url:
+            raise refuse(name, "without user and password, see docs/sources.md", told="some")
+        if urlsplit(url).scheme not in {"nats", "tls"} or not urlsplit(url).hostname:
+            raise refuse(name, "such as nats://host:4222 or tls://host:4222", url)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsTable:
+    """[source]: a stream of NATS JetStream, or some of its subjects."""
+
+    type: str = key(one_of("nats"))
+    url: tuple[str, ...] = key(urls)
+    stream: str = key(word)
+    subject: str | None = key(word, default=None)
+    credentials: str | None = key(word, default=None)
+    ca: str | None = key(word, default=None)
+    follow: bool = key(flag, default=False)
+    patience: float = key(positive, default=PATIENCE)
+    resume: Resume | None = key(resumed, default=None)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return (self.url, self.stream, self.subject)
+
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, as a file does."""
+        return NatsStream(
+            name=name,
+            columns=columns,
+            urls=self.url,
+            stream=self.stream,
+            subject=self.subject,
+            credentials=self.credentials,
+            ca=self.ca,
+            follow=_waiting(self.follow, pause),
+            patience=self.patience,
+            resume=self.resume,
+        )
+
+
+def servers(name: str, value: object) -> tuple[str, ...]:
+    """Some brokers, each a host and a port."""
+    given = (value,) if isinstance(value, str) else words(name, value)
+    for each in given:
+        host, colon, port = each.rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit()) or set("/@,") & set(each):
+            raise refuse(name, "such as host:9092", told="something else")
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaTable:
+    """[source]: a topic of Kafka."""
+
+    type: str = key(one_of("kafka"))
+    servers: tuple[str, ...] = key(servers)
+    topic: str = key(word)
+    settings: str | None = key(word, default=None)
+    follow: bool = key(flag, default=False)
+    patience: float = key(positive, default=PATIENCE)
+    resume: Resume | None = key(resumed, default=None)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return (self.servers, self.topic)
+
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, as a file does."""
+        return KafkaTopic(
+            name=name,
+            columns=columns,
+            servers=self.servers,
+            topic=self.topic,
+            settings=self.settings,
+            follow=_waiting(self.follow, pause),
+            patience=self.patience,
+            resume=self.resume,
+        )
+
+
+SourceTable = FileTable | NatsTable | KafkaTable
+BROKERS = {"nats": NatsTable, "kafka": KafkaTable}
+
+
+def one_source(name: str, value: object) -> SourceTable:
+    """The source of one stream."""
+    kinds: dict[str, type[Any]] = {**dict.fromkeys(FILES, FileTable), **BROKERS}
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if kind is not None:
+        one_of(*kinds)(f"{name}.type", kind)  # which other keys there are depends on it
+    found: SourceTable = read_table(FileTable if kind is None else kinds[kind], name, value)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSources:
+    """[source.source] and [source.target]: where the records of two streams come from."""
+
+    source: SourceTable = key(one_source)
+    target: SourceTable = key(one_source)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """See `FileTable`."""
+        return self.source.place, self.target.place
+
+
+def one_or_two(name: str, value: object) -> SourceTable | TwoSources:
+    """The source of one stream, or of two."""
+    if isinstance(value, Mapping) and not {"source", "target"}.isdisjoint(value):
+        return read_table(TwoSources, name, value)
+    return one_source(name, value)

@@ -1,0 +1,75 @@
+"""What the Store asks of a database: all in which SQLite and PostgreSQL differ."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+
+class Answer(Protocol):
+    """The rows that a query gives."""
+
+    def fetchone(self) -> Any:
+        """The next row, None after the last."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """A connection. Whoever writes is the only one to, from `connect` to `close`.
+
+    Queries are in the SQL that both have in common, with a ? for each value.
+
+    Attributes:
+        name: What `verify` calls it.
+        where: What errors call it.
+        errors: What it raises when something is wrong with it.
+    """
+
+    name: str
+    where: str
+    errors: type[Exception]
+
+    def connect(self) -> None:
+        """Get hold of it."""
+
+    def execute(self, query: str, values: Sequence[Any] = ()) -> Answer:
+        """Ask or tell something."""
+
+    def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> object:
+        """Tell the same of many rows."""
+
+    def layout(self) -> int:
+        """The version of the layout, 0 before `create`."""
+
+    def create(self, schema: str, layout: int) -> None:
+        """Within a transaction, make all tables; their types are those of SQLite."""
+
+    def begin(self) -> None:
+        """Begin a transaction that writes."""
+
+    def begin_looking(self) -> None:
+        """Begin one that only reads, and sees what there was at its start."""
+
+    def commit(self) -> None:
+        """Make a transaction durable; if this raises, it may have become so or not."""
+
+    def rollback(self) -> None:
+        """Undo a transaction, if one is begun."""
+
+    def problems(self) -> Iterator[str]:
+        """What the database itself finds wrong with what it holds."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection has come to an end by itself."""
+
+    def damaged(self, error: Exception) -> bool:
+        """Whether an error says that what was written can no longer be read."""
+
+    def beside(self) -> "Database":
+        """Another connection to look with, which sees what there is now."""
+
+    def close(self) -> None:
+        """Let go of it, if it was got hold of."""

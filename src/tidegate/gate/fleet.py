@@ -1,0 +1,197 @@
+"""A fleet: many streams in one configuration, each with a Gate, a state and a ledger of its own."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.gate.config import Config, ConfigError
+from tidegate.gate.config.config import tables_in
+from tidegate.gate.config.sources import STANDARD_INPUT
+from tidegate.gate.gate import Gate
+from tidegate.gate.lock import held
+from tidegate.gate.status import status
+from tidegate.gate.store import NoStateError
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+PLACE = "{member}"
+"""Stands for the name of the member in the texts of the configuration that all share."""
+
+MEMBERS = "members"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One stream of a fleet.
+
+    Attributes:
+        name: What it is called.
+        config: What its Gate does.
+        folder: Where its state is.
+    """
+
+    name: str
+    config: Config
+    folder: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What has become of a member.
+
+    Attributes:
+        state: "running", "waiting" for more, "finished" or "failed".
+        why: Why it has failed, in one line.
+    """
+
+    state: str
+    why: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Some members, and the folder that has a state for each.
+
+    Attributes:
+        root: The folder.
+        members: In the order of the configuration.
+    """
+
+    root: Path
+    members: tuple[Member, ...]
+
+    @classmethod
+    def load(cls, path: Path, root: Path | None = None) -> "Fleet":
+        """From a TOML file: what all members share, and a table [members.NAME] for each."""
+        shared, folder = tables_in(path), root or path.with_suffix(".state")
+        tables = shared.pop(MEMBERS, None)
+        if not isinstance(tables, Mapping) or not tables:
+            raise ConfigError([f"{path} names no members: add a table [members.NAME] for each"])
+        configs = dict(_configs(shared, tables))
+        _check_apart(configs)
+        return cls(
+            root=folder,
+            members=tuple(
+                Member(name=name, config=config, folder=folder / name)
+                for name, config in configs.items()
+            ),
+        )
+
+    def write(self, fates: Mapping[str, Fate]) -> None:
+        """Note what has become of the members, for whoever asks."""
+        hidden = self.root / ".members.json"
+        hidden.write_text(json.dumps({name: asdict(fate) for name, fate in fates.items()}))
+        hidden.rename(self._notes)
+
+    def fates(self) -> dict[str, Fate]:
+        """What has become of the members by the notes, "stopped" if nobody goes on with them."""
+        try:
+            known = json.loads(self._notes.read_text())
+        except FileNotFoundError:
+            known = {}
+        goes_on = held(self.root)
+        fates = {
+            member.name: Fate(**known.get(member.name, {"state": "new"})) for member in self.members
+        }
+        return {
+            name: Fate(state="stopped") if _ongoing(fate) and not goes_on else fate
+            for name, fate in fates.items()
+        }
+
+    @property
+    def _notes(self) -> Path:
+        return self.root / "members.json"
+
+
+def _ongoing(fate: Fate) -> bool:
+    return fate.state in {"running", "waiting"}
+
+
+def _configs(shared: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[tuple[str, Config]]:
+    mistakes: list[str] = []
+    for name, own in tables.items():
+        try:
+            yield name, _config(shared, name, own)
+        except ConfigError as error:
+            mistakes += [f"members.{name}: {each}" for each in error.mistakes]
+    if mistakes:
+        raise ConfigError(mistakes)
+
+
+def _config(shared: Mapping[str, Any], name: str, own: object) -> Config:
+    if not NAME.fullmatch(name):
+        allowed = "up to 63 of a-z, 0-9, - and _"
+        raise ConfigError([f"the name must be a letter or digit, then {allowed}"])
+    if not isinstance(own, Mapping):
+        raise ConfigError([f"must be a table, headed [members.{name}]"])
+    config = Config.of(_named(merged(shared, own), name))
+    if config.source is None:
+        raise ConfigError(["source is missing: a fleet takes its records from sources"])
+    if Path(STANDARD_INPUT) in config.files():
+        raise ConfigError(["source.path must not be standard input, of which there is but one"])
+    return config
+
+
+def merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What all members share, and in its place what one says of its own, key by key.
+
+    >>> merged({"source": {"type": "csv", "path": "a"}, "x": 1}, {"source": {"path": "b"}})
+    {'source': {'type': 'csv', 'path': 'b'}, 'x': 1}
+    """
+    both = dict(shared)
+    for key, value in own.items():
+        old = both.get(key)
+        inner = isinstance(old, Mapping) and isinstance(value, Mapping)
+        both[key] = merged(old, value) if inner else value  # type: ignore[arg-type]
+    return both
+
+
+def _named(value: Any, name: str) -> Any:
+    """A configuration with the member's name wherever a text has its place."""
+    if isinstance(value, Mapping):
+        return {key: _named(each, name) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_named(each, name) for each in value]
+    return value.replace(PLACE, name) if isinstance(value, str) else value
+
+
+def _check_apart(configs: Mapping[str, Config]) -> None:
+    """Refuse two members with one source, whose records would pay twice, or one folder."""
+    seen: dict[object, str] = {}
+    for name, config in configs.items():
+        places: dict[str, object] = {}
+        if config.source is not None:
+            places["source"] = config.source.place
+        if config.publish is not None:
+            places["publish.folder"] = Path(config.publish.folder).resolve()
+        for what, place in places.items():
+            if (other := seen.setdefault((what, place), name)) != name:
+                told = f"must not be that of members.{other}: write {PLACE} where they differ"
+                raise ConfigError([f"members.{name}: {what} {told}"])
+
+
+def member_row(member: Member, fate: Fate) -> dict[str, Any]:
+    """A member in one line. It counts unusable records: for the operator only."""
+    budget = member.config.budget
+    bound = {"epsilon": budget.epsilon, "delta": budget.delta}
+    try:
+        with Gate.look(member.folder) as gate:
+            told = status(gate)
+    except NoStateError:
+        told = {"streams": [], "releases": 0, "newest": None}
+    streams = told["streams"]
+    return {
+        "member": member.name,
+        "state": fate.state,
+        "records": sum(each["records"] for each in streams),
+        "unusable": sum(each["unusable"] for each in streams),
+        "releases": told["releases"],
+        "newest": told["newest"],
+        "worst_share": max((each["worst_share"] for each in streams), default=0.0),
+        **bound,
+        "held_records": sum(each["held_records"] for each in streams),
+        "held_bytes": sum(each["held_bytes"] for each in streams),
+        "why": fate.why,
+    }

@@ -1,0 +1,120 @@
+"""Where a state's database and segments are, if they are not in its folder."""
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.gate.database import Database
+from tidegate.gate.segment_folder import (
+    LocalFolder,
+    SegmentFolder,
+    inside,
+    segment_folder,
+    sync_folder,
+)
+from tidegate.gate.sqlite import SqliteDatabase
+from tidegate.gate.store import readable
+
+ELSEWHERE = "elsewhere.json"
+UNFINISHED = f"{ELSEWHERE}.unfinished"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where the parts of a state are.
+
+    Attributes:
+        database: A database of PostgreSQL, as a URL; None for SQLite in the folder.
+        segments: Where segments are, as a path or a URI that pyarrow knows; None for the folder.
+
+    >>> Places(database="postgresql://tidegate:secret@db.example/ledgers")
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: database must be a URL without a password (give that in
+    PGPASSWORD, ~/.pgpass or a service file), got one with a password
+    """
+
+    database: str | None = None
+    segments: str | None = None
+
+    def __post_init__(self) -> None:
+        url = _parts("database", self.database or "postgresql:")
+        if url.scheme not in {"postgresql", "postgres"}:
+            told = url.scheme or "none"
+            raise refuse("database", "a URL such as postgresql://host/database", told=told)
+        if url.password is not None or "password" in parse_qs(url.query, keep_blank_values=True):
+            without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
+            raise refuse("database", f"{without} file)", told="one with a password")
+        url = _parts("segments", self.segments or "/")
+        if not url.scheme and not url.path.startswith("/"):
+            allowed = "an absolute path, or a URI such as s3://bucket/records"
+            raise refuse("segments", allowed, self.segments)
+        if "@" in url.netloc:
+            without = "a URI without credentials (give those in the environment)"
+            raise refuse("segments", without, told="one with some")
+
+
+def _parts(name: str, value: str) -> SplitResult:
+    try:
+        return urlsplit(value)
+    except ValueError:
+        raise refuse(name, "an address", told="none that can be read") from None
+
+
+class Elsewhere(NamedTuple):
+    """Where the parts of one state are: their places, and its name there."""
+
+    name: str
+    places: Places
+
+    @classmethod
+    def new(cls, places: Places) -> Self:
+        """A name that no other state has, at some places."""
+        return cls(f"tidegate_{secrets.token_hex(8)}", places)
+
+    @classmethod
+    def of(cls, folder: Path) -> Self | None:
+        """What `keep` has written, None if it has not."""
+        try:
+            text = (folder / ELSEWHERE).read_text()
+        except FileNotFoundError:
+            return None
+        with readable(str(folder / ELSEWHERE)):
+            known = json.loads(text)
+            if not known["name"].isidentifier():  # it becomes a part of queries
+                raise ValueError(known["name"])
+            return cls(known.pop("name"), Places(**known))
+
+    def keep(self, folder: Path) -> None:
+        """Have a folder remember where the rest of the state is."""
+        text = json.dumps({"name": self.name, **asdict(self.places)}, indent=1)
+        unfinished = os.open(folder / UNFINISHED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(unfinished, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        (folder / UNFINISHED).rename(folder / ELSEWHERE)
+        sync_folder(folder)
+
+    def segments(self, folder: Path) -> SegmentFolder:
+        """Where the segments of the state in a folder are."""
+        if self.places.segments is None:
+            return LocalFolder(folder / "segments")
+        return segment_folder(inside(self.places.segments, self.name))
+
+    def database(self, folder: Path, *, writes: bool) -> Database:
+        """The database of the state in a folder, not connected yet."""
+        if self.places.database is None:
+            return SqliteDatabase(folder, writes=writes)
+        try:
+            postgres = import_module("tidegate.gate.postgres")
+        except ModuleNotFoundError as error:
+            missing = f"{error.name} is not installed: pip install 'tidegate[postgres]'"
+            raise InvalidValueError(missing) from None
+        made: Database = postgres.PostgresDatabase(self.places.database, self.name, writes=writes)
+        return made

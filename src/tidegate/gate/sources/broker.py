@@ -1,0 +1,160 @@
+"""What all sources that read from a broker share."""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from tidegate.gate.sources.columns import Columns
+from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.json_lines import JsonLines
+from tidegate.gate.sources.source import RawBatch, SourceError
+
+log = logging.getLogger("tidegate.sources")
+
+PATIENCE = 60.0
+"""Seconds that a broker which does not answer is waited for, unless told otherwise."""
+
+PAUSE = 0.25
+"""Seconds between two tries."""
+
+FIRST, MOST, BYTES = 256, 4096, 2**24
+"""Messages to ask for at first, at most, and about how many bytes at most."""
+
+Resume = tuple[str, str]
+"""An offset that cannot be gone on from, and the one that the operator says to take instead."""
+
+
+def instead(offset: str | None, resume: Resume | None) -> str | None:
+    """The offset to go on from: another one where the operator has named exactly this one.
+
+    Once records are taken the offset is another, so that a consent is used once.
+
+    >>> instead("7@-", ("7@-", "9@-")), instead("12@-", ("7@-", "9@-"))
+    ('9@-', '12@-')
+    """
+    return resume[1] if resume is not None and resume[0] == offset else offset
+
+
+class LostError(Exception):
+    """Records that were to come next are gone.
+
+    Args:
+        what: What is gone from where.
+        other: The offset to take instead, to go on without them.
+    """
+
+    def __init__(self, what: str, other: str) -> None:
+        super().__init__(what)
+        self.other = other
+
+    def refusal(self, offset: str) -> SourceError:
+        """What to tell the operator, given the offset that the Gate has kept."""
+        remedy = f"add resume = ['{offset}', '{self.other}'] to its [source], see docs/sources.md"
+        return SourceError(f"{self}: bring them back, or to go on without them {remedy}")
+
+
+def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
+    """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
+    part = JsonLines(columns=columns).part(bodies, 0, last=False)
+    return RawBatch(X=part.X, y=part.y, offset=offset, arrived=part.arrived, reasons=part.reasons)
+
+
+def next_pull(bodies: list[bytes]) -> int:
+    """How many messages to ask for next, by the size of the last.
+
+    >>> next_pull([b"12345678"] * 10), next_pull([b"x" * 2**20])
+    (4096, 15)
+    """
+    return max(1, min(MOST, BYTES * len(bodies) // (sum(map(len, bodies)) + 1)))
+
+
+@dataclass
+class Patience:
+    """How long a broker that does not answer is waited for.
+
+    Args:
+        who: The broker, as it is told.
+        seconds: How long.
+    """
+
+    who: str
+    seconds: float
+    since: float | None = field(default=None, init=False)
+
+    def renew(self) -> None:
+        """It has answered."""
+        if self.since is not None:
+            log.warning("%s answers again", self.who)
+        self.since = None
+
+    def wait(self, why: str) -> None:
+        """Wait a little; refused once it has been long enough."""
+        if self.since is None:
+            self.since = time.monotonic()
+            told = "%s does not answer (%s): waiting up to %g s for it"
+            log.warning(told, self.who, why, self.seconds)
+        if time.monotonic() - self.since >= self.seconds:
+            raise SourceError(
+                f"{self.who} has not answered for {self.seconds:g} s ({why}): "
+                "run again when it does, to go on from where this stopped"
+            )
+        time.sleep(PAUSE)
+
+
+class Pulled(NamedTuple):
+    """The bodies of some messages one after the other, and the offset after them."""
+
+    bodies: list[bytes]
+    offset: str
+
+
+class Broker(Protocol):
+    """A source that reads from a broker."""
+
+    @property
+    def columns(self) -> Columns:
+        """Which keys of a message are read."""
+
+    @property
+    def follow(self) -> Follow | None:
+        """To look again at the end of what there is."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that it is waited for."""
+
+    @property
+    def resume(self) -> Resume | None:
+        """An offset that is gone, and one to take instead."""
+
+    def look(self, offset: str | None) -> Iterator[Pulled]:
+        """All messages that are there after an offset.
+
+        Raises LostError if those that come next are gone, SourceError for what will not pass, and
+        ConnectionError or TimeoutError for what may.
+        """
+
+
+def batches_of(broker: Broker, offset: str | None) -> Iterator[RawBatch]:
+    """What a broker has after an offset, through connections that fail and come back."""
+    place, kept = instead(offset, broker.resume), offset
+    patience = Patience(str(broker), broker.patience)
+    while True:
+        try:
+            for pulled in broker.look(place):
+                patience.renew()
+                place = kept = pulled.offset
+                yield raw_batch_of(pulled.bodies, broker.columns, kept)
+        except LostError as error:
+            if kept is not None:
+                raise error.refusal(kept) from error
+            patience.wait(str(error))  # nothing was promised yet: what is first has moved
+            continue
+        except (ConnectionError, TimeoutError) as error:
+            patience.wait(str(error) or type(error).__name__)
+            continue
+        patience.renew()
+        if broker.follow is None or not broker.follow():
+            return

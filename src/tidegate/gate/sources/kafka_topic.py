@@ -1,0 +1,101 @@
+"""A topic of Kafka as a source: a message is a slot."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of
+from tidegate.gate.sources.columns import Columns
+from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.source import RawBatch, SourceError
+
+
+class Place(NamedTuple):
+    """How far a partition has been read.
+
+    Attributes:
+        offset: Of the last message that was taken.
+        time: The message's timestamp, in milliseconds; None if unknown. Offsets start again in a
+            topic that is made anew: only a message that has the time as well is the same.
+    """
+
+    offset: int
+    time: int | None
+
+
+def as_text(places: Mapping[int, Place]) -> str:
+    """The offset of a topic: the place of each of its partitions.
+
+    >>> as_text({1: Place(7, 1767323045000), 0: Place(41, None)})
+    '{"0": [41, null], "1": [7, 1767323045000]}'
+    """
+    return json.dumps({str(partition): places[partition] for partition in sorted(places)})
+
+
+def places_of(offset: str | None) -> dict[int, Place]:
+    """The places of an offset; a partition that is not in it has not been read.
+
+    >>> places_of('{"0": [41, null]}')
+    {0: Place(offset=41, time=None)}
+    """
+    try:
+        known = json.loads("{}" if offset is None else offset)
+        places = {int(partition): Place(*place) for partition, place in known.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SourceError("the offset is not one of a Kafka topic") from error
+    numbers = [*places, *(each for place in places.values() for each in place if each is not None)]
+    if not all(type(number) is int for number in numbers):
+        raise SourceError("the offset is not one of a Kafka topic")
+    return places
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaTopic:
+    """The messages of a topic, in an order that offsets alone decide.
+
+    Each message holds one record, a JSON object. Of a topic with several partitions they come in
+    chunks of `chunk` offsets: the first of partition 0, the first of 1, ..., the second of 0, and
+    so on, as far as there are any: where a record comes never depends on how long others are. The
+    offset is kept by the Gate with the records: there is no consumer group, and nothing is
+    committed to the broker.
+
+    Args:
+        name: What the offset is kept under.
+        columns: Which keys of an object are read.
+        servers: Some of the brokers.
+        topic: The name of the topic.
+        settings: A file of more settings for the client, such as credentials.
+        follow: To look again at the end of what there is.
+        patience: Seconds that brokers which do not answer are waited for.
+        resume: An offset that is gone, and one to take instead.
+        chunk: How many offsets of a partition are taken in one go.
+    """
+
+    name: str
+    columns: Columns
+    servers: tuple[str, ...]
+    topic: str
+    settings: str | None = None
+    follow: Follow | None = None
+    patience: float = PATIENCE
+    resume: Resume | None = None
+    chunk: int = 4096
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        """See `Source`; an offset is the last message of each partition, and its time."""
+        return batches_of(self, offset)
+
+    def look(self, offset: str | None) -> Iterator[Pulled]:
+        """See `Broker`."""
+        places = places_of(offset)
+        try:
+            from tidegate.gate.sources.kafka_reader import reading  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            missing = f"{error.name} is not installed: pip install 'tidegate[kafka]'"
+            raise SourceError(missing) from error
+        with reading(self, places) as reader:
+            yield from reader.chunks()
+
+    def __str__(self) -> str:
+        return f"the Kafka broker at {', '.join(self.servers)}"

@@ -1,0 +1,275 @@
+"""One connection to a NATS server that reads a stream on: all that is asynchronous is here."""
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    RetentionPolicy,
+    StreamInfo,
+)
+
+from tidegate.gate.sources.broker import FIRST, LostError, Pulled, next_pull
+from tidegate.gate.sources.nats_stream import NatsStream, Place
+from tidegate.gate.sources.source import SourceError
+
+TIMEOUT = 10.0
+"""Seconds that a server may take for one answer."""
+
+FORGET = 300.0
+"""Seconds without a question after which the server forgets a consumer that nobody has ended."""
+
+# A warning about asyncio's own streams, at the end of every connection with TLS.
+logging.getLogger("asyncio").addFilter(lambda told: "eof_received" not in str(told.msg))
+
+Start = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
+
+
+@contextmanager
+def private_loop() -> Iterator[Start]:
+    """An event loop on a thread of its own: it answers the server while the Gate trains."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="nats", daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop)
+    finally:
+        asyncio.run_coroutine_threadsafe(_end_tasks(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class Reader:
+    """Reads what a stream has after a place, through a consumer of its own.
+
+    It pulls, so that the server sends no more than was asked for, and needs no acknowledgement:
+    the server numbers what it sends, and a number that is missing ends the connection.
+
+    Args:
+        source: What to read.
+        place: After which message.
+    """
+
+    def __init__(self, source: NatsStream, place: Place) -> None:
+        self._source, self._place = source, place
+        self._client = Client()
+        self._inbox = self._client.new_inbox()
+        self._consumer: str | None = None
+        self._received: list[Msg] = []
+        self._wanted, self._done = 0, asyncio.Event()
+        self._sent = 0  # by the consumer, all in all
+        self._left = 0  # of what was there when it was opened
+        self._size = FIRST
+        self._gap: LostError | None = None  # after what was pulled last
+
+    async def open(self) -> None:
+        """Connect, and check that the stream still goes on from the place."""
+        with _explained(self._source):
+            await self._connect()
+            self._jetstream = self._client.jetstream(timeout=TIMEOUT)
+            info = await self._jetstream.stream_info(self._source.stream)
+            again = self._check(info)
+            if again or info.state.last_seq > self._place.sequence:
+                await self._consume(self._place.sequence + (not again))
+                if again:
+                    await self._read_again()
+
+    async def _consume(self, start: int) -> None:
+        """Have the server send what it has from a sequence on, whenever it is asked for some."""
+        name, stream = self._client.new_inbox().rpartition(".")[2], self._source.stream
+        consumer = ConsumerConfig(
+            name=name,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=start,
+            ack_policy=AckPolicy.NONE,
+            filter_subject=self._source.subject,
+            inactive_threshold=FORGET,
+            mem_storage=True,
+        )
+        self._left = (await self._jetstream.add_consumer(stream, consumer)).num_pending or 0
+        self._consumer = name
+        # No limits of the client: what may wait here is what was asked for.
+        await self._client.subscribe(
+            self._inbox, cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+
+    async def _connect(self) -> None:
+        source, variables = self._source, os.environ
+        for file in filter(None, (source.ca, source.credentials)):
+            if not Path(file).is_file():
+                raise SourceError(f"{file} of [source] is not there")
+        context = ssl.create_default_context(cafile=source.ca) if source.ca else None
+        await self._client.connect(
+            list(source.urls),
+            name="tidegate",
+            allow_reconnect=False,  # a new connection starts at a place that is known
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            connect_timeout=int(TIMEOUT),
+            closed_cb=self._wake,
+            error_cb=_ignore,
+            tls=context,
+            user_credentials=source.credentials,
+            user=variables.get("TIDEGATE_NATS_USER"),
+            password=variables.get("TIDEGATE_NATS_PASSWORD"),
+            token=variables.get("TIDEGATE_NATS_TOKEN"),
+        )
+
+    def _check(self, info: StreamInfo) -> bool:
+        """Refuse a stream that has lost what comes next; whether the last message can be read."""
+        config, first, last = info.config, info.state.first_seq, info.state.last_seq
+        if config.retention != RetentionPolicy.LIMITS or (config.max_msgs_per_subject or 0) > 0:
+            told = "does not keep messages until its limits: they may be gone before they are taken"
+            raise SourceError(f"stream {self._source.stream} {told}")
+        place = self._place
+        if place.sequence == 0:  # nothing is promised of what was trimmed before the first look
+            self._place = Place(sequence=max(first, 1) - 1, time="-")
+            return False
+        if last < place.sequence:
+            raise self._lost(
+                f"ends at message {last}, but {place.sequence} was taken: it was made anew, or its "
+                "server has lost its end",
+                last,
+            )
+        if first > place.sequence + 1:
+            raise self._gone(place.sequence, first)
+        return first <= place.sequence and place.time != "-"
+
+    async def _read_again(self) -> None:
+        """Read the last message that was taken: if it is another, so may be all after it."""
+        found = await self._some(1) if self._left else []
+        if [_place(message) for message in found] != [self._place]:
+            raise self._lost(
+                f"has another message {self._place.sequence} than the one that was taken, or none: "
+                "it was made anew, or that message was deleted",
+                self._place.sequence,
+            )
+
+    async def pull(self) -> Pulled | None:
+        """The next messages of those that were there when it was opened, None at their end."""
+        if self._gap is not None:
+            raise self._gap
+        if not self._left:
+            return None
+        with _explained(self._source):
+            messages = await self._some(min(self._left, self._size))
+            if self._source.subject is None:
+                messages = self._before_gap(messages)
+            else:
+                await self._check_first()
+        self._place = _place(messages[-1])
+        bodies = [message.data for message in messages]
+        self._size = next_pull(bodies)
+        return Pulled(bodies, self._place.text())
+
+    def _before_gap(self, messages: list[Msg]) -> list[Msg]:
+        """Messages up to the first that is missing, which is told after them."""
+        taken = self._place.sequence
+        if _sequence(messages[-1]) == taken + len(messages):  # they only ever grow
+            return messages
+        gap = next(i for i, each in enumerate(messages) if _sequence(each) > taken + i + 1)
+        self._gap = self._gone(taken + gap, _sequence(messages[gap]))
+        if gap == 0:
+            raise self._gap
+        return messages[:gap]
+
+    async def _check_first(self) -> None:
+        """Refuse a stream that has begun to lose what comes next, maybe of other subjects."""
+        info = await self._jetstream.stream_info(self._source.stream)
+        if info.state.first_seq > self._place.sequence + 1:
+            raise self._gone(self._place.sequence, info.state.first_seq)
+
+    async def _some(self, n: int) -> list[Msg]:
+        """The next `n` messages, all of them or a connection that has ended."""
+        self._received, self._wanted = [], n
+        self._done.clear()
+        request = {"batch": n, "expires": int(TIMEOUT * 1e9)}
+        where = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{self._consumer}"
+        await self._client.publish(where, json.dumps(request).encode(), self._inbox)
+        await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
+        messages = self._received
+        self._sent, self._left = self._sent + n, self._left - n
+        if len(messages) < n or messages[-1].metadata.sequence.consumer != self._sent:
+            raise ConnectionError("messages were lost on their way")
+        return messages
+
+    async def _receive(self, message: Msg) -> None:
+        if message.reply:
+            self._received.append(message)
+        if not message.reply or len(self._received) == self._wanted:
+            self._done.set()  # without a reply subject it is word that no more will come
+
+    async def _wake(self) -> None:
+        self._done.set()
+
+    def _gone(self, taken: int, first: int) -> LostError:
+        whose = "" if self._source.subject is None else " (maybe of other subjects)"
+        which = f"messages {taken + 1} to {first - 1}{whose}"
+        return self._lost(f"has lost {which} before they were taken", first - 1)
+
+    def _lost(self, told: str, sequence: int) -> LostError:
+        where = f"stream {self._source.stream} of {self._source}"
+        return LostError(f"{where} {told}", Place(sequence=sequence, time="-").text())
+
+    async def close(self) -> None:
+        """End the consumer and the connection, or leave that to the server."""
+        with suppress(Exception):
+            if self._consumer is not None and self._client.is_connected:
+                await self._jetstream.delete_consumer(self._source.stream, self._consumer)
+        with suppress(Exception):  # after a failed handshake the client would wait for ever
+            await asyncio.wait_for(self._client.close(), 1)
+
+
+def _sequence(message: Msg) -> int:
+    return message.metadata.sequence.stream
+
+
+def _place(message: Msg) -> Place:
+    return Place(sequence=_sequence(message), time=message.metadata.timestamp.isoformat())
+
+
+async def _ignore(_: Exception) -> None:
+    """Errors are told by whoever waits."""
+
+
+@contextmanager
+def _explained(source: NatsStream) -> Iterator[None]:
+    """Say in one line what will not pass, and leave what may as an error of the connection."""
+    try:
+        yield
+    except nats.js.errors.NotFoundError as error:
+        raise SourceError(f"there is no stream {source.stream} on {source}") from error
+    except nats.js.errors.BadRequestError as error:
+        raise SourceError(
+            f"{source} refuses stream {source.stream}: {error.description}"
+        ) from error
+    except ssl.SSLCertVerificationError as error:
+        told = f"the certificate is not trusted: {error.verify_message}"
+        raise SourceError(f"{source}: {told}") from error
+    except (nats.errors.Error, OSError) as error:
+        if "authorization" in str(error).lower():  # the client has no class of its own for all
+            raise SourceError(f"{source} refuses the credentials, or their lack") from error
+        raise ConnectionError(str(error).removeprefix("nats: ")) from error

@@ -1,0 +1,99 @@
+"""A stream of NATS JetStream as a source: a message is a slot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of
+from tidegate.gate.sources.columns import Columns
+from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.source import RawBatch, SourceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """How far a stream has been read: its offset.
+
+    Attributes:
+        sequence: The number of the last message that was taken, 0 before the first.
+        time: When the server stored it, "-" if unknown. Sequences start again in a stream that is
+            made anew: only a message that has the time as well is taken for the same.
+    """
+
+    sequence: int
+    time: str
+
+    def text(self) -> str:
+        """As an offset."""
+        return f"{self.sequence}@{self.time}"
+
+    @classmethod
+    def of(cls, offset: str | None) -> "Place":
+        """From an offset.
+
+        >>> Place.of("41@2026-01-02T03:04:05+00:00").sequence
+        41
+        """
+        sequence, at, time = ("0@-" if offset is None else offset).partition("@")
+        if not (sequence.isascii() and sequence.isdigit() and at and time):
+            raise SourceError("the offset is not one of a NATS stream")
+        return cls(sequence=int(sequence), time=time)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsStream:
+    """The messages of a stream, or those of some of its subjects, in the order of their sequence.
+
+    Each message holds one record, a JSON object. The offset is the sequence of the last message
+    taken, which the Gate keeps with the records: nothing depends on acknowledgements, and nobody
+    else's reading is disturbed. Messages that are gone before they were taken, and a stream that
+    was made anew, are refused.
+
+    Args:
+        name: What the offset is kept under.
+        columns: Which keys of an object are read.
+        urls: The servers.
+        stream: The name of the stream.
+        subject: Which messages of it, all if None; `*` and `>` are wildcards.
+        credentials: A file of credentials.
+        ca: A file of certificates to trust, if not those of the system.
+        follow: To look again at the end of what there is.
+        patience: Seconds that a server which does not answer is waited for.
+        resume: An offset that is gone, and one to take instead.
+    """
+
+    name: str
+    columns: Columns
+    urls: tuple[str, ...]
+    stream: str
+    subject: str | None = None
+    credentials: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    follow: Follow | None = None
+    patience: float = PATIENCE
+    resume: Resume | None = None
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        """See `Source`; an offset is a sequence and the time of its message."""
+        return batches_of(self, offset)
+
+    def look(self, offset: str | None) -> Iterator[Pulled]:
+        """See `Broker`; the next messages are on their way while some are taken."""
+        place = Place.of(offset)
+        try:
+            from tidegate.gate.sources.nats_reader import Reader, private_loop  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            missing = f"{error.name} is not installed: pip install 'tidegate[nats]'"
+            raise SourceError(missing) from error
+        with private_loop() as start:
+            reader = Reader(self, place)
+            try:
+                start(reader.open()).result()
+                coming = start(reader.pull())
+                while (pulled := coming.result()) is not None:
+                    coming = start(reader.pull())
+                    yield pulled
+            finally:
+                start(reader.close()).result()
+
+    def __str__(self) -> str:
+        return f"the NATS server at {', '.join(self.urls)}"

@@ -1,0 +1,141 @@
+"""All of the history again and again; the newest records count most."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.checks import refuse, whole
+from tidegate.schedule.fit import Emphasis, Fit, Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growing:
+    """A base on everything whenever the stream has grown by a little, each from the one before.
+
+    The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k, in whole
+    steps and at least one. Records that came between two bases are a block, and in base k those of
+    block j count for s_j / s_k, where s_k = t_k but s_0 = 3/4 t_1. A record that counts for w pays
+    w^2 times the fit's share, which is 1 - (s_k / s_(k+1))^2. So a record of block j pays
+
+        s_j^2 / s_k^2 - s_j^2 / s_(k+1)^2   for each k >= j,
+
+    which adds up to 1 over all time, whenever it came: no budget is left unspent, and none is kept
+    for a day that does not come. In steps, with what they count for, block = 4 and growth = 1/2:
+
+        t = 4   [ 1    1    1    1 ]
+        t = 6   [3/4  3/4  3/4  3/4   1    1 ]
+        t = 9   [1/2  1/2  1/2  1/2  2/3  2/3   1    1    1 ]
+
+    Args:
+        block: Records before the first base, a multiple of `step`.
+        step: Records in a step.
+        growth: The part by which the stream grows from one base to the next.
+
+    >>> from tidegate.schedule import fits
+    >>> schedule = Growing(block=4, step=1, growth=Fraction(1, 2))
+    >>> [fit.at for fit in fits(schedule, until=30)]
+    [4, 6, 9, 13, 19, 28]
+    >>> [(tuple(span), str(part)) for span, part in schedule.due(9)[0].emphasis]
+    [((0, 4), '1/2'), ((4, 6), '2/3'), ((6, 9), '1')]
+    >>> [str(schedule.share(k)) for k in range(3)]
+    ['7/16', '5/9', '88/169']
+    """
+
+    block: int
+    step: int
+    growth: Fraction = Fraction(1, 16)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", whole("step", self.step))
+        object.__setattr__(self, "block", whole("block", self.block))
+        if self.block % self.step:
+            raise refuse("block", f"a multiple of the step ({self.step})", self.block)
+        growth: object = self.growth
+        if not (isinstance(growth, Fraction) and Fraction(1, 4096) <= growth < 1):
+            raise refuse("growth", "a Fraction from 1/4096 to below 1", told=str(growth))
+
+    def _times(self) -> Iterator[int]:
+        """When bases are made, in steps."""
+        steps, (part, whole) = self.block // self.step, self.growth.as_integer_ratio()
+        while True:
+            yield steps
+            steps += max(1, steps * part // whole)
+
+    def _until(self, steps: int) -> list[int]:
+        """All times up to a time and the one after, in steps."""
+        times = []
+        for time in self._times():
+            times.append(time)
+            if time > steps:
+                break
+        return times
+
+    def share(self, number: int) -> Fraction:
+        """What a record of the newest block pays for a base."""
+        times = self._times()
+        marks = _marks([next(times) for _ in range(number + 2)])
+        return 1 - (marks[number] / marks[number + 1]) ** 2
+
+    def due(self, at: int) -> Sequence[Fit]:
+        """The base of this time, if there is one."""
+        steps, rest = divmod(at, self.step)
+        times = self._until(steps)
+        if rest or len(times) < 2 or times[-2] != steps:
+            return ()
+        marks, number = _marks(times), len(times) - 2
+        edges = [0, *(time * self.step for time in times[:-1])]
+        emphasis = tuple(
+            Emphasis(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
+            for j in range(number + 1)
+        )
+        return (
+            Fit(
+                number,
+                at,
+                Span(0, at),
+                None,
+                "base",
+                number,
+                emphasis=emphasis if number else (),
+                behind=self._behind(times, marks) if number else None,
+                start=number - 1 if number else None,
+            ),
+        )
+
+    def _behind(self, times: Sequence[int], marks: Sequence[Fraction]) -> int:
+        """How many records would tell what all bases before this one have told.
+
+        What a base tells is the square of what its records count for together, times its share;
+        what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
+        S / sqrt(I), where n is what the newest one's records count for together.
+        """
+        sizes = [times[0], *(times[j + 1] - times[j] for j in range(len(times) - 2))]
+        told, total = 0.0, 0.0
+        for k in range(len(sizes)):
+            total += float(marks[k]) * sizes[k]  # in units of 1 / marks[k]
+            newest = (total / float(marks[k])) ** 2 * float(1 - (marks[k] / marks[k + 1]) ** 2)
+            told += newest
+        records = total / float(marks[len(sizes) - 1]) * self.step
+        return round(records * (math.sqrt(told / newest) - 1))
+
+    def reads(self, record: int) -> Iterator[int]:
+        """Every base from the first that holds the record on."""
+        return (steps * self.step for steps in self._times() if steps * self.step > record)
+
+    def settled(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+        """None: every block counts for something else for ever, but there are few blocks."""
+        return 0
+
+    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+        """All: the next base reads every record."""
+        return 0
+
+
+def _marks(times: Sequence[int]) -> list[Fraction]:
+    """What records count for in proportion: the time their block ends at, but for the first.
+
+    >>> [str(mark) for mark in _marks([4, 6, 9])]
+    ['9/2', '6', '9']
+    """
+    return [Fraction(3, 4) * times[1], *map(Fraction, times[1:])]

@@ -1,0 +1,297 @@
+"""A fleet ends as each of its members alone would, whatever happens to the others or to it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run import process, tidegate
+from tests.gate.commands import grow
+from tests.gate.natsserver import Server, needs_server
+from tests.gate.object_store import objects
+from tests.gate.postgres_server import needs_postgres, on_server
+from tests.gate.sent import messages
+from tidegate.cli import turns
+from tidegate.gate.export import newest_published
+from tidegate.gate.fleet import Fate, Fleet, Member
+from tidegate.gate.gate import Gate
+
+SHARED = """
+not_private_seed = 7
+[schedule]
+kind = "sliding"
+window = 300
+step = 100
+[budget]
+epsilon = 1.0
+[records]
+classes = [0, 1]
+norm = 1.5
+columns = ["a", "b", "c"]
+label = "y"
+[learner]
+regularization = 0.1
+[source]
+type = "csv"
+path = "{folder}/{{member}}.csv"
+[publish]
+folder = "{folder}/out/{{member}}"
+"""
+MEMBERS = {"north": "", "south": "", "east": "budget.epsilon = 0.5\n"}
+RECORDS = {"north": 700, "south": 400, "east": 500}
+
+
+def make(folder: Path, members: dict[str, str] = MEMBERS) -> str:
+    """A fleet in a folder, with records for the members that are known."""
+    text = SHARED.format(folder=folder)
+    text += "".join(f"[members.{name}]\n{own}" for name, own in members.items())
+    (folder / "fleet.toml").write_text(text)
+    for name, n in RECORDS.items():
+        (folder / f"{name}.csv").write_text("a,b,c,y\n")
+        grow(folder, 0, n, name=name)
+    return str(folder / "fleet.toml")
+
+
+def models(folder: Path) -> list[Any]:
+    """All that a state has released, but for the time."""
+    with Gate.look(folder) as gate:
+        return [({**one.card, "time": None}, one.weights.tobytes()) for one in gate.releases()]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What each member releases in a run of its own."""
+    folder, found = tmp_path_factory.mktemp("alone"), {}
+    make(folder)
+    for name, own in MEMBERS.items():
+        text = SHARED.format(folder=folder).replace("{member}", name).replace("/out/", "/alone/")
+        text = text.replace("epsilon = 1.0", own.removeprefix("budget.").strip() or "epsilon = 1.0")
+        (folder / f"{name}.toml").write_text(text)
+        assert tidegate("run", str(folder / f"{name}.toml"), "--quiet").returncode == 0
+        found[name] = models(folder / f"{name}.state")
+    return found
+
+
+def rows(config: str) -> dict[str, dict[str, Any]]:
+    done = tidegate("fleet", "status", config, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return {row["member"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
+    tmp_path: Path, alone: dict[str, list[Any]]
+) -> None:
+    config = make(tmp_path, {"broken": "", **MEMBERS})
+    assert {row["state"] for row in rows(config).values()} == {"new"}
+    done = tidegate("fleet", "run", config, "--workers", "2")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    why = f"{tmp_path}/broken.csv cannot be read: No such file or directory"
+    assert line == f"tidegate: broken failed: {why}"
+    assert done.stdout.splitlines()[-1] == f"broken failed: {why}"
+    for name in MEMBERS:
+        assert models(tmp_path / "fleet.state" / name) == alone[name]
+        assert newest_published(tmp_path / "out" / name) == len(alone[name]) - 1
+    found = rows(config)
+    assert {name: row["state"] for name, row in found.items()} == {
+        "broken": "failed",
+        **dict.fromkeys(MEMBERS, "finished"),
+    }
+    assert found["broken"]["why"] == why
+    assert {name: row["records"] for name, row in found.items() if name in RECORDS} == RECORDS
+    assert [found[name]["epsilon"] for name in ("north", "east")] == [1.0, 0.5]
+    assert all(0 < found[name]["worst_share"] <= 1 for name in MEMBERS)
+    assert found["north"]["held_records"] < 400
+    sound = tidegate("fleet", "verify", config)
+    assert (sound.returncode, sound.stdout) == (0, "Sound: 4 members.\n")
+    (tmp_path / "broken.csv").write_text("a,b,c,y\n")  # repaired, and run again
+    assert tidegate("fleet", "run", config, "--quiet") == (0, "", "")
+    assert {row["state"] for row in rows(config).values()} == {"finished"}
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_members_share_a_database_and_a_bucket(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    config = Path(make(tmp_path))
+    store = f'[store]\ndatabase = "{on_server().database}"\nsegments = "{objects().uri}"\n'
+    config.write_text(config.read_text().replace("[members.", f"{store}[members.", 1))
+    done = tidegate("fleet", "run", str(config), "--quiet")
+    assert done.returncode == 0, done.stderr
+    for name, expected in alone.items():
+        assert models(tmp_path / "fleet.state" / name) == expected
+        state = str(tmp_path / "fleet.state" / name)
+        assert tidegate("verify", state).returncode == 0
+    assert {row["state"] for row in rows(str(config)).values()} == {"finished"}
+
+
+def test_members_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[Any]]
+) -> None:
+    make(tmp_path, {name: MEMBERS[name] for name in ("south", "east")})
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    order: list[str] = []
+
+    def told(member: Member, fate: Fate, turn: turns.Turn) -> None:
+        assert turn.more == (fate.state == "running")
+        order.append(member.name)
+
+    fates = turns.run_fleet(Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, told=told)
+    assert fates == dict.fromkeys(["south", "east"], Fate(state="finished"))
+    least = order.count("south")  # of the member with the fewest steps
+    assert least >= 5
+    assert order[: 2 * least] == ["south", "east"] * least
+    for name in ("south", "east"):
+        assert models(tmp_path / "fleet.state" / name) == alone[name]
+
+
+def test_verify_names_the_member(tmp_path: Path) -> None:
+    config = make(tmp_path, {"south": ""})
+    assert tidegate("fleet", "run", config, "--quiet").returncode == 0
+    min((tmp_path / "out" / "south").glob("*.json")).write_text("{}")
+    done = tidegate("fleet", "verify", config)
+    assert done.returncode == 1
+    assert done.stdout.startswith("south: ")
+
+
+def started(config: str, *more: str) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "tidegate", "fleet", "run", config, "--quiet", *more]
+    return subprocess.Popen(words)
+
+
+def test_killed_and_resumed(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    config = make(tmp_path)
+    run, until = started(config, "--follow"), time.monotonic() + 30
+    while rows(config)["south"]["state"] != "waiting" and time.monotonic() < until:
+        time.sleep(0.1)
+    assert rows(config)["south"]["releases"] == 2
+    second = tidegate("fleet", "run", config)
+    assert second.returncode == 2
+    assert "is in use by process" in second.stderr
+    kill(run)
+    assert rows(config)["south"]["state"] == "stopped"
+    goes_on(config, tmp_path, alone)
+
+
+def kill(run: subprocess.Popen[bytes]) -> None:
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+
+
+def goes_on(config: str, folder: Path, expected: dict[str, list[Any]]) -> None:
+    """Run to the end, which is as if nothing had happened."""
+    assert tidegate("fleet", "run", config, "--quiet") == (0, "", "")
+    for name in MEMBERS:
+        assert models(folder / "fleet.state" / name) == expected[name]
+    assert tidegate("fleet", "verify", config, "--quiet") == (0, "", "")
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    config, rng = make(tmp_path), random.Random(os.getpid())
+    for _ in range(20):
+        run = started(config, "--workers", "2", "--follow")
+        time.sleep(rng.uniform(1.5, 4.0))  # it takes more than a second to start
+        kill(run)
+        assert "running" not in {row["state"] for row in rows(config).values()}
+    goes_on(config, tmp_path, alone)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_fails_its_member_only(
+    tmp_path: Path, alone: dict[str, list[Any]]
+) -> None:
+    config = make(tmp_path)
+    done = process("fleet", "run", config, "--quiet", TIDEGATE_FAILPOINT="publish.commit:5")
+    assert done.returncode == 2
+    killed = "failed: its process was ended (code -9): run again to go on"
+    assert sorted(done.stderr.splitlines()) == [
+        f"tidegate: {name} {killed}" for name in ("east", "north")
+    ]  # south has but four steps
+    assert rows(config)["south"]["state"] == "finished"
+    goes_on(config, tmp_path, alone)
+
+
+@pytest.mark.slow
+@needs_server
+def test_members_that_share_a_broker(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
+    text = SHARED.format(folder=tmp_path)
+    source = 'type = "csv"\npath = "' + f"{tmp_path}/" + '{member}.csv"\n'
+    with Server(tmp_path / "server") as server:
+        table = f'type = "nats"\nurl = "{server.url}"\nstream = "records"\n'
+        table += 'subject = "records.{member}"\n'
+        assert source in text
+        members = "".join(f"[members.{name}]\n{own}" for name, own in MEMBERS.items())
+        config = tmp_path / "fleet.toml"
+        config.write_text(text.replace(source, table) + members)
+        server.make()
+        run = started(str(config), "--follow", "--workers", "2")
+        for start in range(0, max(RECORDS.values()), 100):
+            for name, n in RECORDS.items():
+                if start < n:
+                    server.send(messages(start, 100), f"records.{name}")
+            if start % 300 == 0:
+                server.kill()
+                time.sleep(0.3)
+                server.start()
+        until = time.monotonic() + 60
+        while time.monotonic() < until and any(
+            row["releases"] < len(alone[name]) for name, row in rows(str(config)).items()
+        ):
+            time.sleep(0.2)
+        kill(run)
+        goes_on(str(config), tmp_path, alone)
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ("", "names no members"),
+        ("[members.North]", "members.North: the name must be a letter or digit"),
+        ("[members]\nnorth = 1", "members.north: must be a table, headed"),
+        ("[members.a]\nbudget.epsilom = 1", "members.a: budget.epsilom is not a known key"),
+        ("[members.a]\nsource.path = '-'\nsource.type = 'jsonl'", "must not be standard input"),
+        (
+            "[members.a]\nsource.path = 'x'\n[members.b]\nsource = {path = './x', follow = true}",
+            "members.b: source must not be that of members.a",
+        ),
+        (
+            "[members.a]\npublish.folder = 'x'\n[members.b]\npublish.folder = 'x'",
+            "members.b: publish.folder must not be that of members.a",
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, members: str, told: str) -> None:
+    config = tmp_path / "fleet.toml"
+    config.write_text(SHARED.format(folder=tmp_path) + members)
+    done = tidegate("fleet", "run", str(config))
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "fleet.state").exists()
+
+
+def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "fleet.toml"
+    config.write_text(
+        SHARED.format(folder=tmp_path) + "[members.a]\nbudget.epsilon = 0\n[members.b]\nx = 1\n"
+    )
+    done = tidegate("fleet", "status", str(config))
+    assert "members.a: budget.epsilon must be" in done.stderr
+    assert "members.b: x is not a known key" in done.stderr
+
+
+def test_fates_are_kept(tmp_path: Path) -> None:
+    make(tmp_path)
+    fleet = Fleet.load(tmp_path / "fleet.toml")
+    fleet.root.mkdir()
+    assert fleet.fates()["north"] == Fate(state="new")
+    fleet.write({"north": Fate(state="failed", why="so"), "south": Fate(state="running")})
+    assert fleet.fates()["north"] == Fate(state="failed", why="so")
+    assert fleet.fates()["south"] == Fate(state="stopped")  # nobody goes on with it

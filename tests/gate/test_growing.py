@@ -1,0 +1,117 @@
+"""A gate whose records do not all count for 1: charged, kept, verified and told as planned."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gate.gatelife import TIME
+from tidegate.checks import InvalidValueError
+from tidegate.gate import Config, Gate
+from tidegate.gate.config import ConfigError
+from tidegate.gate.verify import verify
+from tidegate.learn import OutputPerturbation, Softmax
+from tidegate.learn.learner import Task
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan
+from tidegate.privacy import ApproxDP, PureDP
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.release import to_markdown
+from tidegate.run import Run
+from tidegate.schedule import Growing
+
+CONFIG = """
+not_private_seed = 7
+[schedule]
+kind = "growing"
+block = 40
+step = 10
+growth = "1/2"
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[records]
+classes = [0, 1, 2]
+norm = 1.0
+"""
+
+
+def records(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 3)), rng.integers(3, size=n)
+
+
+def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
+    X, y = records(200)
+    with Gate.open(tmp_path / "state", Config.parse(CONFIG)) as gate:
+        gate.ingest(X[:95], y[:95])
+    with Gate.open(tmp_path / "state") as gate:  # what records count for has been on the disk
+        gate.ingest(X[95:], y[95:])
+        releases = list(gate.releases())
+        assert [release.card["at"] for release in releases] == [40, 60, 90, 130, 190]
+        plan, (ledger,) = gate.plan, gate.ledgers().values()
+        assert isinstance(plan, Plan)
+        assert list(gate.store.lines()) == list(plan.lines(200))
+        assert all(ledger.paid(record) == plan.paid(record, 200) for record in range(200))
+        assert list(verify(gate)) == []
+        card = releases[2].card
+        assert card["emphasis"] == [[0, 40, "1/2"], [40, 60, "2/3"], [60, 90, "1"]]
+        assert "count for 1/2 in the oldest to 1 in the newest of 3 blocks" in to_markdown(card)
+        # what one record moves a mean by: the mean is over what the records count for together
+        counted = 40 // 2 + 20 * 2 // 3 + 30
+        assert card["settings"]["sensitivity"] == pytest.approx(
+            2 * card["settings"]["clip"] / counted
+        )
+
+
+def test_how_the_stream_is_cut_makes_no_difference(tmp_path: Path) -> None:
+    X, y = records(140)
+    hashes = []
+    for size in (140, 7):
+        with Gate.open(tmp_path / f"{size}", Config.parse(CONFIG), clock=lambda: TIME) as gate:
+            for start in range(0, 140, size):
+                gate.ingest(X[start : start + size], y[start : start + size])
+            hashes.append([release.hash for release in gate.releases()])
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("delta = 1e-6", "", "ApproxDP for a Growing schedule .give a delta."),
+        ("[records]", '[learner]\nkind = "output"\n[records]', "gradient for a growing schedule"),
+        ('"1/2"', '"1/5000"', "growth must be a Fraction from 1/4096 to below 1"),
+        ("block = 40", "block = 45", "block must be a multiple of the step"),
+    ],
+)
+def test_what_cannot_be_weighed_is_refused_before_any_record(
+    old: str, new: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Config.parse(CONFIG.replace(old, new))
+
+
+def test_the_growth_is_frozen_where_it_is_not_given() -> None:
+    config = Config.parse(CONFIG.replace('growth = "1/2"', ""))
+    assert '"growth":"1/16"' in config.privacy_json()
+    assert Config.from_json(config.to_json()) == config
+
+
+def test_a_learner_that_cannot_weigh_is_refused() -> None:
+    budget, schedule = ApproxDP(1.0, 1e-6), Growing(block=4, step=2, growth=Fraction(1, 2))
+    trainer = Trainer(
+        task=Task(loss=Softmax(3), norm=1.0, regularization=0.1),
+        learner=OutputPerturbation(),
+        budget=budget,
+        bits=NotPrivateBits(0),
+    )
+    plan = Plan(schedule=schedule, budget=budget)
+    with pytest.raises(InvalidValueError, match="GradientPerturbation for a Growing schedule"):
+        Run(plan, trainer)
+    with pytest.raises(
+        InvalidValueError, match="GradientPerturbation where records count unequally"
+    ):
+        trainer.settings(plan.due(6)[0], 3, None)
+    with pytest.raises(InvalidValueError, match="ApproxDP for a Growing schedule"):
+        Plan(schedule=schedule, budget=PureDP(1.0))

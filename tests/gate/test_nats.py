@@ -1,0 +1,312 @@
+"""JetStream as a source, against a real server: each message once, in order, whatever happens."""
+
+import random
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.gate.natsserver import STREAM, Server, needs_server
+from tests.gate.sent import bodies
+from tidegate.checks import InvalidValueError
+from tidegate.gate.config import Config
+from tidegate.gate.config.sources import NatsTable, urls
+from tidegate.gate.sources import Columns, NatsStream, RawBatch, SourceError
+from tidegate.gate.sources.broker import Patience
+from tidegate.gate.sources.nats_stream import Place
+
+pytestmark = needs_server
+COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: Server) -> Iterator[Server]:
+    shared.make()
+    yield shared
+    shared.remove()
+
+
+def source(server: Server, **how: Any) -> NatsStream:
+    known = {"patience": 5.0, "stream": STREAM, **how}
+    return NatsStream(name="records", columns=COLUMNS, urls=(server.url,), **known)
+
+
+def slots(batches: list[RawBatch]) -> list[float]:
+    return [value for batch in batches for value in batch.X[:, 0].tolist()]
+
+
+def taken(server: Server, offset: str | None = None, **how: Any) -> tuple[list[float], str | None]:
+    """All that a source has after an offset, and the offset after that."""
+    found = list(source(server, **how).batches(offset))
+    return slots(found), found[-1].offset if found else offset
+
+
+def test_all_messages_come_once_and_in_order(server: Server) -> None:
+    assert taken(server) == ([], None)
+    server.send(bodies(0, 5000))  # more than one pull
+    batches = list(source(server).batches(None))
+    assert slots(batches) == list(range(5000))
+    assert [each % 2 for each in range(5000)] == [y for batch in batches for y in batch.y]
+    assert len(batches) > 1
+    for before, after in pairwise(batches):  # any batch is a place to go on from
+        assert slots(list(source(server).batches(before.offset)))[: after.n] == slots([after])
+    assert taken(server, batches[-1].offset) == ([], batches[-1].offset)
+    server.send(bodies(5000, 3))
+    assert taken(server, batches[-1].offset)[0] == [5000, 5001, 5002]
+    assert server.do(lambda js: js.stream_info(STREAM)).state.consumer_count == 0
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5), seed=st.integers(0, 99))
+def test_at_any_cut_nothing_is_lost_or_taken_twice(
+    shared: Server, sizes: list[int], seed: int
+) -> None:
+    name, rng = f"s{time.monotonic_ns()}", random.Random(seed)
+    shared.make(name)
+    found: list[float] = []
+    offset, sent = None, 0
+    for size in sizes:
+        shared.send(bodies(sent, size), f"{name}.x")
+        sent += size
+        for batch in source(shared, stream=name).batches(offset):
+            if rng.random() < 0.3:  # stopped before it was durable
+                break
+            found, offset = found + slots([batch]), batch.offset
+    rest, _ = taken(shared, offset, stream=name)
+    assert found + rest == list(range(sent))
+    shared.remove(name)
+
+
+def test_what_is_no_record_keeps_its_slot(server: Server) -> None:
+    server.send([b'{"a": 1, "y": 0}', b"", b"{", b"\xff", b"[1]", b'{"y": 1}', b'{"a": 7, "y": 1}'])
+    (batch,) = source(server).batches(None)
+    assert batch.n == 7
+    assert batch.X[[0, 6], 0].tolist() == [1, 7]
+    assert np.isnan(batch.X[1:6, 0]).all()
+    assert batch.reasons == {
+        1: "not JSON",
+        2: "not JSON",
+        3: "not UTF-8",
+        4: "not a JSON object",
+    }
+    assert batch.arrived(2) == '{"line": "{"}'
+
+
+def test_subjects_are_taken_apart(server: Server) -> None:
+    for turn in range(3):
+        server.send(bodies(10 * turn, 2), "records.north")
+        server.send(bodies(10 * turn + 5, 2), "records.south.x")
+    north, place = taken(server, subject="records.north")
+    assert north == [0, 1, 10, 11, 20, 21]
+    assert taken(server, subject="records.south.>")[0] == [5, 6, 15, 16, 25, 26]
+    server.send(bodies(30, 1), "records.north")
+    assert taken(server, place, subject="records.north")[0] == [30]
+
+
+def test_following_waits_for_more(server: Server) -> None:
+    server.send(bodies(0, 3))
+    looks = 0
+
+    def follow() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            server.send(bodies(3, 2))
+        return looks < 4
+
+    assert taken(server, follow=follow)[0] == [0, 1, 2, 3, 4]
+
+
+def purge(server: Server, upto: int) -> None:
+    server.do(lambda js: js.purge_stream(STREAM, seq=upto + 1))
+
+
+def test_trimmed_messages_are_missed(server: Server) -> None:
+    server.send(bodies(0, 10))
+    _, place = taken(server)
+    purge(server, 10)
+    assert taken(server, place)[0] == []  # all were taken
+    server.send(bodies(10, 10))
+    purge(server, 15)
+    with pytest.raises(SourceError, match=r"has lost messages 11 to 15 before .* resume = \[") as e:
+        taken(server, place)
+    assert "\n" not in str(e.value)
+    assert place is not None
+    assert f"resume = ['{place}', '15@-']" in str(e.value)
+    rest, after = taken(server, place, resume=(place, "15@-"))
+    assert rest == [15, 16, 17, 18, 19]
+    purge(server, 20)
+    server.send(bodies(20, 3))
+    purge(server, 21)
+    with pytest.raises(SourceError, match="has lost messages 21 to 21"):  # that was another loss
+        taken(server, after, resume=(place, "15@-"))
+    assert taken(server)[0] == [21, 22]  # whoever starts takes what there is
+
+
+def test_trimmed_messages_of_other_subjects_may_be_ours(server: Server) -> None:
+    server.send(bodies(0, 2), "records.a")
+    _, place = taken(server, subject="records.a")
+    server.send(bodies(0, 5), "records.b")
+    server.send(bodies(2, 2), "records.a")
+    purge(server, 4)
+    with pytest.raises(SourceError, match=r"messages 3 to 4 \(maybe of other subjects\)"):
+        taken(server, place, subject="records.a")
+
+
+def test_a_deleted_message_is_missed(server: Server) -> None:
+    server.send(bodies(0, 10))
+    server.do(lambda js: js.delete_msg(STREAM, 6))
+    batches = source(server).batches(None)
+    before = next(batches)
+    assert slots([before]) == [0, 1, 2, 3, 4]  # what came before it is taken
+    with pytest.raises(SourceError, match="has lost messages 6 to 6"):
+        next(batches)
+    place = before.offset
+    with pytest.raises(SourceError, match="has lost messages 6 to 6"):
+        taken(server, place)
+    assert taken(server, place, resume=(place, "6@-"))[0] == [6, 7, 8, 9]
+    server.do(lambda js: js.delete_msg(STREAM, 5))
+    with pytest.raises(SourceError, match="another message 5 than the one that was taken, or none"):
+        taken(server, place)
+
+
+@pytest.mark.parametrize("sent", [0, 3, 10, 20])
+def test_a_stream_made_anew_is_refused(server: Server, sent: int) -> None:
+    server.send(bodies(0, 10))
+    _, place = taken(server)
+    server.remove()
+    server.make()
+    server.send(bodies(100, sent))
+    match = f"ends at message {sent}, but 10" if sent < 10 else "has another message 10"
+    with pytest.raises(SourceError, match=match):
+        taken(server, place)
+    assert place is not None
+    assert taken(server, place, resume=(place, "0@-"))[0] == list(range(100, 100 + sent))
+
+
+@pytest.mark.parametrize("kind", [{"retention": "workqueue"}, {"max_msgs_per_subject": 1}])
+def test_streams_that_do_not_keep_messages_are_refused(shared: Server, kind: Any) -> None:
+    shared.make("fleeting", **kind)
+    with pytest.raises(SourceError, match="stream fleeting does not keep messages"):
+        taken(shared, stream="fleeting")
+    shared.remove("fleeting")
+
+
+def test_no_stream_and_no_server(shared: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SourceError, match="there is no stream absent on the NATS server at nats:"):
+        taken(shared, stream="absent")
+    away = NatsStream(
+        name="r", columns=COLUMNS, urls=("nats://127.0.0.1:1",), stream="s", patience=0.6
+    )
+    with pytest.raises(SourceError, match=r"has not answered for 0.6 s .*run again when it does"):
+        list(away.batches(None))
+    (line,) = [each.message for each in caplog.records]
+    assert "does not answer (no servers available for connection): waiting up to 0.6 s" in line
+
+
+def test_a_server_that_is_killed_is_waited_for(tmp_path: Path) -> None:
+    found: list[float] = []
+    with Server(tmp_path) as server:
+        server.make()
+        server.send(bodies(0, 3000))
+        for batch in source(server, patience=20.0).batches(None):
+            if not found:
+                server.kill()
+                threading.Timer(0.7, server.start).start()
+            found += slots([batch])
+    assert found == list(range(3000))
+
+
+def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(tmp_path, "--user", "ward", "--pass", "secret") as server:
+        server.do(lambda js: js.add_stream(name=STREAM), user="ward", password="secret")
+        with pytest.raises(SourceError, match="refuses the credentials, or their lack"):
+            taken(server)
+        monkeypatch.setenv("TIDEGATE_NATS_USER", "ward")
+        monkeypatch.setenv("TIDEGATE_NATS_PASSWORD", "secret")
+        assert taken(server) == ([], None)
+    with pytest.raises(SourceError, match=r"absent.pem of .source. is not there"):
+        taken(server, ca="absent.pem")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    options = ("--tls", "--tlscert", certificate, "--tlskey", key)
+    with Server(tmp_path / "server", *options) as server:
+        trusted = ssl.create_default_context(cafile=certificate)
+        server.do(lambda js: js.add_stream(name=STREAM, subjects=["records.>"]), tls=trusted)
+        server.do(lambda js: js.publish("records.x", bodies(7, 1)[0]), tls=trusted)
+        caplog.clear()
+        assert taken(server, ca=certificate)[0] == [7]
+        with pytest.raises(SourceError, match="the certificate is not trusted: self-signed"):
+            taken(server)
+        assert caplog.text == ""
+
+
+def test_the_table() -> None:
+    table = {"type": "nats", "url": "nats://localhost:4222", "stream": "s", "subject": "s.>"}
+    base = {
+        "schedule": {"kind": "independent", "step": 10},
+        "budget": {"epsilon": 1.0},
+        "records": {"classes": [0, 1], "norm": 1.0, "columns": ["a"], "label": "y"},
+    }
+    config = Config.of(base | {"source": table})
+    assert Config.from_json(config.to_json()) == config
+    assert isinstance(config.source, NatsTable)
+    (built,) = config.sources(follow=True).values()
+    assert isinstance(built, NatsStream)
+    assert built.urls == ("nats://localhost:4222",)
+    assert list(config.files()) == []
+    for key, value, told in [
+        ("url", "nats://me:secret@host", "source.url must be without user and password"),
+        ("url", "http://host", "source.url must be such as nats://host:4222"),
+        ("resume", ["1@-"], "source.resume must be the offset that is gone"),
+        ("path", "x.csv", "source.path is not a known key"),
+        (
+            "type",
+            "natz",
+            "^source.type must be one of csv, parquet, jsonl, nats, kafka, got 'natz'$",
+        ),
+    ]:
+        with pytest.raises(InvalidValueError, match=told) as error:
+            Config.of(base | {"source": table | {key: value}})
+        assert "secret" not in str(error.value)
+    assert urls("url", ["nats://a:1", "tls://b:2"]) == ("nats://a:1", "tls://b:2")
+
+
+def test_offsets_of_others_are_refused(shared: Server) -> None:
+    for offset in ("", "7", "@x", "a@-", "-1@-"):
+        with pytest.raises(SourceError, match="not one of a NATS stream"):
+            list(source(shared).batches(offset))
+    place = Place(sequence=7, time="2026-01-02T03:04:05+00:00")
+    assert Place.of(place.text()) == place
+
+
+def test_patience_ends() -> None:
+    patience = Patience("the broker", 0.1)
+    patience.wait("refused")
+    patience.renew()
+    patience.wait("refused")
+    with pytest.raises(SourceError, match="the broker has not answered"):
+        patience.wait("refused")
