@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, Generic
@@ -37,6 +38,7 @@ from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.schedule import Emphasis, Span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,3 +203,13 @@ def test_private_fits_agree_across_parts() -> None:
     descent = GradientPerturbation().descent_of(task, whole.n, Allowance("mu", 0.5), None)
     one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
     np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_emphasis_goes_by_the_slot_however_slots_are_cut() -> None:
+    whole = problem(Logistic(), 600, 3, 4)
+    emphasis = (Emphasis(Span(0, 500), Fraction(1, 4)), Emphasis(Span(500, 600), Fraction(1)))
+    task = Task(loss=Logistic(), norm=1.0, regularization=0.0, emphasis=emphasis)
+    descent = GradientPerturbation(steps=4).descent_of(task, whole.n, Allowance("mu", 0.5), None)
+    both: list[Parts[Records]] = [whole, cut(whole, [200, 501], "tree")]
+    one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
+    assert np.array_equal(one, other)
