@@ -1,5 +1,6 @@
 """A plan carried out in memory: records in, releases out."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,12 +8,12 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.records import Held, Records, Slots
+from tidegate.learn.records import Held, Records, Slots, emphasized
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Growing, Span, Stream
+from tidegate.schedule import Emphasis, Growing, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -70,8 +71,15 @@ class Models:
         )
 
 
-def _parts(engine: Engine, held: Held, span: Span, slots: Slots | None = None, /) -> Parts[Records]:
-    return engine.parts(held.pieces(span, slots), held.form)
+def _parts(
+    engine: Engine,
+    held: Held,
+    span: Span,
+    slots: Slots | None = None,
+    emphasis: Sequence[Emphasis] = (),
+    /,
+) -> Parts[Records]:
+    return engine.parts(emphasized(held.pieces(span, slots), emphasis), held.form)
 
 
 class Run:

@@ -26,12 +26,14 @@ def records(n: int = N, *, seed: int = 0, dtype: Any = np.float32) -> Records:
     return Records(np.where(usable[:, None], X, X.dtype.type(0)), y * usable, usable)
 
 
-def config(learner: str, *, sample: int | None = None, compute: str = "") -> Config:
+def config(
+    learner: str, *, sample: int | None = None, compute: str = "", kind: str = "continual"
+) -> Config:
     delta = "delta = 1e-6" if learner == "gradient" else ""
     return Config.parse(f"""
         not_private_seed = 5
         [schedule]
-        kind = "continual"
+        kind = "{kind}"
         block = 1024
         step = 1024
         {"" if sample is None else f"sample = {sample}"}

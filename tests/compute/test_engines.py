@@ -44,11 +44,18 @@ def agree(one: Any, other: Any, learner: str) -> None:
         assert np.linalg.norm(model - same) <= within + 2.0**-12 * public["noise_scale"]
 
 
-@pytest.mark.parametrize(("learner", "sample"), [("output", None), ("gradient", 600)])
+@pytest.mark.parametrize(
+    ("learner", "sample", "kind"),
+    [
+        ("output", None, "continual"),
+        ("gradient", 600, "continual"),
+        ("gradient", None, "growing"),  # whose records do not all count for 1
+    ],
+)
 def test_a_stream_from_the_disk_is_the_stream_in_memory(
-    tmp_path: Path, learner: str, sample: int | None
+    tmp_path: Path, learner: str, sample: int | None, kind: str
 ) -> None:
-    told = config(learner, sample=sample)
+    told = config(learner, sample=sample, kind=kind)
     one = weights(tmp_path / "memory", told, Memory())
     agree(one, weights(tmp_path / "disk", told, DISK), learner)
 

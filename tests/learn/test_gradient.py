@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, gradient
+from tidegate.learn import records as learn_records
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     Descent,
@@ -32,7 +34,7 @@ from tidegate.learn.gradient import (
     truncate,
 )
 from tidegate.learn.learner import Task
-from tidegate.learn.records import Records
+from tidegate.learn.records import Records, emphasized, join
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import Emphasis, Span
 from tidegate.schedule.fit import counted
@@ -67,7 +69,8 @@ def fit(
     )
     mass = counted(emphasis, len(y))
     settings = learner.descent_of(task, mass, Allowance("mu", mu), prior)
-    return descend(task, Records(x, y, usable), settings, prior, perturb)
+    parts = emphasized([Records(x, y, usable)], emphasis)[0].load()
+    return descend(task, parts, settings, prior, perturb)
 
 
 class Seen:
@@ -362,24 +365,51 @@ def test_a_record_that_counts_less_moves_the_sums_less_exactly(
 def test_an_emphasis_that_is_not_applied_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = Fraction(1, 3)
     assert max(sums_apart(3, 8, 1, weight)[0]) > 0
-    monkeypatch.setattr(gradient, "slot_emphasis", lambda *_: None)
+    monkeypatch.setattr(learn_records, "down", lambda _: 1.0)
     apart, descent = sums_apart(3, 8, 1, weight)
     assert max(apart) > (Fraction(descent.sensitivity) * weight) ** 2
+
+
+def records(n: int) -> Records:
+    return Records(rows(3, n, 2), np.zeros(n, np.intp), np.ones(n, bool))
 
 
 def test_an_emphasis_is_rounded_down() -> None:
     tenth = Fraction(1, 10)
     assert Fraction(float(tenth)) > tenth  # the nearest float would be too much
-    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, tenth))
-    found = gradient.slot_emphasis(task, 4)
+    found = emphasized([records(4)], halves(4, tenth))[0].load().emphasis
     assert found is not None
-    assert [Fraction(float(w)) <= tenth for w in found] == [True, True, False, False]
+    assert [Fraction(float(part)) <= tenth for part in found] == [True, True, False, False]
 
 
-def test_an_emphasis_of_other_slots_is_refused() -> None:
-    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, Fraction(1, 3)))
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
+def test_an_emphasis_goes_with_its_slots_however_they_are_cut(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    n = sum(sizes)
+    edges = [0, *sorted(data.draw(st.sets(st.integers(1, max(1, n - 1))))), n]
+    emphasis = [
+        Emphasis(Span(a, b), Fraction(1, 2 + i))
+        for i, (a, b) in enumerate(pairwise(edges))
+        if a < b
+    ]
+    whole = records(n)
+    stops = np.cumsum(sizes)
+    pieces = [whole.take(slice(stop - size, stop)) for size, stop in zip(sizes, stops, strict=True)]
+    found = join([piece.load() for piece in emphasized(pieces, emphasis)])
+    wanted = [float(part) for span, part in emphasis for _ in range(*span)]
+    assert found.emphasis is not None
+    assert np.abs(found.emphasis - wanted).max() < 1e-15
+    assert np.array_equal(found.X, whole.X)
+
+
+def test_an_emphasis_of_other_slots_or_none_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="emphasis must be that of 5 slots"):
-        gradient.slot_emphasis(task, 5)
+        emphasized([records(5)], halves(4, Fraction(1, 3)))
+    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, Fraction(1, 3)))
+    settings = GradientPerturbation().descent_of(task, 2, Allowance("mu", 1.0), None)
+    with pytest.raises(InvalidValueError, match="emphasis must be given with the records"):
+        descend(task, records(4), settings, None, noiseless())
 
 
 def one_slot_sums(usable: tuple[bool, bool], n: int = 8) -> tuple[list[Floats], Descent]:

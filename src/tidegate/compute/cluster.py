@@ -246,4 +246,4 @@ class Resident:
 def _bytes(array: Any) -> int:
     if sparse.issparse(array):
         return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
-    return int(array.nbytes)
+    return 0 if array is None else int(array.nbytes)

@@ -1,6 +1,6 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,12 +30,12 @@ from tidegate.gate.store import (
 )
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.records import Intake, Records, Slots
+from tidegate.learn.records import Intake, Records, Slots, emphasized
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About, Card, Release, StoredRelease, make_card
-from tidegate.schedule import Span
+from tidegate.schedule import Emphasis, Span
 
 UNUSABLE = "a value is missing or no finite number, or the label is not a class"
 
@@ -373,11 +373,14 @@ class Gate:
 def reader(store: Store, stream: str, engine: Engine) -> Read:
     """How the fits of a stream read its records."""
 
-    def read(span: Span, slots: Slots | None = None, /) -> Parts[Records]:
+    def read(
+        span: Span, slots: Slots | None = None, emphasis: Sequence[Emphasis] = (), /
+    ) -> Parts[Records]:
         form = store.form(stream)
         if form is None:
             raise LookupError(f"{stream} has no records")
-        return engine.parts(store.pieces(stream, span, slots), form)
+        pieces = emphasized(store.pieces(stream, span, slots), emphasis)
+        return engine.parts(pieces, form)
 
     return read
 

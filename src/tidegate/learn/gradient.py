@@ -18,11 +18,10 @@ from tidegate.features.rows import Rows, entries_of, with_entries
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records, join, zeroed
+from tidegate.learn.records import Records, zeroed
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian
-from tidegate.privacy.rounding import down
 from tidegate.schedule.fit import counted
 
 Floats = NDArray[np.float64]
@@ -209,12 +208,9 @@ def descend(
     n, d = records.n, records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
-    emphasis, mass = slot_emphasis(task, n), counted(task.emphasis, n)
-    if emphasis is not None:  # it goes by the slot: one part, in memory
-        joined: Records = records.fold(Records.load, _both)
-        records = joined
-    parts = records.map(partial(Exact.of, bits=x_bits))
-    slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits, emphasis=emphasis)
+    parts = records.map(partial(Exact.of, bits=x_bits, emphasized=bool(task.emphasis)))
+    slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
+    mass = counted(task.emphasis, n)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
     weights = center if task.start is None else descent.keep * task.start
     velocity = np.zeros_like(center)
@@ -231,45 +227,39 @@ def descend(
     return weights
 
 
-def _both(one: Records, other: Records) -> Records:
-    return join([one, other])
-
-
 class Exact(NamedTuple):
-    """A part whose features are on their lattice, with the computed norms of its rows."""
+    """A part whose features are on their lattice, with the computed norms of its rows.
+
+    Attributes:
+        rows: The features.
+        lengths: Their norms.
+        y: The class of each slot.
+        emphasis: What each slot counts for; None if all count for 1.
+    """
 
     rows: Rows
     lengths: Floats
     y: Labels
+    emphasis: Floats | None
 
     @classmethod
-    def of(cls, records: Records, *, bits: int) -> "Exact":
+    def of(cls, records: Records, *, bits: int, emphasized: bool = False) -> "Exact":
         """The part made of records; an unusable slot holds zeros, and so has no gradient."""
+        if emphasized != (records.emphasis is not None):  # fail closed: somebody would pay too much
+            raise refuse("emphasis", "given with the records if and only if the fit has one", None)
         kept = zeroed(records.X, ~records.usable)
         rows = truncate(kept.astype(np.float64, copy=False), bits)
-        return cls(rows, row_lengths(rows), records.y)
+        return cls(rows, row_lengths(rows), records.y, records.emphasis)
 
 
-def clipped_sum(  # noqa: PLR0913 - what a gradient depends on
-    part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int, emphasis: Floats | None = None
-) -> Floats:
+def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
     margins = np.asarray(part.rows @ w).T  # classes first, as a loss takes them
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
-    if emphasis is not None:
-        residuals = (residuals.T * emphasis).T
+    if part.emphasis is not None:
+        residuals = (residuals.T * part.emphasis).T
     return np.asarray(part.rows.T @ truncate(residuals, bits))
-
-
-def slot_emphasis(task: Task, slots: int) -> Floats | None:
-    """What each slot counts for, rounded down; None if all count for 1."""
-    if not task.emphasis:
-        return None
-    sizes = [span.size for span, _ in task.emphasis]
-    if sum(sizes) != slots:
-        raise refuse("emphasis", f"that of {slots} slots", told=f"that of {sum(sizes)}")
-    return np.repeat([down(part) for _, part in task.emphasis], sizes)
 
 
 def row_lengths(rows: Rows) -> Floats:

@@ -18,7 +18,8 @@ from tidegate.features.clip import clipped_and_finite
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
 from tidegate.learn.parts import Parts, Result, Whole
-from tidegate.schedule import Span
+from tidegate.privacy.rounding import down
+from tidegate.schedule import Emphasis, Span
 
 
 class FeatureMap(Protocol):
@@ -40,11 +41,13 @@ class Records:
             cannot be used holds zeros, for 0 times not-a-number is not 0.
         y: The class index of each slot; 0 where it cannot be used.
         usable: Whether the slot's weight is 1.
+        emphasis: What each slot counts for in a fit that says so; None if all count for 1.
     """
 
     X: Rows
     y: NDArray[np.intp]
     usable: NDArray[np.bool_]
+    emphasis: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
@@ -89,11 +92,13 @@ class Records:
 
     def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""
-        return Records(self.X[slots], self.y[slots], self.usable[slots])
+        emphasis = None if self.emphasis is None else self.emphasis[slots]
+        return Records(self.X[slots], self.y[slots], self.usable[slots], emphasis)
 
     def copy(self) -> "Records":
         """The same slots in memory of their own."""
-        return Records(self.X.copy(), self.y.copy(), self.usable.copy())
+        emphasis = None if self.emphasis is None else self.emphasis.copy()
+        return Records(self.X.copy(), self.y.copy(), self.usable.copy(), emphasis)
 
 
 class Piece(Protocol):
@@ -112,6 +117,66 @@ class Piece(Protocol):
 
     def load(self) -> Records:
         """The slots."""
+
+
+@dataclass(frozen=True)
+class Emphasized:
+    """A piece whose slots do not all count for 1.
+
+    Attributes:
+        piece: The slots.
+        runs: How many slots in a row count for how much, in order.
+    """
+
+    piece: Piece
+    runs: tuple[tuple[int, float], ...]
+
+    @property
+    def n(self) -> int:
+        """See `Piece`."""
+        return self.piece.n
+
+    @property
+    def place(self) -> Path | None:
+        """See `Piece`."""
+        return self.piece.place
+
+    def ahead(self) -> None:
+        """See `Piece`."""
+        self.piece.ahead()
+
+    def load(self) -> Records:
+        """See `Piece`."""
+        sizes, parts = zip(*self.runs, strict=True)
+        return replace(self.piece.load(), emphasis=np.repeat(parts, sizes))
+
+
+def emphasized(pieces: Sequence[Piece], emphasis: Sequence[Emphasis]) -> list[Piece]:
+    """The pieces of a span with what their slots count for, rounded down.
+
+    >>> run = Records(np.eye(3), np.zeros(3, np.intp), np.ones(3, np.bool_))
+    >>> half, one = Emphasis(Span(0, 4), Fraction(1, 2)), Emphasis(Span(4, 6), Fraction(1))
+    >>> [piece.load().emphasis for piece in emphasized([run, run], [half, one])]
+    [array([0.5, 0.5, 0.5]), array([0.5, 1. , 1. ])]
+    """
+    if not emphasis:
+        return list(pieces)
+    told, held = sum(span.size for span, _ in emphasis), sum(piece.n for piece in pieces)
+    if told != held:
+        raise refuse("emphasis", f"that of {held} slots", told=f"that of {told}")
+    left = [(span.size, down(part)) for span, part in emphasis]
+    found: list[Piece] = []
+    for piece in pieces:
+        runs, wanted = [], piece.n
+        while wanted:
+            size, part = left.pop(0)
+            runs.append((min(size, wanted), part))
+            if size > wanted:
+                left.insert(0, (size - wanted, part))
+            wanted -= min(size, wanted)
+        marked = Emphasized(piece, tuple(runs))
+        found.append(marked.load() if isinstance(piece, Records) else marked)
+    return found
 
 
 def chosen(run: Span, span: Span, slots: Slots | None = None) -> slice | Slots:
@@ -134,10 +199,12 @@ def join(parts: Sequence[Records]) -> Records:
         return parts[0]
     rows = [part.X for part in parts]
     stacked = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
+    plain = all(part.emphasis is None for part in parts)
     return Records(
         stacked,
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.usable for part in parts]),
+        None if plain else np.concatenate([part.emphasis for part in parts]),
     )
 
 

@@ -1,6 +1,6 @@
 """Carrying out a plan: each fit on its span, from its prior, for its share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
@@ -13,7 +13,7 @@ from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance
 from tidegate.privacy.sampling import draw
-from tidegate.schedule import Fit, Span
+from tidegate.schedule import Emphasis, Fit, Span
 
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
@@ -21,8 +21,16 @@ AnyTask = TypeVar("AnyTask", bound=Pull)
 class Read(Protocol):
     """Where records are read from."""
 
-    def __call__(self, span: Span, slots: Slots | None = None, /) -> Parts[Records]:
-        """The records of a span, or some of them: slots counted from its start, ascending."""
+    def __call__(
+        self, span: Span, slots: Slots | None = None, emphasis: Sequence[Emphasis] = (), /
+    ) -> Parts[Records]:
+        """The records of a span, or some of them.
+
+        Args:
+            span: Which.
+            slots: Some of its slots, counted from its start, ascending.
+            emphasis: What they count for; empty if all count for 1.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +54,9 @@ class Trainer(Generic[AnyTask]):
 
     def _task(self, fit: Fit) -> AnyTask:
         """The task with what is special about a fit."""
-        if (
-            fit.emphasis and not self.learner.emphasizes
-        ):  # fail closed: this would be too little noise
-            raise refuse(
-                "learner", "GradientPerturbation where records count unequally", self.learner
-            )
+        if fit.emphasis and not self.learner.emphasizes:  # fail closed: the noise would not do
+            wanted = "GradientPerturbation where records count unequally"
+            raise refuse("learner", wanted, self.learner)
         return replace(self.task, behind=fit.behind, emphasis=fit.emphasis)
 
     def allowance(self, fit: Fit, share: Fraction) -> Allowance:
@@ -84,7 +89,7 @@ class Trainer(Generic[AnyTask]):
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         return self.learner.fit(
             replace(self._task(fit), start=start),
-            read(fit.span, slots),
+            read(fit.span, slots, fit.emphasis),
             allowance=self.allowance(fit, share),
             prior=prior,
             bits=self.bits,
