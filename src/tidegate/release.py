@@ -52,7 +52,7 @@ class Release:
     Attributes:
         number: Its place among the releases.
         fit: The fit that made it.
-        share: What the records of the fit's span have paid for it.
+        share: What the records of the fit's span have paid for it, those that count for 1.
         budget: What the share is a share of.
         weights: The model, read-only; shape (d, K), or (d,) for two classes.
         settings: The public numbers of the fit: noise scale, tolerance, steps ...

@@ -59,6 +59,20 @@ def test_the_contract() -> None:
     }
 
 
+def test_what_records_count_for_is_printed_where_they_do_not_pay_the_same() -> None:
+    *lines, last = json_lines(
+        "plan", "growing", "--block", "4000", "--step", "1000", "--growth", "1/2",
+        "--epsilon", "1", "--delta", "1e-6", "--until", "40000",
+    )  # fmt: skip
+    paid = dict.fromkeys(range(0, 40000, 1000), Fraction(0))
+    for line in lines:
+        for start, stop, part in line.get("emphasis", [[line["start"], line["stop"], "1"]]):
+            for record in range(start, stop, 1000):
+                paid[record] += Fraction(line["share"]) * Fraction(part) ** 2
+    assert max(paid.values()) <= 1
+    assert float(max(paid.values())) == pytest.approx(last["summary"]["worst"]["share"], rel=1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("allocation", ["paper", "tapered"])
 @pytest.mark.parametrize("delta", [[], ["--delta", "1e-6"]])

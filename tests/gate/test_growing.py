@@ -1,5 +1,6 @@
 """A gate whose records do not all count for 1: charged, kept, verified and told as planned."""
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.gate.gatelife import TIME
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config, Gate
+from tidegate.gate.books import Books
 from tidegate.gate.config import ConfigError
 from tidegate.gate.verify import verify
 from tidegate.learn import OutputPerturbation, Softmax
@@ -55,6 +57,12 @@ def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
         assert list(gate.store.lines()) == list(plan.lines(200))
         assert all(ledger.paid(record) == plan.paid(record, 200) for record in range(200))
         assert list(verify(gate)) == []
+        books = Books(gate)
+        books.catch_up()
+        for record in range(0, 200, 7):  # what a record is told it has paid is what it has paid
+            told = math.fsum(row["share"] for row in books.paid(record))
+            assert told == pytest.approx(float(plan.paid(record, 200)))
+        assert gate.progress.next_model("records") == 280
         card = releases[2].card
         assert card["emphasis"] == [[0, 40, "1/2"], [40, 60, "2/3"], [60, 90, "1"]]
         assert "count for 1/2 in the oldest to 1 in the newest of 3 blocks" in to_markdown(card)
@@ -81,7 +89,7 @@ def test_how_the_stream_is_cut_makes_no_difference(tmp_path: Path) -> None:
     [
         ("delta = 1e-6", "", "ApproxDP for a Growing schedule .give a delta."),
         ("[records]", '[learner]\nkind = "output"\n[records]', "gradient for a growing schedule"),
-        ('"1/2"', '"1/5000"', "growth must be a Fraction from 1/4096 to below 1"),
+        ('"1/2"', '"1/65"', "growth must be a Fraction from 1/64 to below 1"),
         ("block = 40", "block = 45", "block must be a multiple of the step"),
     ],
 )

@@ -308,6 +308,8 @@ def _terms(budget: Budget, fit: Fit, share: Fraction) -> str:
         "released": fit.released,
         "role": fit.role,
     }
+    if fit.emphasis:
+        terms["emphasis"] = [[*span, str(part)] for span, part in fit.emphasis]
     if fit.stream is not None:
         terms["stream"] = fit.stream
     if fit.sample is not None:

@@ -42,7 +42,11 @@ def status(state: Path, form: str) -> None:
     streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
     console = Console(highlight=False, soft_wrap=True)
     delta = f", delta = {budget['delta']:g}" if budget["delta"] else ""
-    sizes = ", ".join(f"{k} {v:,}" for k, v in schedule.items() if isinstance(v, int))
+    sizes = ", ".join(
+        f"{name} {size:,}" if isinstance(size, int) else f"{name} {size}"
+        for name, size in schedule.items()
+        if isinstance(size, int) or name == "growth"
+    )
     epsilon = f"epsilon = {budget['epsilon']:g}{delta} for ever"
     console.print(f"{schedule['kind']} ({sizes}): {epsilon}")
     if not told["private"]:

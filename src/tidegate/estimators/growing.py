@@ -15,8 +15,8 @@ from tidegate.schedule import Growing
 class GrowingClassifier(StreamClassifier):
     """Releases a private model of all records whenever they have grown by a little.
 
-    Each model goes on from the one before, and the newest records count most. For stationary
-    streams and a Gaussian budget it is the most accurate; it reads all of the history each time.
+    Each model goes on from the one before, and the newest records count most. It is for streams
+    that do not drift, and reads all of the history each time.
 
     Args:
         budget: What any single record may lose, over all time.
@@ -24,8 +24,7 @@ class GrowingClassifier(StreamClassifier):
         step: Records in a step; releases come after whole steps.
         classes: All labels there can be; public.
         norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the one it refines; by default the
-            learner chooses it from public numbers (GradientPerturbation needs none).
+        regularization: Lambda, the pull of each model towards the origin; none by default.
         loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
         growth: The part by which the records grow from one release to the next, as a Fraction.
         learner: How a fit is made private; by default GradientPerturbation, which alone can.

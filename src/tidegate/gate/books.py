@@ -65,7 +65,7 @@ class Books:
 
     def paid(self, record: int) -> list[Row]:
         """What a record has paid, in the order in which it did: a row for each line."""
-        rows = [_of_fit(stream, *line) for stream, line in self._lines.values()]
+        rows = [_of_fit(stream, line, record) for stream, line in self._lines.values()]
         rows += [_of_step(step, known) for step, known in self.evaluated]
         rows = [row for row in rows if row["start"] <= record < row["stop"]]
         return sorted(rows, key=lambda row: (row["stream"], row["at"], row["kind"]))
@@ -89,9 +89,10 @@ class Books:
         return [_block(*self._lines[number][1]) for number in reversed(numbers)]
 
 
-def _of_fit(stream: str, fit: Fit, share: Fraction) -> Row:
+def _of_fit(stream: str, line: Line, record: int) -> Row:
+    fit, share = line.fit, down(line.paid(record))
     made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": None, "at": fit.at}
-    return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": down(share)}
+    return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": share}
 
 
 def _of_step(step: Step, paid: Evaluation) -> Row:
@@ -109,4 +110,5 @@ def _block(fit: Fit, share: Fraction) -> Row:
         "role": fit.role,
         "level": fit.level,
         "share": down(share),
+        "emphasized": bool(fit.emphasis),
     }

@@ -568,9 +568,10 @@ class FolderStore:
             card["release"] = number
             chained = seal(card, weights, previous).hash
             previous, place = chained, (number, previous, chained)
-        emphasis = [(span, str(part)) for span, part in fit.emphasis]
-        known = canonical({**fit._asdict(), "emphasis": emphasis})
-        line = (fit.number, stream, known, str(share))
+        known = {name: value for name, value in fit._asdict().items() if name != "emphasis"}
+        if fit.emphasis:
+            known["emphasis"] = [(span, str(part)) for span, part in fit.emphasis]
+        line = (fit.number, stream, canonical(known), str(share))
         model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
         row = (*line, canonical(card), *model, *place)
         self._db.execute(f"INSERT INTO fits VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from tidegate.gate.store import Store, readable
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
-from tidegate.schedule import Schedule, Span, Stream
+from tidegate.schedule import Growing, Schedule, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
@@ -38,6 +38,13 @@ class Progress:
         """The records of the next step of a stream."""
         done = self._store.done(stream)
         return Span(done, done + self.step(stream))
+
+    def next_model(self, stream: str) -> int:
+        """How many records of a stream there are when it makes its next model, after the first."""
+        schedule = self._plan.schedule
+        if isinstance(schedule, Growing):
+            return next(schedule.reads(self._store.done(stream)))
+        return self.next(stream).stop
 
     def complete(self, stream: str) -> bool:
         """Whether the next step of a stream has all its records."""

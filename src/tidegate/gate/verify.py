@@ -108,4 +108,7 @@ def _paid(evaluation: Evaluation | None) -> str:
 def _line(line: Line | None) -> str:
     if line is None:
         return "nothing"
-    return f"{line.share} for records [{line.fit.span.start}, {line.fit.span.stop})"
+    told = f"{line.share} for records [{line.fit.span.start}, {line.fit.span.stop})"
+    if line.fit.emphasis:
+        told += f", which count for {', '.join(str(part) for _, part in line.fit.emphasis)}"
+    return told

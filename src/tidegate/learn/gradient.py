@@ -137,7 +137,8 @@ class GradientPerturbation:
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
         rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
         # The noise of the model it starts at and its own then add up to a deviation of 1 again.
-        keep = math.sqrt(1 - new**2) if again else 1.0
+        own = 2 * clip * norm * rate * travel(steps) / (slots * mu)
+        keep = math.sqrt(1 - min(own, 1.0) ** 2) if again else 1.0
         sigma = deviation(clip, steps, mu)
         return Descent(steps=steps, rate=rate, clip=clip, sigma=sigma, keep=keep)
 
@@ -205,7 +206,7 @@ def descend(
             start at, the task's start.
         perturb: Where the noise comes from.
     """
-    n, d = records.n, records.d
+    n, d = whole("slots", records.n, most=MAX_SLOTS), records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
     parts = records.map(partial(Exact.of, bits=x_bits, emphasized=bool(task.emphasis)))

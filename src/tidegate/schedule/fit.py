@@ -50,7 +50,8 @@ class Fit(NamedTuple):
         stream: The stream it reads, in a schedule of two.
         behind: How many records its prior, the prior of that, and so on have read, all of the same
             stream; for a base, its start and the starts before that. None where there is neither,
-            or it comes from another stream.
+            or it comes from another stream. Where records count unequally, how many would have told
+            as much as all fits before.
         start: The number of an earlier fit at whose model a descent may start, though the fit has
             no prior: post-processing, so it costs nothing.
         emphasis: What the records of the span count for, in order; empty if all count for 1. One

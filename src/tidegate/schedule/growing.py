@@ -1,9 +1,12 @@
 """All of the history again and again; the newest records count most."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import islice
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.fit import Emphasis, Fit, Span
@@ -26,6 +29,8 @@ class Growing:
         t = 4   [ 1    1    1    1 ]
         t = 6   [3/4  3/4  3/4  3/4   1    1 ]
         t = 9   [1/2  1/2  1/2  1/2  2/3  2/3   1    1    1 ]
+
+    The shares are its own: an allocation plays no part.
 
     Args:
         block: Records before the first base, a multiple of `step`.
@@ -52,29 +57,36 @@ class Growing:
         if self.block % self.step:
             raise refuse("block", f"a multiple of the step ({self.step})", self.block)
         growth: object = self.growth
-        if not (isinstance(growth, Fraction) and Fraction(1, 4096) <= growth < 1):
-            raise refuse("growth", "a Fraction from 1/4096 to below 1", told=str(growth))
+        if not (isinstance(growth, Fraction) and Fraction(1, 64) <= growth < 1):
+            raise refuse("growth", "a Fraction from 1/64 to below 1", told=str(growth))
 
     def _times(self) -> Iterator[int]:
         """When bases are made, in steps."""
-        steps, (part, whole) = self.block // self.step, self.growth.as_integer_ratio()
+        steps = self.block // self.step
         while True:
             yield steps
-            steps += max(1, steps * part // whole)
+            steps = self._after(steps)
+
+    def _after(self, steps: int) -> int:
+        """When the base after one is made, in steps."""
+        part, of = self.growth.as_integer_ratio()
+        return steps + max(1, steps * part // of)
+
+    @cached_property
+    def _known(self) -> list[int]:
+        """The times that have been asked for so far."""
+        return [self.block // self.step]
 
     def _until(self, steps: int) -> list[int]:
         """All times up to a time and the one after, in steps."""
-        times = []
-        for time in self._times():
-            times.append(time)
-            if time > steps:
-                break
-        return times
+        known = self._known
+        while known[-1] <= steps:
+            known.append(self._after(known[-1]))
+        return known[: bisect_right(known, steps) + 1]
 
     def share(self, number: int) -> Fraction:
         """What a record of the newest block pays for a base."""
-        times = self._times()
-        marks = _marks([next(times) for _ in range(number + 2)])
+        marks = _marks(list(islice(self._times(), number + 2)))
         return 1 - (marks[number] / marks[number + 1]) ** 2
 
     def due(self, at: int) -> Sequence[Fit]:
@@ -117,7 +129,7 @@ class Growing:
             newest = (total / float(marks[k])) ** 2 * float(1 - (marks[k] / marks[k + 1]) ** 2)
             told += newest
         records = total / float(marks[len(sizes) - 1]) * self.step
-        return round(records * (math.sqrt(told / newest) - 1))
+        return max(1, round(records * (math.sqrt(told / newest) - 1)))
 
     def reads(self, record: int) -> Iterator[int]:
         """Every base from the first that holds the record on."""

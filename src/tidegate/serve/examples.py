@@ -54,6 +54,7 @@ BLOCK = {
     "start": 18432,
     "stop": 19456,
     "role": "update",
+    "emphasized": False,
     "level": 0,
     "share": 0.28,
 }
@@ -70,6 +71,7 @@ STREAM = {
     "records": 19500,
     "done": 19456,
     "step": 1024,
+    "next_model": 20480,
     "held_from": 12288,
     "held_records": 7212,
     "held_because": "fits to come may read records from 12,288 on",

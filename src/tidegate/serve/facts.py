@@ -156,6 +156,7 @@ class Facts:
             "records": count,
             "done": store.done(stream),
             "step": progress.step(stream),
+            "next_model": progress.next_model(stream),
             "held_from": start,
             "held_records": count - start,
             "held_because": why if held else "nothing is held",

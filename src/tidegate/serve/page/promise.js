@@ -38,7 +38,7 @@ function meter(stream, used, name) {
 
 export function showFacts({ streams, releases, training, schedule }) {
   const sum = (name) => streams.reduce((total, stream) => total + stream[name], 0);
-  const lacking = ({ records: arrived, done, step }) => Math.max(0, done + step - arrived);
+  const lacking = ({ records: arrived, next_model: at }) => Math.max(0, at - arrived);
   const next = Math.min(...streams.map(lacking));
   const first = Math.max(0, firstAt(schedule) - streams[0].records);
   $("fact-records").replaceChildren(exact(sum("records"), count(sum("records"))));

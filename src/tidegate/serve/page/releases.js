@@ -83,7 +83,7 @@ function facts(card, hash) {
     ["Made when", `${count(card.at)} records had arrived`],
     ["Read for it", `records ${span(card.start, card.stop)}`],
     ["Refines", card.prior === null ? "nothing: a base" : `the model of fit ${count(card.prior)}`],
-    ["Costs them", `${percent(card.share_rounded_down)} of their budget ` +
+    [card.emphasis?.length ? "Costs the newest" : "Costs them", `${percent(card.share_rounded_down)} of their budget ` +
       `(${unit === "mu" ? "μ" : "ε"} = ${card[unit].toPrecision(3)})`],
     ...(before ? [["The one before", `right on ${accuracy(before.accuracy)} ± ` +
       `${accuracy(2 * before.deviation)} of the step that followed it`]] : []),

@@ -20,7 +20,10 @@ const figures = new Map();
 
 /** Show each stream with its part of the chain, and the chain as a table. */
 export function showStreams({ streams, schedule }, { chain }) {
-  $("stream-words").textContent = chain.length
+  const all = chain.at(-1)?.emphasized;
+  $("stream-words").textContent = all
+    ? "The newest model went on from the one before, over all records; the newest count most."
+    : chain.length
     ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on ` +
       "records of its own. Blocks stay while the stream flows on, so a record is read only a few " +
       "times."
@@ -42,7 +45,7 @@ export function showStreams({ streams, schedule }, { chain }) {
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
   ]);
-  const heads = ["place", "model", "of records", "cost of each"];
+  const heads = ["place", "model", "of records", all ? "cost of the newest" : "cost of each"];
   table($("chain-table"), "The chain of the newest model", heads, rows);
 }
 
