@@ -646,7 +646,8 @@ def test_with_emphasis_it_is_the_descent_with_materialised_gradients() -> None:
         start=start,
         behind=behind,
     )
-    w, v = math.sqrt(1 - (mass / (mass + behind)) ** 2) * start, np.zeros((d, k))
+    own = 2 * 0.2 * 0.7 * travel(12) / mass  # what these steps bring into a margin, for mu = 1
+    w, v = math.sqrt(1 - own**2) * start, np.zeros((d, k))
     for j in range(12):
         u = w + j / (j + 3) * v
         mean = np.zeros((d, k))
