@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help demo test test-slow coverage check bench clean
 
 help:
 	@echo "make demo       see Tidegate at work"
 	@echo "make test       run all tests"
 	@echo "make test-slow  run the tests that take minutes as well"
+	@echo "make coverage   run all tests and show which lines they reach"
 	@echo "make check      lint, types and the import contract"
 	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP)"
 	@echo "make clean      remove the virtual environment and all caches"
@@ -27,10 +28,13 @@ demo: $(READY)
 	@$(BIN)/tidegate demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
+	@$(BIN)/python -m pytest --numprocesses 2
 
 test-slow: $(READY)
 	@$(BIN)/python -m pytest --numprocesses 2 -m "slow or not slow"
+
+coverage: $(READY)
+	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
 
 check: $(READY)
 	@$(BIN)/ruff check .

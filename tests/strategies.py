@@ -44,9 +44,9 @@ independent = st.builds(Independent, step=steps)
 
 growing = st.builds(
     lambda block, step, growth: Growing(block=block * step, step=step, growth=growth),
-    st.integers(1, 12),
+    st.integers(1, 6),
     steps,
-    st.fractions(Fraction(1, 40), Fraction(39, 40), max_denominator=40),
+    st.fractions(Fraction(1, 8), Fraction(39, 40), max_denominator=40),  # so that bases are few
 )
 
 schedules: st.SearchStrategy[OneStream] = st.one_of(

@@ -237,7 +237,7 @@ def bases(schedule: Growing, until: int) -> list[int]:
     return times
 
 
-@given(growing, untils)
+@given(growing, st.integers(1, 120))
 def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until: int) -> None:
     """What a record has paid, and all that is to come, as the limit of what telescopes."""
     plan = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6))
@@ -250,7 +250,7 @@ def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until:
         assert paid[record] + to_come == 1
 
 
-@given(growing, untils)
+@given(growing, st.integers(1, 120))
 def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
     schedule: Growing, until: int
 ) -> None:
@@ -263,7 +263,7 @@ def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
         assert not spans or (spans[0].start, spans[-1].stop) == fit.span
 
 
-@given(growing, untils)
+@given(growing, st.integers(1, 120))
 def test_with_growing_what_is_new_is_what_a_base_tells(schedule: Growing, until: int) -> None:
     """S / sqrt(I), where S is its total weight times the root of its share, I all squares of S."""
     plan, told = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0

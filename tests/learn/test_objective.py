@@ -12,6 +12,7 @@ from tests.learn.problems import losses, objective, records, seeds
 from tidegate.learn import Loss, Softmax
 from tidegate.learn import objective as module
 from tidegate.learn.objective import InMemory, rounding_bound
+from tidegate.learn.records import Records
 
 sizes = st.tuples(st.integers(1, 30), st.integers(1, 6))
 
@@ -81,7 +82,8 @@ def test_rounding_bound_holds(loss: Loss, size: tuple[int, int], seed: int) -> N
 def test_exact_pass_over_float32_makes_no_float64_copy_of_all_rows() -> None:
     tracemalloc = pytest.importorskip("tracemalloc")
     F = objective(Softmax(3), 20_000, 50, 0)
-    X, y, _ = vars(F.records).values()
+    assert isinstance(F.records, Records)
+    X, y = F.records.X, F.records.y
     G = InMemory(X.astype(np.float32), y, F.loss, regularization=0.1, norm=1.0)
     tracemalloc.start()
     G.gradient(G.center)

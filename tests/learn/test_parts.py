@@ -34,7 +34,7 @@ from tidegate.learn.objective import (
     rounding_bound,
 )
 from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.learn.records import Records
+from tidegate.learn.records import Records, emphasized
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -210,6 +210,7 @@ def test_emphasis_goes_by_the_slot_however_slots_are_cut() -> None:
     emphasis = (Emphasis(Span(0, 500), Fraction(1, 4)), Emphasis(Span(500, 600), Fraction(1)))
     task = Task(loss=Logistic(), norm=1.0, regularization=0.0, emphasis=emphasis)
     descent = GradientPerturbation(steps=4).descent_of(task, whole.n, Allowance("mu", 0.5), None)
-    both: list[Parts[Records]] = [whole, cut(whole, [200, 501], "tree")]
+    told = emphasized([whole], emphasis)[0].load()
+    both: list[Parts[Records]] = [told, cut(told, [200, 501], "tree")]
     one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
     assert np.array_equal(one, other)

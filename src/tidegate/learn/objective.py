@@ -265,8 +265,9 @@ def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix
     thin = sparse.issparse(X)
     size = LARGEST_CHUNK if thin else max(CHUNK, 640 // outputs)
     # one buffer for all: where memory is handed back at once, as on Dask's workers, a new one for
-    # each chunk would cost several times what is computed on it
-    buffer = None if thin or X.dtype == dtype else np.empty((size, X.shape[1]), dtype)
+    # each chunk would cost several times what is computed on it. Of zeros: products of a short last
+    # chunk may touch what lies behind it, and warn of what is not even used
+    buffer = None if thin or X.dtype == dtype else np.zeros((size, X.shape[1]), dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
         if buffer is None:

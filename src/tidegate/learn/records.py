@@ -154,6 +154,7 @@ class Emphasized:
 def emphasized(pieces: Sequence[Piece], emphasis: Sequence[Emphasis]) -> list[Piece]:
     """The pieces of a span with what their slots count for, rounded down.
 
+    >>> from fractions import Fraction
     >>> run = Records(np.eye(3), np.zeros(3, np.intp), np.ones(3, np.bool_))
     >>> half, one = Emphasis(Span(0, 4), Fraction(1, 2)), Emphasis(Span(4, 6), Fraction(1))
     >>> [piece.load().emphasis for piece in emphasized([run, run], [half, one])]
