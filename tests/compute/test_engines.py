@@ -103,13 +103,14 @@ class Watched:
         pass
 
     def load(self) -> Records:
-        assert all(rows() is None for rows in self.loaded), "two pieces are in memory together"
+        held = [rows for rows in self.loaded if rows() is not None]
+        assert len(held) <= 1, "besides the piece that is worked on only the next is in memory"
         whole = records(self.n, seed=self.seed)
         self.loaded.append(weakref.ref(whole.X))  # a view of it keeps it
         return whole
 
 
-def test_pieces_are_never_in_memory_together() -> None:
+def test_no_more_than_two_pieces_are_in_memory() -> None:
     form = records(1).form
     parts = DISK.parts([Watched(seed) for seed in range(6)], form)
     assert total(parts, lambda part: part.X.sum(axis=0)).shape == form.shape[1:]

@@ -1,9 +1,11 @@
 """Engines: what makes `Parts` of the pieces that a fit's records are stored in."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol
 
+import numpy as np
 from scipy import sparse
 
 from tidegate.features.rows import Rows
@@ -16,6 +18,10 @@ SMALL = 2**16
 
 BLOCK = 2**18
 """Entries of dense rows that are worked on at a time: few enough to stay in a processor's cache."""
+
+
+PAGE = 4096
+"""Bytes that are read from a disk together."""
 
 
 class Engine(Protocol):
@@ -83,7 +89,7 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class OnDisk(Cut, Generic[Part]):
-    """Parts that are read at every pass, while the next ones are fetched.
+    """Parts that are read at every pass, while the next ones are fetched by another thread.
 
     Attributes:
         runs: What is loaded at a time.
@@ -108,13 +114,25 @@ class OnDisk(Cut, Generic[Part]):
         return result
 
     def _blocks(self) -> Iterator[Records]:
-        for number, run in enumerate(self.runs, 1):
-            for following in self.runs[number : number + 1]:
-                following.ahead()
-            records = run.load()
-            for block in cuts(records.n, self.rows):
-                yield records.take(block)
-            del records  # before the next ones are loaded
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(fetched, self.runs[0])
+            for following in (*self.runs[1:], None):
+                records = coming.result()
+                if following is not None:
+                    coming = reader.submit(fetched, following)
+                for block in cuts(records.n, self.rows):
+                    yield records.take(block)
+                del records  # before the next ones but one are loaded
+
+
+def fetched(run: "Run") -> Records:
+    """The slots of a run, their pages in memory: who works on them does not wait for a disk."""
+    run.ahead()
+    records = run.load()
+    for array in [records.X] if isinstance(records.X, np.ndarray) else vars(records.X).values():
+        if isinstance(array, np.ndarray) and array.flags.c_contiguous:
+            array.reshape(-1).view(np.uint8)[::PAGE].max(initial=0)
+    return records
 
 
 @dataclass(frozen=True)
