@@ -1,6 +1,7 @@
 """A server on this machine that speaks as much of S3 as pyarrow's client asks of it."""
 
 import atexit
+import itertools
 import os
 import re
 import threading
@@ -27,6 +28,7 @@ class Objects(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
+        self.numbers = itertools.count()
         self.broken = False
 
     @property
@@ -99,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self, body: bytes) -> None:
         del body
         if "uploads" in self.query:
-            name = f"{len(self.server.uploads)}"
+            name = f"{next(self.server.numbers)}"
             self.server.uploads[name] = {}
             self._xml("InitiateMultipartUploadResult", f"<UploadId>{name}</UploadId>")
         else:
