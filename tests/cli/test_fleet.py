@@ -10,7 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from distributed import LocalCluster
 
 from tests.cli.run import process, tidegate
 from tests.gate.commands import grow
@@ -129,6 +133,51 @@ def test_members_share_a_database_and_a_bucket(tmp_path: Path, alone: dict[str, 
         state = str(tmp_path / "fleet.state" / name)
         assert tidegate("verify", state).returncode == 0
     assert {row["state"] for row in rows(str(config)).values()} == {"finished"}
+
+
+LARGE = """
+not_private_seed = 7
+[schedule]
+kind = "growing"
+block = 70000
+step = 70000
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[records]
+classes = [0, 1]
+norm = 2.0
+columns = ["a", "b"]
+label = "y"
+[source]
+type = "parquet"
+path = "{folder}/{{member}}.parquet"
+[compute]
+{compute}
+[members.north]
+[members.south]
+"""
+
+
+@pytest.mark.slow
+def test_members_share_a_cluster(tmp_path: Path) -> None:
+    """Their bases are too large to be made at home, and come out as they would there."""
+    rng = np.random.default_rng(0)
+    for name in ("north", "south"):
+        y = rng.integers(2, size=150_000)
+        columns = {column: rng.normal(size=y.size) + y for column in ("a", "b")}
+        pq.write_table(pa.table({**columns, "y": y}), tmp_path / f"{name}.parquet")
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = f'engine = "dask"\nscheduler = "{cluster.scheduler_address}"'
+        for name, compute in {"home": 'engine = "memory"', "there": address}.items():
+            config = tmp_path / f"{name}.toml"
+            config.write_text(LARGE.format(folder=tmp_path, compute=compute))
+            done = process("fleet", "run", str(config), "--quiet")
+            assert (done.returncode, done.stderr) == (0, "")
+    for name in ("north", "south"):
+        home, there = (models(tmp_path / f"{place}.state" / name) for place in ("home", "there"))
+        assert len(home) == 2
+        assert home == there
 
 
 def test_members_take_turns(
