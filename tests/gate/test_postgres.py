@@ -244,7 +244,11 @@ def test_a_state_is_not_begun_anew_in_another_database(state: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://me:secret@host/db", "postgresql://host/db?user=me&password=secret"],
+    [
+        "postgresql://me:secret@host/db",
+        "postgresql://host/db?user=me&password=secret",
+        "postgresql://host/db?sslpassword=secret",
+    ],
 )
 def test_a_password_does_not_belong_into_a_configuration(url: str, tmp_path: Path) -> None:
     done = tidegate("run", make(tmp_path, database=url))

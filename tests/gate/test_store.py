@@ -1,6 +1,7 @@
 """The store in a folder: what is where, and who may have it."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.gate.gatelife import config, stream
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import folder_store, segment_folder
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.gate import Gate
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.schedule import Span
 
@@ -36,6 +39,34 @@ def test_a_large_batch_goes_straight_to_files_and_a_small_one_waits(tmp_path: Pa
             (64, 70, False),
             (70, 73, True),
         ]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1001, "\ud800" * 1001])
+def test_a_batch_has_a_name_that_every_database_can_keep(tmp_path: Path, key: str) -> None:
+    with closing(FolderStore(tmp_path, "")) as store:
+        with pytest.raises(InvalidValueError, match="key must be a name of at most 1000 bytes"):
+            store.append(replace(batch(0, 3), key=key))
+        assert store.count("records") == 0
+
+
+def test_an_older_database_does_not_take_the_files_of_what_it_has_forgotten(
+    tmp_path: Path,
+) -> None:
+    """Restored together with its lock, it is known to be old by what was published alone."""
+    settings = config(publish={"folder": str(tmp_path / "out")})
+    state, kept = tmp_path / "state", tmp_path / "kept"
+    with Gate.open(state, settings) as gate:
+        gate.ingest(*stream(800))
+    shutil.copytree(state, kept)
+    with Gate.open(state, settings) as gate:
+        gate.ingest(*stream(250, 800))
+        held = sorted(path.name for path in (state / "segments").iterdir())
+    assert set(held) - set(os.listdir(kept / "segments"))
+    for name in ("state.db", "lock"):
+        shutil.copy(kept / name, state / name)
+    with pytest.raises(StoreError, match="older"):
+        Gate.open(state, settings)
+    assert sorted(path.name for path in (state / "segments").iterdir()) == held
 
 
 def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

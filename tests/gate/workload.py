@@ -14,11 +14,13 @@ STEP, WINDOW = 16, 80
 
 
 def opened(folder: Path, places: Places) -> FolderStore:
-    """The state, made if it is not there yet."""
+    """The state, made if it is not there yet, and swept as a Gate does it."""
     try:
-        return FolderStore(folder, places=places, segment_records=32)
+        store = FolderStore(folder, places=places, segment_records=32)
     except NoStateError:
-        return FolderStore(folder, "config", places=places, segment_records=32)
+        store = FolderStore(folder, "config", places=places, segment_records=32)
+    store.sweep()
+    return store
 
 
 def batch(index: int) -> Batch:

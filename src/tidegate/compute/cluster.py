@@ -12,6 +12,7 @@ from math import ceil
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Generic, Self
+from urllib.parse import urlsplit
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster
@@ -37,6 +38,9 @@ LOST = (CancelledError, KilledWorker, OSError)
 """What is raised when a scheduler is gone, or when every worker that tried a part has died."""
 
 
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
 class Dask:
     """The records of a fit are spread over the workers of a cluster, and stay there until it ends.
 
@@ -57,6 +61,10 @@ class Dask:
     ) -> None:
         if workers is not None and scheduler is not None:
             raise refuse("workers", "left out where a scheduler has its own", workers)
+        url = urlsplit(scheduler if "://" in (scheduler or "://") else f"tcp://{scheduler}")
+        if scheduler is not None and url.scheme != "tls" and url.hostname not in LOOPBACK:
+            # its answers are unpickled here: who could change them on the way would be the Gate
+            raise refuse("scheduler", "tls://host:port where it is not on this machine", scheduler)
         self.workers = optional("workers", workers)
         self.scheduler = scheduler
         self.small = small

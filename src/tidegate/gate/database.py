@@ -65,6 +65,9 @@ class Database(Protocol):
     def lost(self) -> bool:
         """Whether the connection has come to an end by itself."""
 
+    def told(self, error: Exception) -> str:
+        """What an error says, in one line that quotes no row."""
+
     def damaged(self, error: Exception) -> bool:
         """Whether an error says that what was written can no longer be read."""
 

@@ -84,6 +84,9 @@ ON CONFLICT (source) DO UPDATE SET place = excluded.place, seal = excluded.seal
 """
 
 
+LONGEST_KEY = 1000
+"""Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
+
 OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, UNFINISHED}
 """All that a state folder holds."""
 
@@ -200,11 +203,9 @@ class FolderStore:
         elif layout != LAYOUT:
             raise StoreError(f"{self.folder} has layout {layout}, this program reads {LAYOUT}")
         if self._lock is not None:
-            # both before the sweep: it would take the files of what was lost
             self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
             if self._one("SELECT seal FROM state")[0] != self._seal():
                 raise StoreError(f"{self._db.where} {DAMAGED}")
-            self._sweep()
 
     def _check_nothing_is_lost(self, committed: int) -> None:
         lost = 0 if self._lock is None else self._lock.committed - committed
@@ -218,12 +219,17 @@ class FolderStore:
             streams = self._db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
         return segments.checksum(repr([state, streams]).encode())
 
-    def _sweep(self) -> None:
-        """Delete files that no row knows: a crash came between the file and its row."""
-        known = {file for (file,) in self._db.execute("SELECT file FROM segments")}
-        for name in sorted(self._files.names() - known):
-            failpoint("sweep.unlink")
-            self._files.delete(name)
+    def sweep(self) -> None:
+        """Delete files that no row knows: a crash came between the file and its row.
+
+        Not before it is certain that the database is the newest: an older one would take the files
+        of what it has forgotten.
+        """
+        with self._explained():
+            known = {file for (file,) in self._db.execute("SELECT file FROM segments")}
+            for name in sorted(self._files.names() - known):
+                failpoint("sweep.unlink")
+                self._files.delete(name)
 
     def close(self) -> None:
         """Let go of the state, when who has a turn at the database is done with it."""
@@ -250,7 +256,7 @@ class FolderStore:
         except self._db.errors as error:
             again = "see to the cause, then open the state again"
             advice = RESTORE if self._db.damaged(error) else again
-            told = " ".join(str(error).split())
+            told = self._db.told(error)
             if self._db.lost:
                 self.close()
             raise StoreError(f"{self._db.where}: {told}; {advice}") from error
@@ -341,6 +347,9 @@ class FolderStore:
         stream, n = batch.stream, batch.records.n
         if not stream.isidentifier():
             raise refuse("stream", "a name made of letters", stream)
+        if batch.key is not None and not 0 < len(batch.key.encode(errors="replace")) <= LONGEST_KEY:
+            told = f"{len(batch.key)} letters"
+            raise refuse("key", f"a name of at most {LONGEST_KEY} bytes", told=told)
         known = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
         if batch.key is not None and self._one(known, stream, batch.key):
             return self.count(stream)

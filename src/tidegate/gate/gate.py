@@ -137,6 +137,7 @@ class Gate:
         if self._published is not None:
             published.check_apart(self._published, state)
             published.check_known(self._published, self.store)
+        self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
         self._after_commit()

@@ -47,13 +47,16 @@ class Places:
         if url.scheme not in {"postgresql", "postgres"}:
             told = url.scheme or "none"
             raise refuse("database", "a URL such as postgresql://host/database", told=told)
-        if url.password is not None or "password" in parse_qs(url.query, keep_blank_values=True):
+        query = parse_qs(url.query, keep_blank_values=True)
+        if url.password is not None or any("password" in name.lower() for name in query):
             without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
             raise refuse("database", f"{without} file)", told="one with a password")
         url = _parts("segments", self.segments or "/")
         if not url.scheme and not url.path.startswith("/"):
             allowed = "an absolute path, or a URI such as s3://bucket/records"
             raise refuse("segments", allowed, self.segments)
+        if url.scheme in {"fsspec+file", "fsspec+local"}:  # neither durable nor for its owner only
+            raise refuse("segments", "an absolute path for a folder of this machine", self.segments)
         if "@" in url.netloc:
             without = "a URI without credentials (give those in the environment)"
             raise refuse("segments", without, told="one with some")

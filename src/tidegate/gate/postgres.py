@@ -67,8 +67,9 @@ class PostgresDatabase:
 
     def connect(self) -> None:
         """Get hold of it."""
-        how: dict[str, Any] = {**KEEPALIVES, **conninfo_to_dict(self._url)}
-        self._connection = psycopg.connect(**how, application_name="tidegate", autocommit=True)
+        named = {"application_name": "tidegate"}
+        how: dict[str, Any] = {**KEEPALIVES, **named, **conninfo_to_dict(self._url)}
+        self._connection = psycopg.connect(**how, autocommit=True)
         self._set(SETTINGS | {"search_path": self._schema})
         if self._writes:
             self._check_durable()
@@ -82,6 +83,9 @@ class PostgresDatabase:
         self.executemany(query, [(value, name) for name, value in settings.items()])
 
     def _check_durable(self) -> None:
+        if self.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
+            told = "is a standby, which may lag behind what was committed"
+            raise StoreError(f"{self.where} {told}: name the server that can be written to")
         for name in ("fsync", "full_page_writes"):
             if self.execute("SELECT current_setting(?)", (name,)).fetchone()[0] == "off":
                 told = "would lose what it has committed: set its server's"
@@ -154,6 +158,11 @@ class PostgresDatabase:
     def problems(self) -> Iterator[str]:
         """Nothing: the server verifies its pages as they are read, if it was set up to."""
         yield from ()
+
+    def told(self, error: Exception) -> str:
+        """What an error says, in one line: the server's details would quote a row."""
+        known = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+        return " ".join((known or str(error)).split())
 
     def damaged(self, error: Exception) -> bool:
         """Whether an error says that what was written can no longer be read."""

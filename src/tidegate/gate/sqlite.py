@@ -83,6 +83,10 @@ class SqliteDatabase:
             if what != "ok":
                 yield what
 
+    def told(self, error: Exception) -> str:
+        """What an error says, in one line."""
+        return " ".join(str(error).split())
+
     def damaged(self, error: Exception) -> bool:
         """Whether an error says that what was written can no longer be read."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE

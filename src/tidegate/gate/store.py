@@ -236,6 +236,9 @@ class Store(Protocol):
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """What has been charged for fits to the records of a stream, or of all, after a fit."""
 
+    def sweep(self) -> None:
+        """Delete what a crash has left; once it is certain that nothing newer was ever kept."""
+
     def forget(self, stream: str, before: int) -> None:
         """Delete every segment that lies wholly before a slot."""
 
