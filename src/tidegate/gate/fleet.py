@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.config import tables_in
 from tidegate.gate.config.sources import STANDARD_INPUT
@@ -124,6 +125,8 @@ def _config(shared: Mapping[str, Any], name: str, own: object) -> Config:
     if not NAME.fullmatch(name):
         allowed = "up to 63 of a-z, 0-9, - and _"
         raise ConfigError([f"the name must be a letter or digit, then {allowed}"])
+    if name == "lock":
+        raise ConfigError(["the name must not be lock: a file of the fleet has it"])
     if not isinstance(own, Mapping):
         raise ConfigError([f"must be a table, headed [members.{name}]"])
     config = Config.of(_named(merged(shared, own), name))
@@ -179,8 +182,10 @@ def member_row(member: Member, fate: Fate) -> dict[str, Any]:
     try:
         with Gate.look(member.folder) as gate:
             told = status(gate)
-    except NoStateError:
+    except StoreError as error:  # one that cannot be read must not hide the others
         told = {"streams": [], "releases": 0, "newest": None}
+        if not isinstance(error, NoStateError):
+            fate = Fate(state="failed", why=str(error))
     streams = told["streams"]
     return {
         "member": member.name,

@@ -147,7 +147,9 @@ class Reader:
             error, offset = message.error(), message.offset() or 0
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            if error is not None or offset >= stop:  # what is beyond is read again in its turn
+            if error is not None and offset < stop:  # of a copy that lags: nothing may be skipped
+                raise ConnectionError("the partition ends before what it said it holds")
+            if offset >= stop:  # what is beyond is read again in its turn
                 self._assigned, self._next[partition] = None, stop
                 return found
             found.append(message)
