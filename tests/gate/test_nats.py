@@ -241,6 +241,10 @@ def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("TIDEGATE_NATS_USER", "ward")
         monkeypatch.setenv("TIDEGATE_NATS_PASSWORD", "secret")
         assert taken(server) == ([], None)
+        plain, server.url = server.url, server.url.replace("nats:", "tls:")
+        with pytest.raises(SourceError, match="does not speak TLS"):  # and is told no password
+            taken(server)
+        server.url = plain
     with pytest.raises(SourceError, match=r"absent.pem of .source. is not there"):
         taken(server, ca="absent.pem")
 

@@ -62,6 +62,23 @@ async def _end_tasks() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
+class Guarded(Client):
+    """A client that says nothing, and no password, in plain text where TLS was asked for.
+
+    Its library goes on without TLS where a server, or somebody in between, does not ask for it.
+    """
+
+    def __init__(self, *, encrypted: bool) -> None:
+        super().__init__()
+        self._encrypted = encrypted
+
+    def _connect_command(self) -> bytes:
+        """The first that is ever said: who the client is."""
+        if self._encrypted and not self._server_info.get("tls_required"):
+            raise SourceError("the server of [source] does not speak TLS, which url or ca ask for")
+        return bytes(super()._connect_command())
+
+
 class Reader:
     """Reads what a stream has after a place, through a consumer of its own.
 
@@ -75,7 +92,7 @@ class Reader:
 
     def __init__(self, source: NatsStream, place: Place) -> None:
         self._source, self._place = source, place
-        self._client = Client()
+        self._client = Guarded(encrypted=source.encrypted)
         self._inbox = self._client.new_inbox()
         self._consumer: str | None = None
         self._received: list[Msg] = []

@@ -95,5 +95,10 @@ class NatsStream:
             finally:
                 start(reader.close()).result()
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether nothing may be said in plain text."""
+        return self.ca is not None or any(url.startswith("tls:") for url in self.urls)
+
     def __str__(self) -> str:
         return f"the NATS server at {', '.join(self.urls)}"
