@@ -23,6 +23,7 @@ import psutil
 
 from tests.compute.streams import batches, config, models, opened, records, weights
 from tests.compute.test_engines import agree
+from tests.study.test_panels import RIGHT, WRONG
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
@@ -38,6 +39,7 @@ from tidegate.learn.objective import CHUNK, OverParts, _slopes
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
+from tidegate.study.experiment import in_processes, on_cluster
 
 
 @pytest.fixture(scope="module")
@@ -336,3 +338,10 @@ def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
         ) as info:
             engine.parts([whole], whole.form)
     assert "\n" not in str(info.value)
+
+
+def test_a_study_on_a_cluster_is_the_study_at_home() -> None:
+    jobs = [(RIGHT, 0), (WRONG, 0), (RIGHT, 1)]
+    there = on_cluster(jobs, Dask(workers=1))
+    assert sorted(there) == sorted(in_processes(jobs, workers=1))
+    assert list(on_cluster([], Dask(workers=1))) == []

@@ -124,3 +124,9 @@ def test_the_real_ones() -> None:
     found = titles(Path(folder) / "arxiv" / "titles-1993-1996.tsv.gz")
     assert len(found.texts) == 36_032
     assert (np.diff(found.dates).astype(int) >= 0).all()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for read in (mnist, lambda folder: titles(folder / "titles.tsv.gz")):
+        with pytest.raises(InvalidValueError, match=r"\.gz is missing on the machine"):
+            read(tmp_path)

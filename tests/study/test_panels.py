@@ -11,7 +11,7 @@ from tidegate.learn import OutputPerturbation
 from tidegate.learn.learner import Weights
 from tidegate.schedule import Basic, Continual, SlidingWindow
 from tidegate.study.contest import contests
-from tidegate.study.experiment import RUNS, Experiment, Notebook
+from tidegate.study.experiment import RUNS, Experiment, Notebook, in_processes
 from tidegate.study.method import Scheduled
 from tidegate.study.panels import PUBLISHED, Column, Line, Panel, panels
 from tidegate.study.plots import overview, plot
@@ -151,21 +151,22 @@ def test_a_notebook_runs_what_it_does_not_hold(tmp_path: Path) -> None:
         (Sure(False), 0),
         (Sure(True), 1),
     ]
-    assert len(list(notebook.run(jobs, workers=1))) == 3
+    assert len(list(notebook.keep(in_processes(jobs, workers=1)))) == 3
     assert notebook.missing(wanted) == []
     path = tmp_path / "new" / RUNS
     path.write_text(path.read_text()[:-9])  # the last run is cut off in the middle
     again = Notebook(tmp_path / "new")
     jobs = again.missing(wanted)
     assert len(jobs) == 1
-    list(again.run(jobs, workers=1))
+    list(again.keep(in_processes(jobs, workers=1)))
     curve = Notebook(tmp_path / "new").curve(RIGHT, 2)
     assert (curve.at, curve.runs.tolist()) == ((20, 40), [[1, 1], [1, 1]])
 
 
 def test_of_several_settings_the_best_is_shown(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
-    list(notebook.run(notebook.missing((e, 1) for e in SMALL.experiments), workers=1))
+    jobs = notebook.missing((e, 1) for e in SMALL.experiments)
+    list(notebook.keep(in_processes(jobs, workers=1)))
     found = curves(SMALL, notebook, 1)
     table = {row["curve"]: row for row in rows(SMALL, found)}
     assert table["ours"]["mean"] == 1

@@ -1,7 +1,7 @@
 """`tidegate paper`: the figures of the paper, as published and private."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from rich.progress import (
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import Count
+from tidegate.gate.config.tables import dask
 from tidegate.study.contest import contests
-from tidegate.study.experiment import Experiment, Notebook
+from tidegate.study.experiment import Job, Notebook, Run, in_processes, on_cluster
 from tidegate.study.panels import Panel, panels
 from tidegate.study.plots import overview, plot, require_matplotlib
 from tidegate.study.results import curves, markdown, rows
@@ -32,9 +33,11 @@ Examples:
   tidegate paper --quick            all panels in small: two minutes
   tidegate paper a g                two panels with the paper's settings
   tidegate paper                    everything
+  tidegate paper --engine dask --scheduler tcp://127.0.0.1:8786
 
 MNIST and the titles are read from DIR, or MNIST is fetched. A run that is in the output folder
-already is not run again: what was interrupted goes on, and --runs can be raised.
+already is not run again: what was interrupted goes on, and --runs can be raised. The workers of a
+cluster look for the data in the same place.
 """
 
 
@@ -65,6 +68,15 @@ COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_priv
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Kaggle's snapshot of arXiv (JSON): the articles of 2007, as in the paper.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["memory", "dask"]),
+    default="memory",
+    show_default=True,
+    help="Do the runs in processes of this machine, or on a Dask cluster.",
+)
+@click.option("--workers", type=Count(), help="How many processes [one for each core].")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a cluster that runs already.")
 @options.form
 def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     names: tuple[str, ...],
@@ -73,6 +85,9 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     out: Path,
     data: Path | None,
     kaggle: Path | None,
+    engine: str,
+    workers: int | None,
+    scheduler: str | None,
     form: str,
 ) -> None:
     """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
@@ -82,7 +97,8 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)
     jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
-    _run(jobs, asked, notebook, quiet=form == "json")
+    runs_to_come = _carried_out(jobs, engine, workers, scheduler)
+    _follow(notebook.keep(runs_to_come), jobs, asked, quiet=form == "json")
     found = {panel.name: curves(panel, notebook, times[panel.name]) for panel in asked}
     for panel in asked:
         plot(out / f"{panel.name}.png", panel, found[panel.name], note(panel))
@@ -130,14 +146,21 @@ def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> lis
     return [panel for panel in asked if panel.name not in without]
 
 
-def _run(
-    jobs: Sequence[tuple[Experiment, int]],
-    asked: Sequence[Panel],
-    notebook: Notebook,
-    *,
-    quiet: bool,
+def _carried_out(
+    jobs: Sequence[Job], engine: str, workers: int | None, scheduler: str | None
+) -> Iterator[Run]:
+    """The runs, as they come."""
+    if engine == "dask":
+        return on_cluster(jobs, dask(workers=workers, scheduler=scheduler))
+    if scheduler is not None:
+        raise InvalidValueError(f"--scheduler is for --engine dask, not for {engine}")
+    return in_processes(jobs, workers)
+
+
+def _follow(
+    runs: Iterable[Run], jobs: Sequence[Job], asked: Sequence[Panel], *, quiet: bool
 ) -> None:
-    """Run what is missing, with a bar for all of it and one for each panel."""
+    """Wait for runs, with a bar for all of them and one for each panel."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -152,7 +175,7 @@ def _run(
             own = {experiment.key for experiment in panel.experiments}
             total = sum(experiment.key in own for experiment, _ in jobs)
             bars[progress.add_task(panel.name, total=total)] = own
-        for run in notebook.run(jobs):
+        for run in runs:
             progress.advance(whole)
             for bar, own in bars.items():
                 if run.key in own:

@@ -74,11 +74,18 @@ def mnist(folder: Path | None = None) -> tuple[Images, Images]:
 
 def _original(folder: Path, part: str) -> Images:
     def content(kind: str, header: int) -> Pixels:
-        packed = (folder / f"{part}-{kind}-ubyte.gz").read_bytes()
+        packed = _there(folder / f"{part}-{kind}-ubyte.gz").read_bytes()
         return np.frombuffer(gzip.decompress(packed), np.uint8, offset=header)
 
     pixels = content("images-idx3", 16).reshape(-1, 28, 28)
     return Images(pixels, content("labels-idx1", 8).astype(np.intp))
+
+
+def _there(path: Path) -> Path:
+    """A path, if there is a file: what is missing on a cluster's worker is told from a lost one."""
+    if not path.is_file():
+        raise InvalidValueError(f"{path} is missing on the machine that needs it")
+    return path
 
 
 def _fetched() -> tuple[Images, Images]:
@@ -101,7 +108,7 @@ def titles(path: Path) -> Titles:
     Args:
         path: A file compressed with gzip, such as titles-1993-1996.tsv.gz.
     """
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    with gzip.open(_there(path), "rt", encoding="utf-8") as lines:
         next(lines)
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return _in_order((row[1], row[2], row[3]) for row in rows)
@@ -116,7 +123,7 @@ def snapshot(path: Path, year: int = 2007) -> Titles:
 
     Only articles of a single archive are taken, as in the paper.
     """
-    with path.open(encoding="utf-8") as lines:
+    with _there(path).open(encoding="utf-8") as lines:
         return _in_order(_of_year(lines, year))
 
 

@@ -4,14 +4,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from tidegate.study.curve import Curve, measure
 from tidegate.study.method import Method
 from tidegate.study.sources import Source
+
+if TYPE_CHECKING:
+    from tidegate.compute.cluster import Dask
 
 RUNS = "runs.jsonl"
 """The file of a folder that keeps all runs, a line each."""
@@ -44,6 +47,42 @@ class Run(NamedTuple):
     scores: tuple[float, ...]
 
 
+Job = tuple[Experiment, int]
+"""An experiment and the seed of a run."""
+
+
+def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Run]:
+    """Carry out jobs on this machine, in any order.
+
+    Args:
+        jobs: To be carried out.
+        workers: How many processes, each of which computes with one thread; by default one for each
+            core.
+    """
+    with parallel_config("loky", n_jobs=workers or cpu_count(), inner_max_num_threads=1):
+        work = (delayed(experiment.run)(seed) for experiment, seed in jobs)
+        yield from Parallel(return_as="generator_unordered")(work)
+
+
+def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
+    """Carry out jobs on a cluster, in any order; what a lost worker had, another does.
+
+    Args:
+        jobs: To be carried out; the data sets must be where each worker looks for them.
+        cluster: It is closed at the end.
+    """
+    from distributed import as_completed  # noqa: PLC0415 (installed only where it is wanted)
+
+    if not jobs:
+        return
+    with cluster, cluster.explained():
+        client = cluster.client()
+        work = [client.submit(experiment.run, seed, pure=False) for experiment, seed in jobs]
+        for future in as_completed(work, loop=client.loop):
+            yield future.result()
+            future.release()
+
+
 class Notebook:
     """The runs of a folder; what is in it is not run again.
 
@@ -61,9 +100,9 @@ class Notebook:
             if whole != text:  # what was cut off in the middle is run again
                 self._path.write_text(whole, encoding="utf-8")
             for line in whole.splitlines():
-                self._keep(_read(line))
+                self._know(_read(line))
 
-    def missing(self, wanted: Iterable[tuple[Experiment, int]]) -> list[tuple[Experiment, int]]:
+    def missing(self, wanted: Iterable[Job]) -> list[Job]:
         """What is still to be run: experiments and seeds, the first run of each first.
 
         Args:
@@ -77,20 +116,13 @@ class Notebook:
         }
         return [jobs[each] for each in sorted(jobs, key=lambda each: each[0])]
 
-    def run(self, jobs: Sequence[tuple[Experiment, int]], workers: int = 2) -> Iterator[Run]:
-        """Carry out what is missing, in any order.
-
-        Args:
-            jobs: Experiments and seeds.
-            workers: How many processes; each computes with one thread.
-        """
-        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-            work = (delayed(experiment.run)(seed) for experiment, seed in jobs)
-            for run in Parallel(return_as="generator_unordered")(work):
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(run._asdict()) + "\n")
-                self._keep(run)
-                yield run
+    def keep(self, runs: Iterable[Run]) -> Iterator[Run]:
+        """Keep runs as they come, each before the next one."""
+        for run in runs:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(run._asdict()) + "\n")
+            self._know(run)
+            yield run
 
     def curve(self, experiment: Experiment, runs: int) -> Curve:
         """The curve of an experiment whose runs are all there."""
@@ -102,7 +134,7 @@ class Notebook:
             runs=np.array([run.scores for run in found]),
         )
 
-    def _keep(self, run: Run) -> None:
+    def _know(self, run: Run) -> None:
         self._runs[run.key, run.seed] = run
 
 

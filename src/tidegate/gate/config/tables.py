@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from tidegate.schedule import (
     SlidingWindow,
     TwoStream,
 )
+
+if TYPE_CHECKING:
+    from tidegate.compute.cluster import Dask
 
 SCHEDULES: dict[str, Callable[..., OneStream | TwoStream]] = {
     "sliding": SlidingWindow,
@@ -339,7 +342,7 @@ class PublishTable:
     folder: str = key(word)
 
 
-def _dask(**options: Any) -> Engine:
+def dask(**options: Any) -> "Dask":
     """Dask is installed only where it is wanted."""
     try:
         from tidegate.compute.cluster import Dask  # noqa: PLC0415
@@ -349,7 +352,7 @@ def _dask(**options: Any) -> Engine:
     return Dask(**options)
 
 
-ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "dask": _dask}
+ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "dask": dask}
 
 
 @dataclass(frozen=True, kw_only=True)
