@@ -93,6 +93,9 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
     known = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
     asked = _asked(known, names, titles=data is not None or kaggle is not None)
+    for panel in asked:
+        if panel.without:
+            click.echo(f"({panel.name}) {panel.without}", err=True)
     require_matplotlib()  # before the work, not after it
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)

@@ -255,12 +255,13 @@ class Exact(NamedTuple):
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
-    margins = np.asarray(part.rows @ w).T  # classes first, as a loss takes them
+    # Classes first, as a loss takes them, and as a product of float64 takes half the time.
+    margins = np.asarray(w.T @ part.rows.T)
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
     if part.emphasis is not None:
         residuals = (residuals.T * part.emphasis).T
-    return np.asarray(part.rows.T @ truncate(residuals, bits))
+    return np.ascontiguousarray((truncate(residuals, bits).T @ part.rows).T)
 
 
 def row_lengths(rows: Rows) -> Floats:

@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tidegate.study.baselines import (
     WindowRefit,
     best_of,
 )
-from tidegate.study.baselines.diffprivlib import PULLS
+from tidegate.study.baselines.diffprivlib import MISSING, PULLS, installed
 from tidegate.study.baselines.ftrl import RATES
 from tidegate.study.baselines.refit import Times
 from tidegate.study.curve import Curve
@@ -216,8 +215,8 @@ class Comparison:
                 batch = _divisor(math.gcd(times.first, step))
                 return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
             case "diffprivlib":
-                if find_spec("diffprivlib") is None:
-                    raise InvalidValueError("diffprivlib is not installed")
+                if not installed():
+                    raise InvalidValueError(MISSING)
                 return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
             case _:
                 return [NonPrivate(times=times)]

@@ -60,6 +60,7 @@ class Panel:
         claim: What the paper says that it shows.
         columns: Side by side.
         runs: How many of each curve.
+        without: What it lacks here, and how to get it; empty if nothing.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Panel:
     claim: str
     columns: tuple[Column, ...]
     runs: int = 4
+    without: str = ""
 
     @property
     def lines(self) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +21,13 @@ from tidegate.study.stream import StudyStream
 
 PULLS = (1e-3, 1e-2, 1e-1, 1.0)
 """Lambdas to choose from."""
+
+MISSING = "diffprivlib is missing: pip install 'tidegate[bench]'"
+
+
+def installed() -> bool:
+    """Whether there is a diffprivlib to compare with."""
+    return find_spec("diffprivlib") is not None
 
 
 def logistic_regression(**parameters: Any) -> Any:
@@ -43,8 +51,7 @@ def logistic_regression(**parameters: Any) -> Any:
         try:
             models = import_module("diffprivlib.models")
         except ImportError as error:
-            message = f"diffprivlib is missing ({error}): pip install 'tidegate[bench]'"
-            raise InvalidValueError(message) from None
+            raise InvalidValueError(f"{MISSING} ({error})") from None
         return models.LogisticRegression(**parameters)
 
 
