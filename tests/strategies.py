@@ -65,5 +65,7 @@ def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
 @st.composite
 def plans(draw: st.DrawFn, schedule: st.SearchStrategy[OneStream] = schedules) -> Plan:
     drawn = draw(schedule)
-    budget = ApproxDP(1.0, 1e-6) if isinstance(drawn, Growing) else draw(budgets)
+    if isinstance(drawn, Growing):
+        return Plan(schedule=drawn, budget=ApproxDP(1.0, 1e-6))
+    budget = draw(budgets)
     return Plan(schedule=drawn, budget=budget, allocation=draw(allocations(budget)))

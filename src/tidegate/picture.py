@@ -130,7 +130,7 @@ def legend() -> Text:
     """What the characters of the picture mean."""
     return Text.assemble(
         (BASE, "blue"),
-        " base, fitted from scratch;  ",
+        " base, which a chain starts with;  ",
         ("2", level_style(2)),
         " ",
         ("1", level_style(1)),

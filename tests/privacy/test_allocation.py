@@ -6,7 +6,7 @@ import pytest
 from tidegate.checks import InvalidValueError
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, PureDP, Shares, Tapered
-from tidegate.schedule import Continual, MultiResolution, SlidingWindow, fits
+from tidegate.schedule import Continual, Growing, MultiResolution, SlidingWindow, fits
 
 
 def test_the_papers_split_keeps_the_noise_of_updates_the_same() -> None:
@@ -60,3 +60,9 @@ def test_a_rate_that_spends_faster_than_the_paper_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="rate must be above 1/4 and below 1 for this"):
         Tapered(Fraction(1, 4)).rate_for(ApproxDP(1.0, 1e-6))
     assert Tapered(Fraction(1, 2)).rate_for(ApproxDP(1.0, 1e-6)) == Fraction(1, 2)
+
+
+def test_a_growing_schedule_takes_no_allocation() -> None:
+    growing = Growing(block=4, step=1)
+    with pytest.raises(InvalidValueError, match="allocation must be left out for a Growing"):
+        Plan(schedule=growing, budget=ApproxDP(1.0, 1e-6), allocation=Tapered())

@@ -46,6 +46,10 @@ def methods(comparison: Comparison, *names: str, n: int = 10_000) -> dict[str, A
 
 
 def test_the_configured_plan_is_compared_as_it_would_run() -> None:
+    tapered = TABLES | {"allocation": {"name": "tapered"}}
+    found = methods(Comparison(tables=tapered), "growing")
+    assert found["sliding"].plan.allocation.name == "tapered"
+    assert found["growing"].plan.allocation.name == "paper"  # whose shares are its own
     found = methods(Comparison(tables=TABLES), "basic")
     own = found["sliding"]
     assert isinstance(own, Scheduled)

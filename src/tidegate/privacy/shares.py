@@ -39,6 +39,9 @@ class Shares:
             raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
         if isinstance(self.schedule, Growing) and self.budget.unit != "mu":
             raise refuse("budget", "ApproxDP for a Growing schedule (give a delta)", told="PureDP")
+        if isinstance(self.schedule, Growing) and not isinstance(self.allocation, Paper):
+            allowed = "left out for a Growing schedule, whose shares are its own"
+            raise refuse("allocation", allowed, self.allocation.name)
         _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
 
     @cached_property

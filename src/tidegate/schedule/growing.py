@@ -30,7 +30,7 @@ class Growing:
         t = 6   [3/4  3/4  3/4  3/4   1    1 ]
         t = 9   [1/2  1/2  1/2  1/2  2/3  2/3   1    1    1 ]
 
-    The shares are its own: an allocation plays no part.
+    The shares are its own: no allocation but the default is taken.
 
     Args:
         block: Records before the first base, a multiple of `step`.

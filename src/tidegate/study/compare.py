@@ -186,7 +186,10 @@ class Comparison:
         own = self.tables["schedule"] if kind == self.kind else {}
         schedule = {**own, "kind": kind} | {name: self.size(name) for name in SCHEDULES[kind]}
         budget = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-        return Config.of({**self.tables, "schedule": schedule, "budget": budget})
+        kept = {**self.tables, "schedule": schedule, "budget": budget}
+        if kind == "growing" != self.kind:  # whose shares are its own
+            kept.pop("allocation", None)
+        return Config.of(kept)
 
     def _first(self, name: str) -> int:
         """How many records arrive before the first release."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, Tapered
+from tidegate.privacy import ApproxDP, Paper, Tapered
 from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import Continual, Growing, Independent, SlidingWindow
 from tidegate.study.baselines import DPFTRL, Diffprivlib, NaiveSplitting, NonPrivate, WindowRefit
@@ -123,9 +123,10 @@ def _drift(title: str, source: Source) -> Column:
 
 
 def _ours(schedule: OneStream) -> Method:
+    allocation = Paper() if isinstance(schedule, Growing) else Tapered()  # its shares are its own
     return Scheduled(
         name=type(schedule).__name__,
-        plan=Plan(schedule=schedule, budget=BUDGET, allocation=Tapered()),
+        plan=Plan(schedule=schedule, budget=BUDGET, allocation=allocation),
         learner=GradientPerturbation(),
     )
 
