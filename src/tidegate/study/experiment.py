@@ -1,13 +1,15 @@
 """Experiments: a method on a source, run side by side, each run kept on disk once it is done."""
 
 import json
+import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, parallel_config
+from threadpoolctl import threadpool_limits
 
 from tidegate.study.curve import Curve, measure
 from tidegate.study.method import Method
@@ -59,9 +61,18 @@ def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Ru
         workers: How many processes, each of which computes with one thread; by default one for each
             core.
     """
-    with parallel_config("loky", n_jobs=workers or cpu_count(), inner_max_num_threads=1):
-        work = (delayed(experiment.run)(seed) for experiment, seed in jobs)
-        yield from Parallel(return_as="generator_unordered")(work)
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawned, initializer=_one_thread) as pool:
+        work = [pool.submit(experiment.run, seed) for experiment, seed in jobs]
+        try:
+            for done in as_completed(work):
+                yield done.result()
+        finally:  # who does not want the rest does not wait for it
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _one_thread() -> None:
+    threadpool_limits(1)
 
 
 def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
@@ -71,14 +82,14 @@ def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
         jobs: To be carried out; the data sets must be where each worker looks for them.
         cluster: It is closed at the end.
     """
-    from distributed import as_completed  # noqa: PLC0415 (installed only where it is wanted)
+    import distributed  # noqa: PLC0415 (only where it is wanted)
 
     if not jobs:
         return
     with cluster, cluster.explained():
         client = cluster.client()
         work = [client.submit(experiment.run, seed, pure=False) for experiment, seed in jobs]
-        for future in as_completed(work, loop=client.loop):
+        for future in distributed.as_completed(work, loop=client.loop):
             yield future.result()
             future.release()
 
