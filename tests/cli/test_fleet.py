@@ -308,8 +308,9 @@ def test_members_that_share_a_broker(tmp_path: Path, alone: dict[str, list[Any]]
         ("[members.a]\nsource.path = '-'\nsource.type = 'jsonl'", "must not be standard input"),
         (
             "[members.a]\nsource.path = 'x'\n[members.b]\nsource = {path = './x', follow = true}",
-            "members.b: source must not be that of members.a",
+            "x, which members.a reads: write {member} where they differ",
         ),
+        ("[members.lock]", "members.lock: the name must not be lock"),
         (
             "[members.a]\npublish.folder = 'x'\n[members.b]\npublish.folder = 'x'",
             "members.b: publish.folder must not be that of members.a",
@@ -324,6 +325,47 @@ def test_mistakes_are_named(tmp_path: Path, members: str, told: str) -> None:
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "fleet.state").exists()
+
+
+SOURCES = """
+budget.epsilon = 1.0
+records = {classes = [0, 1], norm = 1.5, columns = ["a"], label = "y"}
+[members.wards]
+schedule = {kind = "sliding", window = 300, step = 100}
+source = {type = "nats", url = ["nats://one", "nats://two"], stream = "s", subject = "ward.>"}
+[members.both]
+schedule = {kind = "twostream", step = 100, source = {kind = "cumulative", block = 200}}
+source.source = {type = "kafka", servers = ["one:9092", "two:9092"], topic = "t"}
+source.target = {type = "csv", path = "records/new"}
+[members.other]
+schedule = {kind = "sliding", window = 300, step = 100}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            'type = "nats", url = "nats://two:4222", stream = "s", subject = "*.north"',
+            "stream s at two:4222 (*.north and ward.>), which members.wards reads",
+        ),
+        (
+            'type = "kafka", servers = ["three:9092", "ONE:9092"], topic = "t"',
+            "topic t at one:9092, which members.both reads",
+        ),
+        ('type = "csv", path = "records/./new/monday.csv"', "which members.both reads"),
+        ('type = "csv", path = "records"', "which members.both reads"),
+        ('type = "csv", path = "records/old"', None),
+    ],
+)
+def test_no_record_pays_in_two_ledgers(tmp_path: Path, source: str, told: str | None) -> None:
+    (tmp_path / "fleet.toml").write_text(f"{SOURCES}source = {{{source}}}\n")
+    done = tidegate("fleet", "status", str(tmp_path / "fleet.toml"))
+    assert done.returncode == (0 if told is None else 2)
+    assert len(done.stderr.splitlines()) == (told is not None)
+    if told is not None:
+        assert done.stderr.startswith("tidegate: members.other: source must not read ")
+        assert told in done.stderr
 
 
 def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:

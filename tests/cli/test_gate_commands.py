@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, process, tidegate
+from tests.gate.commands import make
 from tests.gate.gatelife import config, opened, stream
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
@@ -280,6 +281,15 @@ def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
         found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
     assert looks == [100, 150]
     assert found == ["source", "target", "target", "target"]
+
+
+def test_two_streams_with_records_in_common_are_refused(tmp_path: Path) -> None:
+    text = Path(make(tmp_path, two=True)).read_text()
+    (tmp_path / "gate.toml").write_text(text.replace("/target.csv", "/./source.csv"))
+    done = tidegate("run", str(tmp_path / "gate.toml"))
+    told = f"source.target must not read {tmp_path}/source.csv, which source.source reads"
+    assert (done.returncode, done.stderr) == (2, f"tidegate: {told}: a record would pay in both\n")
+    assert not (tmp_path / "gate.state").exists()
 
 
 def test_a_run_without_a_release_says_what_is_missing(folder: Path) -> None:

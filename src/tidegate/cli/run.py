@@ -14,6 +14,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.cli import hints, options
 from tidegate.cli.state import release_row
 from tidegate.gate.config import Config, file_name
+from tidegate.gate.config.origin import shared
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
 from tidegate.gate.sources.files import Follow
@@ -69,6 +70,9 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
 @contextmanager
 def open_gate(folder: Path, known: Config, sources: Mapping[str, Source]) -> Iterator[Gate]:
     """A gate that may take in what its sources have."""
+    if len(known.origins) == 2 and (both := shared(*known.origins)) is not None:
+        told = f"source.target must not read {both}, which source.source reads"
+        raise InvalidValueError(f"{told}: a record would pay in both")
     if not folder.exists():  # a state fixes its settings: not before its sources can be read
         _try(sources.values())
     with Gate.open(folder, known) as gate:

@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.config import tables_in
+from tidegate.gate.config.origin import shared
 from tidegate.gate.config.sources import STANDARD_INPUT
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
@@ -161,18 +163,22 @@ def _named(value: Any, name: str) -> Any:
 
 
 def _check_apart(configs: Mapping[str, Config]) -> None:
-    """Refuse two members with one source, whose records would pay twice, or one folder."""
-    seen: dict[object, str] = {}
+    """Refuse two members that have records in common, which would pay twice, or one folder."""
+    origins = [(name, origin) for name, config in configs.items() for origin in config.origins]
+    for (one, theirs), (other, ours) in combinations(origins, 2):
+        if (both := shared(theirs, ours)) is not None:
+            raise _alike(other, "source", f"read {both}, which members.{one} reads")
+    folders: dict[Path, str] = {}
     for name, config in configs.items():
-        places: dict[str, object] = {}
-        if config.source is not None:
-            places["source"] = config.source.place
         if config.publish is not None:
-            places["publish.folder"] = Path(config.publish.folder).resolve()
-        for what, place in places.items():
-            if (other := seen.setdefault((what, place), name)) != name:
-                told = f"must not be that of members.{other}: write {PLACE} where they differ"
-                raise ConfigError([f"members.{name}: {what} {told}"])
+            place = Path(config.publish.folder).resolve()
+            if (other := folders.setdefault(place, name)) != name:
+                raise _alike(name, "publish.folder", f"be that of members.{other}")
+
+
+def _alike(name: str, what: str, how: str) -> ConfigError:
+    told = f"members.{name}: {what} must not {how}: write {PLACE} where they differ"
+    return ConfigError([told])
 
 
 def member_row(member: Member, fate: Fate) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tidegate.features import HashedText
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
+from tidegate.gate.config.origin import Origin
 from tidegate.gate.config.sources import (
     STANDARD_INPUT,
     FileTable,
@@ -226,6 +227,11 @@ class Config:
     def follows(self) -> bool:
         """Whether a source is to be followed."""
         return any(each.follow for each in self._streams().values())
+
+    @property
+    def origins(self) -> list[Origin]:
+        """What the source of each stream reads."""
+        return [each.origin for each in self._streams().values()]
 
     def _streams(self) -> dict[str, SourceTable]:
         if self.source is None:

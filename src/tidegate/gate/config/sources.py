@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, positive, refuse
 from tidegate.gate.config.keys import flag, key, one_of, read_table, word, words
+from tidegate.gate.config.origin import ALL, Origin, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
     Columns,
@@ -48,9 +49,9 @@ class FileTable:
             raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
 
     @property
-    def place(self) -> tuple[object, ...]:
-        """Where records come from: two sources with the same place have the same records."""
-        return (Path(self.path).resolve(),)
+    def origin(self) -> Origin:
+        """What is read."""
+        return of_path(Path(self.path))
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, in seconds.
@@ -100,9 +101,10 @@ class NatsTable:
     resume: Resume | None = key(resumed, default=None)
 
     @property
-    def place(self) -> tuple[object, ...]:
-        """See `FileTable`."""
-        return (self.url, self.stream, self.subject)
+    def origin(self) -> Origin:
+        """What is read."""
+        hosts = [urlsplit(url).netloc for url in self.url]
+        return of_channel(f"stream {self.stream}", hosts, 4222, self.subject or ALL)
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
@@ -143,9 +145,9 @@ class KafkaTable:
     resume: Resume | None = key(resumed, default=None)
 
     @property
-    def place(self) -> tuple[object, ...]:
-        """See `FileTable`."""
-        return (self.servers, self.topic)
+    def origin(self) -> Origin:
+        """What is read."""
+        return of_channel(f"topic {self.topic}", self.servers, 9092)
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
@@ -181,11 +183,6 @@ class TwoSources:
 
     source: SourceTable = key(one_source)
     target: SourceTable = key(one_source)
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """See `FileTable`."""
-        return self.source.place, self.target.place
 
 
 def one_or_two(name: str, value: object) -> SourceTable | TwoSources:

@@ -1,0 +1,95 @@
+"""What a source reads, in one spelling: no two ledgers may be charged with the same records."""
+
+import os
+import re
+from collections.abc import Iterable
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = {"localhost", "127.0.0.1", "[::1]"}
+ALL = ">"
+"""The subjects of NATS that are all subjects."""
+
+
+class Origin(NamedTuple):
+    """What a source reads.
+
+    Attributes:
+        parts: A file or folder, or a channel at each of its servers.
+        around: The same, and the folders that these lie in.
+        subject: Which subjects of a channel, with the wildcards of NATS.
+    """
+
+    parts: frozenset[str]
+    around: frozenset[str]
+    subject: str = ALL
+
+
+def of_path(path: Path) -> Origin:
+    """A file, or a folder and what its links lead to, wherever a path comes from.
+
+    >>> of_path(Path("/data/north/../south.csv")).around >= {"/data/south.csv", "/data"}
+    True
+    """
+    links = (each for each in path.glob("*") if each.is_symlink())
+    parts = frozenset(map(os.path.realpath, (path, *links)))
+    folders = (str(folder) for part in parts for folder in Path(part).parents)
+    return Origin(parts, parts.union(folders))
+
+
+def of_channel(channel: str, servers: Iterable[str], port: int, subject: str = ALL) -> Origin:
+    """A stream or topic of a broker, whichever of its servers are named.
+
+    Args:
+        channel: What it is called.
+        servers: Hosts, each with or without a port.
+        port: What it is without.
+        subject: Which of its subjects.
+
+    >>> sorted(of_channel("topic a", ["Db.example:9092", "127.0.0.1"], 9092).parts)
+    ['topic a at db.example:9092', 'topic a at localhost:9092']
+    """
+    parts = frozenset(f"{channel} at {_server(each, port)}" for each in servers)
+    return Origin(parts, parts, subject)
+
+
+def _server(address: str, port: int) -> str:
+    host, own = re.fullmatch(r"(.*?)(?::(\d+))?", address.lower(), re.DOTALL).groups()  # type: ignore[union-attr]
+    host = host.removesuffix(".")
+    return f"{'localhost' if host in HERE else host}:{int(own or port)}"
+
+
+def shared(one: Origin, other: Origin) -> str | None:
+    """What two sources both read, None if they have no records in common.
+
+    Copies, and servers that are known by two names, cannot be told by their addresses.
+
+    >>> shared(of_path(Path("/data/north.csv")), of_path(Path("/data/south.csv")))
+    >>> shared(of_path(Path("/data/./north.csv")), of_path(Path("/data")))
+    '/data'
+    >>> north, all_wards = (of_channel("stream wards", ["host"], 4222, s) for s in ("north.*", ">"))
+    >>> shared(north, all_wards)
+    'stream wards at host:4222 (> and north.*)'
+    """
+    common = (one.parts & other.around) | (other.parts & one.around)
+    if not common or not subjects_meet(one.subject, other.subject):
+        return None
+    subjects = {one.subject, other.subject}
+    return max(common) + (f" ({' and '.join(sorted(subjects))})" if subjects != {ALL} else "")
+
+
+def subjects_meet(one: str, other: str) -> bool:
+    """Whether a subject of NATS can be one of both: `*` is any word, a last `>` any one or more.
+
+    >>> subjects_meet("north.*.beds", "north.>"), subjects_meet("north", "north.>")
+    (True, False)
+    """
+    for words in zip_longest(one.split("."), other.split(".")):
+        if None in words:
+            return False
+        if ALL in words:
+            return True
+        if "*" not in words and words[0] != words[1]:
+            return False
+    return True
