@@ -24,7 +24,7 @@ from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.sent import messages
 from tidegate.cli import turns
 from tidegate.gate.export import newest_published
-from tidegate.gate.fleet import Fate, Fleet, Member
+from tidegate.gate.fleet import Fate, Fleet, Member, member_row
 from tidegate.gate.gate import Gate
 
 SHARED = """
@@ -118,6 +118,27 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     (tmp_path / "broken.csv").write_text("a,b,c,y\n")  # repaired, and run again
     assert tidegate("fleet", "run", config, "--quiet") == (0, "", "")
     assert {row["state"] for row in rows(config).values()} == {"finished"}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_fits_a_line(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, many = "a-rather-long-name-for-a-member", {"records": 123_456_789, "unusable": 1_234_567}
+    newest = {"newest": "2026-01-02T03:04:05+00:00", "releases": 12_345, "worst_share": 2 / 3}
+
+    def row(member: Member, fate: Fate) -> dict[str, Any]:
+        told = member_row(member, fate) | many | newest | {"epsilon": 0.123, "delta": 1e-6}
+        return told | {"state": "finished", "held_records": 123_456_789}
+
+    monkeypatch.setattr("tidegate.cli.fleet.member_row", row)
+    shown = tidegate("fleet", "status", make(tmp_path, {long: ""}), COLUMNS=str(columns)).stdout
+    lines = shown.splitlines()
+    heads, *_ = told = [" ".join(line.split()) for line in lines[1:]]
+    assert heads == "member state records unusable releases newest share"
+    assert told[2].endswith("finished 123,456,789 1,234,567 12,345 2026-01-02 03:04 0.6667")
+    assert "".join(line.split(" ")[0] for line in lines[3:]) == long
+    assert max(map(len, lines)) <= columns
 
 
 @pytest.mark.slow

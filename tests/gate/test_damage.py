@@ -324,5 +324,8 @@ def test_a_release_of_another_state_is_found_in_the_folder(folder: Path, tmp_pat
     shutil.copytree(other / "out", folder / "out")
     told = tidegate("verify", str(folder / "gate.state"))
     assert told.returncode == 1
-    assert "release 0 is not the one in the state" in told.stdout
+    last = newest_published(other / "out")
+    assert last
+    said = f"{last + 1} releases from 0 to {last} are not those in the state"
+    assert told.stdout == f"{folder / 'out'}: {said}\n"
     refused(run(folder), "has another release")

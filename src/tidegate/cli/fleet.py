@@ -30,8 +30,8 @@ Examples:
   tidegate fleet verify fleet.toml --format json
 """
 
-ASIDE = {"held_bytes", "why"}
-"""What the table of `status` leaves to JSON, and to lines below it."""
+ASIDE = {"epsilon", "delta", "held_records", "held_bytes", "why"}
+"""What the table of `status` leaves to JSON, and to lines below it: it has to fit 80 columns."""
 
 
 @click.group(epilog=EPILOG)
@@ -121,7 +121,7 @@ def _show(known: Fleet, form: str) -> None:
     if form == "json":
         options.show(rows, form)
         return
-    options.show([_narrow(row) for row in rows], form)
+    options.show([_narrow(row) for row in rows], form, folded="member")
     for row in rows:
         if row["why"] is not None:
             click.echo(f"{row['member']} failed: {row['why']}")

@@ -49,8 +49,17 @@ def show(
     *,
     title: str | None = None,
     empty: str = "nothing yet",
+    folded: str | None = None,
 ) -> None:
-    """Print rows as a table for people, or as a line of JSON each."""
+    """Print rows as a table for people, or as a line of JSON each.
+
+    Args:
+        rows: What to print, each with the same keys.
+        form: "table" or "json".
+        title: Stands above a table.
+        empty: Stands for a table without rows.
+        folded: The column that alone makes room where a line is too short, by taking several.
+    """
     if form == "json":
         for row in rows:
             click.echo(json.dumps(row))
@@ -59,7 +68,11 @@ def show(
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                table.add_column(name.replace("_", "\n"), justify="right")
+                head = name.replace("_", "\n")
+                if name == folded:
+                    table.add_column(head, overflow="fold")
+                else:
+                    table.add_column(head, justify="right", no_wrap=folded is not None)
         table.add_row(*(_text(value) for value in row.values()))
     Console(highlight=False).print(table if table.columns else f"[dim]{empty}[/]")
 

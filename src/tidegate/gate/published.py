@@ -55,11 +55,20 @@ def problems(folder: Path, newest: int | None, store: Store) -> Iterator[Problem
         return
     for what in export.verify(folder, newest):
         yield Problem(where=str(folder), what=what)
-    for number, found in export.published_hashes(folder, newest):
-        try:
-            same = store.release(number).hash == found
-        except StoreError:
-            same = False
-        if not same:
-            what = f"release {number} is not the one in the state"
-            yield Problem(where=str(folder), what=what)
+    foreign = [
+        number
+        for number, found in export.published_hashes(folder, newest)
+        if not _holds(store, number, found)
+    ]
+    if foreign:  # a folder of another state would have a line for each
+        which = f"release {foreign[0]} is not the one"
+        if len(foreign) > 1:
+            which = f"{len(foreign):,} releases from {foreign[0]} to {foreign[-1]} are not those"
+        yield Problem(where=str(folder), what=f"{which} in the state")
+
+
+def _holds(store: Store, number: int, found: str | None) -> bool:
+    try:
+        return store.release(number).hash == found
+    except StoreError:
+        return False
