@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +14,11 @@ from tests.cli.run import process, tidegate
 from tests.gate.commands import clocked, grow, hashes, make
 from tests.gate.made import records, same
 from tests.gate.object_store import KEYS, Objects, objects
+from tests.gate.released import made as released
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.turns import run_fleet
+from tidegate.gate.export import publish
+from tidegate.gate.fleet import Fleet
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.places import Elsewhere, Places
@@ -168,8 +172,55 @@ def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Pat
     FolderStore(tmp_path / "state", "config", places=Places(segments=bucket.uri)).close()
 
 
-@pytest.mark.parametrize("segments", ["s3://key:secret@bucket/x", "records/here", "s3://[x"])
+@pytest.mark.parametrize(
+    "segments",
+    [
+        "s3://key:secret@bucket/x",
+        "records/here",
+        "s3://[x",
+        "fsspec+file:///x",
+        "fsspec+local:///x",
+    ],
+)
 def test_what_is_no_place_for_segments_is_refused(segments: str) -> None:
     with pytest.raises(InvalidValueError, match="segments must be") as caught:
         Places(segments=segments)
     assert "secret" not in str(caught.value)
+
+
+def state_in(folder: Path) -> None:
+    FolderStore(folder / "a" / "b", "config").close()
+
+
+def segments_in(folder: Path) -> None:
+    places = Places(segments=str(folder / "a" / "b"))
+    FolderStore(folder.parent / "state", "config", places=places).close()
+
+
+def releases_in(folder: Path) -> None:
+    publish(folder / "a" / "b", released([0, 1])[1][0])
+
+
+def fleet_in(folder: Path) -> None:
+    fleet = Fleet(root=folder / "a" / "b", members=())
+    run_fleet(fleet, workers=1, follow=False, told=lambda *_: None)
+
+
+@pytest.mark.parametrize("make_in", [state_in, segments_in, releases_in, fleet_in])
+def test_every_folder_that_is_made_is_durable(
+    make_in: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a folder is in the one it lies in: that is synced once it has the name."""
+    folder, fsync = tmp_path / "here", os.fsync
+    folder.mkdir()
+    durable: set[Path] = set()
+
+    def spy(file: int) -> None:
+        fsync(file)
+        synced = Path(os.readlink(f"/proc/self/fd/{file}"))
+        durable.update(synced.iterdir() if synced.is_dir() else [])
+
+    monkeypatch.setattr(os, "fsync", spy)
+    make_in(folder)
+    made = [path for path in folder.rglob("*") if path.is_dir()]
+    assert {folder / "a", folder / "a" / "b"} <= set(made) <= durable

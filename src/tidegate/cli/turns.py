@@ -16,6 +16,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.run import PAUSE, open_gate, releases_of
 from tidegate.gate.fleet import Fate, Fleet, Member
 from tidegate.gate.lock import Lock
+from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sources import once
 
 SLICE = 5.0
@@ -58,7 +59,7 @@ def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[s
         follow: Go on with all of them as their sources grow.
         told: Told of every turn.
     """
-    fleet.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(fleet.root, 0o700)
     lock = Lock(fleet.root)
     try:
         return _Turns(fleet, workers, follow, told).run()

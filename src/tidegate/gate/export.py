@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
 from tidegate.gate.failpoints import failpoint
+from tidegate.gate.segment_folder import make_folder, sync_folder
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
@@ -233,7 +234,8 @@ def publish(folder: Path | str, release: StoredRelease) -> None:
     check_same(folder, release)
     if _hash(before) not in (None, release.previous):
         raise InvalidValueError(f"release {release.number} does not follow {before}")
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        make_folder(folder)
     for kind in ("safetensors", "md", "json"):
         _replace(folder / f"{name}.{kind}", KINDS[kind](release))
     newest = max(release.number, newest_published(folder) or 0)
@@ -338,11 +340,7 @@ def _replace(path: Path, data: bytes) -> None:
         with suppress(OSError):
             unfinished.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _extra(module: str, extra: str) -> Any:

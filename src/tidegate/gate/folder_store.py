@@ -22,7 +22,7 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.lock import Lock
 from tidegate.gate.places import ELSEWHERE, UNFINISHED, Elsewhere, Places
-from tidegate.gate.segment_folder import sync_folder
+from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.store import (
     DAMAGED,
@@ -168,9 +168,8 @@ class FolderStore:
             raise StoreError(f"{where} is missing: {RESTORE}")
         if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(files)):
             raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.folder.chmod(0o700)
-        sync_folder(self.folder.parent)
 
     def _elsewhere(self, wanted: Places | None) -> Elsewhere:
         """Where all is: decided once and for all, when the state is made."""

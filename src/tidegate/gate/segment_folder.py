@@ -48,9 +48,8 @@ class LocalFolder:
 
     def make(self) -> None:
         """See that it is there, for its owner alone."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path)
         self._path.chmod(0o700)
-        sync_folder(self._path.parent)
 
     def where(self, name: str) -> Where:
         """The path of a file, from anywhere."""
@@ -173,6 +172,19 @@ def fetched(where: Where) -> Any:
         files, path = _filesystem(urlsplit(where)._replace(path=folder).geturl())
         with files.open_input_file(f"{path}/{name}") as file:
             return file.read_buffer()
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """See that a folder is there, and that its name and those of all made for it are durable.
+
+    Args:
+        folder: What is to be there.
+        mode: Who may do what with it; not with those it lies in.
+    """
+    if not folder.parent.exists():
+        make_folder(folder.parent)
+    folder.mkdir(mode, exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:
