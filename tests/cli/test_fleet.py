@@ -230,6 +230,25 @@ def test_verify_names_the_member(tmp_path: Path) -> None:
     assert done.stdout.startswith("south: ")
 
 
+def test_a_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
+    config, damaged = make(tmp_path), tmp_path / "fleet.state" / "south"
+    damaged.mkdir(parents=True)
+    (damaged / "state.db").write_bytes(b"no database" * 100)
+    found = rows(config)
+    assert {name: row["state"] for name, row in found.items()} == {
+        "north": "new",
+        "south": "failed",
+        "east": "new",
+    }
+    assert "file is not a database" in found["south"]["why"]
+    shown = tidegate("fleet", "status", config)
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[-1] == f"south failed: {found['south']['why']}"
+    done = tidegate("fleet", "verify", config)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == f"south: {damaged}: {found['south']['why']}\n"
+
+
 def started(config: str, *more: str) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "tidegate", "fleet", "run", config, "--quiet", *more]
     return subprocess.Popen(words)

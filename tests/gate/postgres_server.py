@@ -10,6 +10,7 @@ import time
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import psycopg
 import pytest
@@ -33,19 +34,24 @@ class Server:
 
     Args:
         folder: Where its data and its socket are; a socket's path must be short.
+        address: Where else it listens, an address of this machine.
+        ahead: The server that it is a standby of.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, address: str = "", ahead: "Server | None" = None) -> None:
+        self.folder, self.address = folder, address
         # it refuses to be root
         self._user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
         os.chown(folder, self._user.pw_uid, self._user.pw_gid)
         folder.chmod(0o755)
-        make = ["initdb", "-D", f"{folder}/data", "-U", "tidegate", "-A", "trust", "-E", "UTF8"]
-        self._run(*make, "--no-locale", "--no-sync").wait(60)
+        new = ["initdb", "-A", "trust", "-E", "UTF8", "--no-locale"]
+        copy = ["pg_basebackup", "-R", "-c", "fast", "-h", str(ahead and ahead.folder)]
+        where = ("-D", f"{folder}/data", "-U", "tidegate", "--no-sync")
+        self._run(*(copy if ahead else new), *where).wait(60)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
-        self.ask(ZEROBLOB)
+        if not ahead:
+            self.ask(ZEROBLOB)
 
     @property
     def url(self) -> str:
@@ -68,17 +74,25 @@ class Server:
         """Start it, as often as it takes: what is left of one that was killed may be in its way."""
         for _ in range(600):
             if self._process is None or self._process.poll() is not None:
-                how = ("-c", "listen_addresses=", "-c", "max_connections=20")
+                how = ("-c", f"listen_addresses={self.address}", "-c", "max_connections=20")
                 self._process = self._run("postgres", "-D", "data", "-k", str(self.folder), *how)
             if self._run("pg_isready", "-h", str(self.folder)).wait(60) == 0:
                 return
             time.sleep(0.05)
         raise TimeoutError("the server does not start")
 
-    def ask(self, query: str) -> None:
-        """Have the server do something, as its operator would."""
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Have the server do or say something, as its operator would."""
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(query.encode())
+            answer = connection.execute(query.encode())
+            return answer.fetchall() if answer.description else []
+
+    def put(self, name: str, text: str) -> None:
+        """Give it one of the files that it finds beside its data."""
+        path = self.folder / "data" / name
+        path.write_text(text)
+        path.chmod(0o600)
+        os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
     def kill(self) -> None:
         """End it as a failing machine would."""

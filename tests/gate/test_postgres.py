@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,13 +19,13 @@ import pytest
 from tests.cli.run import tidegate
 from tests.gate.commands import clocked, command, grow, hashes, make, started
 from tests.gate.made import chain, made, records
-from tests.gate.postgres_server import BINARIES, Server, needs_postgres, on_server
+from tests.gate.postgres_server import BINARIES, Server, needs_postgres, on_server, server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.places import Elsewhere, Places
-from tidegate.gate.store import Batch
+from tidegate.gate.store import Batch, Quarantined
 from tidegate.gate.verify import verify
 
 pytestmark = needs_postgres
@@ -190,6 +191,27 @@ def test_a_server_that_would_lose_commits_is_refused(own: Server, tmp_path: Path
     own.start()
 
 
+@pytest.mark.slow
+def test_a_standby_is_refused(own: Server, tmp_path: Path) -> None:
+    """It may not know yet what was committed; who only looks may look there."""
+    places = Places(database=own.url)
+    with closing(FolderStore(tmp_path / "state", "config", places=places)) as store:
+        store.append(batch(0))
+    elsewhere = Elsewhere.of(tmp_path / "state")
+    assert elsewhere is not None
+    with TemporaryDirectory(prefix="pg-") as folder, ExitStack() as stack:
+        standby = Server(Path(folder), ahead=own)
+        stack.callback(standby.stop)
+        behind = Places(database=standby.url)
+        elsewhere._replace(places=behind).keep(tmp_path / "state")
+        with pytest.raises(StoreError, match=r"is a standby.*name the server that can be written"):
+            FolderStore(tmp_path / "state")
+        with pytest.raises(StoreError, match="is a standby"):
+            FolderStore(tmp_path / "new", "config", places=behind)
+        with closing(FolderStore(tmp_path / "state", read_only=True)) as looking:
+            assert looking.count("records") == 5
+
+
 # --- whose it is
 
 
@@ -263,6 +285,19 @@ def test_a_name_that_the_server_cannot_keep_is_refused_and_nothing_else(state: P
         with pytest.raises(InvalidValueError, match="NUL"):
             store.append(named)
         assert store.append(batch(5)) == 10
+
+
+def test_what_the_server_refuses_is_told_without_the_row(state: Path) -> None:
+    elsewhere = Elsewhere.of(state)
+    assert elsewhere is not None
+    server().ask(f"ALTER TABLE {elsewhere.name}.quarantine ADD CHECK (slot < 0)")
+    unusable = Quarantined(slot=0, reason="no number", payload="private-payload")
+    with closing(FolderStore(state)) as store:
+        with pytest.raises(StoreError, match="violates check constraint") as caught:
+            store.append(replace(batch(5), quarantine=(unusable,)))
+        assert "private-payload" in str(caught.value.__cause__)  # the server has quoted it
+        assert "private-payload" not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_without_its_driver_one_line_says_what_to_install(
