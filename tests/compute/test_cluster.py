@@ -257,6 +257,11 @@ def test_what_is_told_wrongly_is_refused() -> None:
     assert pickle.loads(pickle.dumps(told)).workers == 2
 
 
+def test_a_scheduler_that_needs_certificates_says_so() -> None:
+    with pytest.raises(ComputeError, match=r"needs certificates.*docs/scale.md"):
+        Dask(scheduler="tls://127.0.0.1:1").client()
+
+
 class External:
     """A scheduler and its worker, as processes of their own."""
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self
 from urllib.parse import urlsplit
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import Client, KilledWorker, LocalCluster, Security
 from scipy import sparse
 
 from tidegate.checks import ComputeError, optional, refuse
@@ -111,7 +111,12 @@ class Dask:
                 cluster = _local(self.workers or dask.system.CPU_COUNT)
                 self._running = (Client(cluster, set_as_default=False), cluster)
             else:
-                self._running = (Client(self.scheduler, set_as_default=False),)
+                known = Security()  # what Dask's configuration says
+                secure = known.get_connection_args("client")["ssl_context"] is not None
+                if self.scheduler.startswith("tls:") and not secure:
+                    told = "needs certificates, and Dask's configuration names none"
+                    raise ComputeError(f"{self.scheduler} {told}: see docs/scale.md")
+                self._running = (Client(self.scheduler, security=known, set_as_default=False),)
         return self._running[0]
 
     @contextmanager
