@@ -408,6 +408,13 @@ def test_no_record_pays_in_two_ledgers(tmp_path: Path, source: str, told: str | 
         assert told in done.stderr
 
 
+def test_the_fleet_of_the_documentation_is_one(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
+    (tmp_path / "fleet.toml").write_text(text.split("```toml\n")[1].split("```")[0])
+    fleet = Fleet.load(tmp_path / "fleet.toml")
+    assert [member.name for member in fleet.members] == ["north", "south", "children"]
+
+
 def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
     config = tmp_path / "fleet.toml"
     config.write_text(

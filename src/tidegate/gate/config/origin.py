@@ -1,7 +1,6 @@
 """What a source reads, in one spelling: no two ledgers may be charged with the same records."""
 
 import os
-import re
 from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
@@ -55,9 +54,11 @@ def of_channel(channel: str, servers: Iterable[str], port: int, subject: str = A
 
 
 def _server(address: str, port: int) -> str:
-    host, own = re.fullmatch(r"(.*?)(?::(\d+))?", address.lower(), re.DOTALL).groups()  # type: ignore[union-attr]
+    host, _, own = address.lower().rpartition(":")
+    if not own.isdecimal():
+        host, own = address.lower(), str(port)
     host = host.removesuffix(".")
-    return f"{'localhost' if host in HERE else host}:{int(own or port)}"
+    return f"{'localhost' if host in HERE else host}:{int(own)}"
 
 
 def shared(one: Origin, other: Origin) -> str | None:
