@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,11 +17,13 @@ import pytest
 from tests.cli.run import json_lines, process, tidegate
 from tests.gate.commands import make
 from tests.gate.gatelife import config, opened, stream
+from tidegate.cli import run as runs
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
+from tidegate.gate.config import Config
 from tidegate.gate.export import load
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Files, StandardInput, once
+from tidegate.gate.sources import Files, RawBatch, Source, StandardInput, once
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.verify import verify
 
@@ -438,3 +442,41 @@ def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
         assert next(found).card["at"] == 100
         assert list(found) == []
     assert looks == [200]
+
+
+@dataclass
+class Held:
+    """A source whose generators somebody holds on to, as a cycle of references does."""
+
+    source: Source
+    name: str = "records"
+    held: list[Generator[RawBatch]] = field(default_factory=list)
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        batches = self.source.batches(offset)
+        assert isinstance(batches, Generator)
+        self.held.append(batches)
+        return batches
+
+
+@pytest.mark.parametrize("stop", ["by itself", "in the gate", "in what is told"])
+def test_a_run_closes_its_sources_however_it_stops(
+    folder: Path, stop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Config.load(folder / "gate.toml")
+    held = Held(known.sources()["records"])
+    broken = Mock(side_effect=[BrokenPipeError])
+    with (
+        suppress(BrokenPipeError),
+        runs.open_gate(folder / "new", known, {"records": held}) as gate,
+    ):
+        if stop == "by itself":
+            enough = Mock(side_effect=[False, True])
+            list(releases_of(gate, {"records": held}, once, Mock(), enough))
+        elif stop == "in the gate":
+            monkeypatch.setattr(gate, "take", broken)
+            list(releases_of(gate, {"records": held}, once, Mock()))
+        else:
+            monkeypatch.setattr("click.echo", broken)
+            runs._follow(gate, {"records": held}, once, form="json", quiet=False)
+    assert [getgeneratorstate(each) for each in held.held] == [GEN_CLOSED] * 2  # tried, and run

@@ -1,8 +1,10 @@
 """Kafka as a source, against the broker inside librdkafka, which speaks Kafka's protocol."""
 
 import random
+import re
 from itertools import islice, pairwise
 from pathlib import Path
+from traceback import format_exception
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +19,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.sources import servers
 from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
-from tidegate.gate.sources.kafka_reader import Reader
+from tidegate.gate.sources.kafka_reader import STEP, Reader, read_settings
 from tidegate.gate.sources.kafka_topic import as_text, places_of
 
 COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
@@ -61,7 +63,7 @@ def slots(batches: list[RawBatch]) -> list[float]:
 
 def test_all_messages_come_once_and_in_order(cluster: Cluster, topic: str) -> None:
     cluster.send(topic, bodies(0, 3000))
-    batches = list(source(cluster, topic).batches(None))
+    batches = list(source(cluster, topic, chunk=700).batches(None))
     assert slots(batches) == list(range(3000))
     assert len(batches) > 1
     for before, after in pairwise(batches):  # any batch is a place to go on from
@@ -118,7 +120,7 @@ def test_trimmed_messages_are_missed(cluster: Cluster, topic: str) -> None:
     old, new = str(e.value).split("resume = ['")[1].split("']")[0].split("', '")
     assert old == batch.offset
     rest = slots(list(source(cluster, topic, resume=(old, new)).batches(batch.offset)))
-    assert rest == [7.0] * (19 - places_of(new)[0].offset)
+    assert rest == [7.0] * (19 - places_of(new)[1][0].offset)
     assert slots(list(source(cluster, topic).batches(None))) == rest
 
 
@@ -134,30 +136,103 @@ def test_a_topic_made_anew_is_refused(cluster: Cluster, topic: str) -> None:
         list(source(other, topic).batches(batch.offset))
     consent = (batch.offset, "{}")
     assert len(slots(list(source(other, topic, resume=consent).batches(batch.offset)))) == 10
-    gone = as_text({**places_of(batch.offset), 9: places_of(batch.offset)[0]})
+    gone = as_text({**places_of(batch.offset)[1], 9: places_of(batch.offset)[1][0]})
     with pytest.raises(SourceError, match="has no partition 9 any more"):
         list(source(cluster, topic).batches(gone))
 
 
-def test_no_topic_and_no_broker(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_offset_is_one_of_its_topic(cluster: Cluster, topic: str) -> None:
+    cluster.send(topic, bodies(0, 3))
+    cluster.send(f"{topic}2", bodies(10, 5))
+    (batch,) = source(cluster, topic).batches(None)
+    whose, places = places_of(batch.offset)
+    assert whose == topic
+    match = (
+        f"^the offset is one of topic {topic}, but .source. names {topic}2: put {topic} back, or "
+        rf"to go on with {topic}2 add resume = \['{re.escape(batch.offset)}', '{{}}'\] to its"
+    )
+    with pytest.raises(SourceError, match=match):
+        list(source(cluster, f"{topic}2").batches(batch.offset))
+    consent = (batch.offset, "{}")
+    (other,) = source(cluster, f"{topic}2", resume=consent).batches(batch.offset)
+    assert slots([other]) == [10, 11, 12, 13, 14]
+    unsaid = as_text(places)
+    assert list(source(cluster, topic).batches(unsaid)) == []
+    cluster.send(topic, bodies(7, 2), partition=3)  # a partition that is new
+    assert slots(list(source(cluster, topic).batches(batch.offset))) == [7, 8]
+
+
+def test_no_topic(cluster: Cluster) -> None:
     with pytest.raises(SourceError, match="refuses topic absent: Broker: Unknown topic"):
         list(source(cluster, "absent").batches(None))
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("sasl.username=a\n\nhunter2", "line 3 of {} of [source] is not a setting such as "),
+        ("# ours\nhunter2=", "line 2 of {} of [source] is not a setting such as "),
+        ("sasl password hunter2=", "line 1 of {} of [source] is not a setting such as "),
+        ("error_cb=hunter2", "line 1 of {} of [source] is not a setting such as "),
+        ("no.such=hunter2", "{} of [source]: the client does not take no.such"),
+        ("socket.timeout.ms = 1\n", "{} of [source]: the client does not take socket.timeout.ms"),
+        ("security.protocol=hunter2", "{} of [source]: the client does not take security.protocol"),
+        (
+            "security.protocol=sasl_plaintext\nsasl.mechanism=hunter2",
+            "{} of [source]: the client does not take some of the settings",
+        ),
+        (
+            "security.protocol=ssl\nssl.key.pem=hunter2",
+            "{} of [source]: the client does not take ssl.key.pem",
+        ),
+        ("topic.blacklist=[hunter2", "{} of [source]: the client does not take some of the setti"),
+        ("default.topic.config=hunter2", "{} of [source]: the client does not take some of the s"),
+        ("sasl.password=\udcff", "{} of [source] cannot be read"),
+    ],
+)
+def test_settings_are_refused_and_not_quoted(tmp_path: Path, lines: str, told: str) -> None:
     file = tmp_path / "kafka.settings"
-    file.write_text("# ours\nsocket.timeout.ms = 1000\nno.such.setting=1\n")
-    with pytest.raises(SourceError, match=r"kafka.settings of .source.: No such configuration"):
-        list(source(cluster, "absent", settings=str(file)).batches(None))
+    file.write_bytes(lines.encode(errors="surrogateescape"))
+    known = KafkaTopic(
+        name="r", columns=COLUMNS, servers=("a:1",), topic="t", settings=str(file), patience=0.1
+    )
+    with pytest.raises(SourceError) as refused:
+        list(known.batches(None))
+    assert str(refused.value).startswith(told.format(file))
+    assert "hunter2" not in "".join(format_exception(refused.value))
+
+
+def test_settings_that_are_taken(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.settings"
+    file.write_text("# ours\n\n socket.timeout.ms = 1000\nclient.id=a=b\n")
+    assert read_settings(str(file)) == {"socket.timeout.ms": "1000", "client.id": "a=b"}
+    cluster.send(topic, bodies(0, 3))
+    assert slots(list(source(cluster, topic, settings=str(file)).batches(None))) == [0, 1, 2]
     with pytest.raises(SourceError, match="cannot be read"):
-        list(source(cluster, "absent", settings=str(tmp_path / "none")).batches(None))
+        list(source(cluster, topic, settings=str(tmp_path / "none")).batches(None))
+
+
+def test_batches_are_bounded_by_bytes(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.gate.sources.kafka_reader.BYTES", 2**16)
+    cluster.send(topic, bodies(0, 300))
+    cluster.send(topic, [b'{"a": 7, "y": 0, "z": "' + b"x" * 1000 + b'"}'] * 400)
+    batches = list(source(cluster, topic).batches(None))
+    assert slots(batches) == [*range(300), *[7] * 400]
+    sizes = [sum(len(batch.arrived(index)) for index in range(batch.n)) for batch in batches]
+    assert 2**15 < max(sizes) < 2**16 + STEP * 1100
 
 
 class Gappy:
     """A client whose partitions have offsets of no message, as transactions and compaction leave.
 
-    It hands over at most three messages at a time, and the end of a partition once it is there.
+    It hands over at most three messages at a time, and the end of a partition once it is there:
+    a copy that lags ends before it should, as often as is said.
     """
 
-    def __init__(self, kept: dict[int, list[int]], ends: dict[int, int]) -> None:
-        self._kept, self._ends, self._at = kept, ends, (0, 0)
+    def __init__(self, kept: dict[int, list[int]], ends: dict[int, int], lags: int = 0) -> None:
+        self._kept, self._ends, self._at, self._lags = kept, ends, (0, 0), lags
 
     def list_topics(self, topic: str, timeout: float) -> Any:  # noqa: ARG002
         known = SimpleNamespace(error=None, partitions=dict.fromkeys(self._kept))
@@ -170,9 +245,16 @@ class Gappy:
         (which,) = partitions
         self._at = which.partition, which.offset
 
-    def consume(self, n: int, timeout: float) -> list[Any]:  # noqa: ARG002
+    def consume(self, n: int, timeout: float) -> list[Any]:
+        assert n == 1 or timeout == 0  # the client would wait for all of them
         partition, at = self._at
         found = [each for each in self._kept[partition] if each >= at][: min(n, 3)]
+        half = self._ends[partition] // 2
+        if self._lags and found:
+            found = [each for each in found if each < half]
+            if not found:
+                self._lags -= timeout > 0
+                return [self._message(max(at, half), partition, ended=True)] if timeout else []
         self._at = partition, found[-1] + 1 if found else self._ends[partition]
         messages = [self._message(offset, partition) for offset in found]
         return messages or [self._message(self._ends[partition], partition, ended=True)]
@@ -204,8 +286,35 @@ def test_offsets_of_no_message_are_passed_over(
     found: list[bytes] = []
     offset = None
     for stop in [*stops, None]:  # after so many pulls; the last one goes to the end
-        for pulled in islice(Reader(topic, places_of(offset), client).chunks(), stop):
+        for pulled in islice(Reader(topic, places_of(offset)[1], client).chunks(), stop):
             found, offset = found + pulled.bodies, pulled.offset
+    assert found == [b"%d" % (100 * partition + offset) for _, partition, offset in order]
+
+
+@given(
+    counts=st.lists(st.integers(0, 30), min_size=1, max_size=3).filter(any),
+    chunk=st.integers(1, 12),
+    lags=st.integers(1, 3),
+)
+def test_a_partition_that_ends_early_is_read_again(
+    counts: list[int], chunk: int, lags: int
+) -> None:
+    topic = KafkaTopic(name="r", columns=COLUMNS, servers=("a:1",), topic="t", chunk=chunk)
+    offsets = {partition: list(range(n)) for partition, n in enumerate(counts)}
+    client: Any = Gappy(offsets, dict(enumerate(counts)), lags)
+    order = sorted((o // chunk, p, o) for p, each in offsets.items() for o in each)
+    found: list[bytes] = []
+    offset = None
+
+    def read() -> None:
+        nonlocal found, offset
+        for pulled in Reader(topic, places_of(offset)[1], client).chunks():
+            found, offset = found + pulled.bodies, pulled.offset
+
+    for _ in range(lags):
+        with pytest.raises(ConnectionError, match="ends before what it said it holds"):
+            read()
+    read()
     assert found == [b"%d" % (100 * partition + offset) for _, partition, offset in order]
 
 
@@ -259,6 +368,7 @@ def test_the_table() -> None:
         '{"0": 1}',
         '{"0": [1.5, 2]}',
         '{"0": ["a", 1]}',
+        '{"topic": 7}',
     ):
         with pytest.raises(SourceError, match="not one of a Kafka topic"):
             places_of(offset)

@@ -1,9 +1,11 @@
 """JetStream as a source, against a real server: each message once, in order, whatever happens."""
 
 import random
+import re
 import shutil
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -119,6 +121,123 @@ def test_subjects_are_taken_apart(server: Server) -> None:
     assert taken(server, place, subject="records.north")[0] == [30]
 
 
+def test_an_offset_is_one_of_its_subject(server: Server, shared: Server) -> None:
+    for turn in range(3):
+        server.send(bodies(turn, 1), "records.north")
+        server.send(bodies(10 + turn, 1), "records.south")
+    _, place = taken(server, subject="records.north")
+    assert place is not None
+    assert place.endswith("@records/records.north")
+    match = (
+        r"^the offset is one of stream/subject records/records.north, but .source. names "
+        r"records/records.south: put records/records.north back, or to go on with "
+        rf"records/records.south add resume = \['{re.escape(place)}', '5@-'\] to"
+    )
+    with pytest.raises(SourceError, match=match):  # it would have skipped 10 and 11
+        taken(server, place, subject="records.south")
+    with pytest.raises(SourceError, match=r"but .source. names records/>: put"):
+        taken(server, place)
+    shared.make("other")
+    with pytest.raises(SourceError, match=r"names other/records.north: .*, '0@-'\]"):
+        taken(server, place, subject="records.north", stream="other")
+    shared.remove("other")
+    rest, after = taken(server, place, subject="records.south", resume=(place, "5@-"))
+    assert rest == [12]
+    assert taken(server, after, subject="records.south", resume=(place, "5@-")) == ([], after)
+    unsaid = place.removesuffix("@records/records.north")
+    assert taken(server, unsaid, subject="records.north") == ([], unsaid)
+    assert taken(server, subject=">")[1] == taken(server)[1]  # they are the same messages
+
+
+def sent_of_sizes(server: Server, sizes: list[int], headers: dict[str, str] | None = None) -> None:
+    async def publish(js: Any) -> None:
+        for slot, size in enumerate(sizes):
+            body = b'{"a": %d, "y": 0, "z": "%s"}' % (slot, b"x" * size)
+            await js.publish(f"{STREAM}.x", body, headers=headers)
+
+    server.do(publish)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 2, 300, 2000]), min_size=1, max_size=30),
+    room=st.integers(150, 900),
+    headers=st.sampled_from([None, {"a": "b", "c": "ä"}, {"Description": "MaxBytes"}]),
+)
+def test_pulls_are_bounded_by_bytes(
+    server: Server,
+    caplog: pytest.LogCaptureFixture,
+    sizes: list[int],
+    room: int,
+    headers: dict[str, str] | None,
+) -> None:
+    server.remove()
+    server.make()
+    sent_of_sizes(server, sizes, headers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
+        batches = list(source(server).batches(None))
+    assert slots(batches) == list(range(len(sizes)))
+    for batch in batches:
+        arrived = [len(batch.arrived(index)) for index in range(batch.n)]
+        assert batch.n == 1 or sum(arrived) <= room  # a message that is too large comes alone
+    assert caplog.text == ""  # nothing was waited for
+
+
+@pytest.mark.parametrize("headers", [None, {"Nats-Expected-Stream": STREAM, "c": "7"}])
+def test_a_room_that_is_used_up_exactly_is_not_waited_at(
+    server: Server, caplog: pytest.LogCaptureFixture, headers: dict[str, str] | None
+) -> None:
+    sent_of_sizes(server, [0] * 4, headers)
+    counts = set()
+    for room in range(195, 205) if headers is None else range(293, 303):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
+            batches = list(source(server).batches(None))
+        assert slots(batches) == [0, 1, 2, 3]
+        counts.add(batches[0].n)
+    assert counts == {1, 2}  # so that one of the rooms was exactly that of two messages
+    assert caplog.text == ""
+
+
+@pytest.mark.slow
+def test_a_size_that_is_counted_otherwise_costs_a_wait_and_no_message(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"BYTES": 200, "TIMEOUT": 1.0, "_size": lambda _: 99}.items():
+        monkeypatch.setattr(f"tidegate.gate.sources.nats_reader.{name}", value)
+    sent_of_sizes(server, [0] * 5)
+    assert [slots([batch]) for batch in source(server).batches(None)] == [[0, 1], [2, 3], [4]]
+
+
+def test_large_messages_after_small_ones(server: Server) -> None:
+    sizes = [10] * 4200 + [900_000] * 40 + [10] * 5
+    sent_of_sizes(server, sizes)
+    batches = list(source(server).batches(None))
+    assert slots(batches) == list(range(len(sizes)))
+    largest = max(sum(len(b.arrived(index)) for index in range(b.n)) for b in batches)
+    assert 2**23 < largest <= 2**24
+
+
+KEPT = """
+import sys
+from tidegate.gate.sources import Columns, NatsStream
+columns = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
+(url, stream) = sys.argv[1:]
+batches = NatsStream(name="r", columns=columns, urls=(url,), stream=stream).batches(None)
+print(next(batches).n)
+cycle = [batches]
+cycle.append(cycle)
+"""
+
+
+def test_a_source_that_nobody_has_closed_ends_with_the_process(server: Server) -> None:
+    server.send(bodies(0, 3))
+    words = [sys.executable, "-c", KEPT, server.url, STREAM]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
+
+
 def test_following_waits_for_more(server: Server) -> None:
     server.send(bodies(0, 3))
     looks = 0
@@ -220,7 +339,10 @@ def test_no_stream_and_no_server(shared: Server, caplog: pytest.LogCaptureFixtur
     assert "does not answer (no servers available for connection): waiting up to 0.6 s" in line
 
 
-def test_a_server_that_is_killed_is_waited_for(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.MOST", 256)
     found: list[float] = []
     with Server(tmp_path) as server:
         server.make()
@@ -285,6 +407,8 @@ def test_the_table() -> None:
     for key, value, told in [
         ("url", "nats://me:secret@host", "source.url must be without user and password"),
         ("url", "http://host", "source.url must be such as nats://host:4222"),
+        ("url", "nats://[x", "source.url must be such as nats://host:4222"),
+        ("url", "nats://host:99999", "source.url must be such as nats://host:4222"),
         ("resume", ["1@-"], "source.resume must be the offset that is gone"),
         ("path", "x.csv", "source.path is not a known key"),
         (
@@ -300,7 +424,7 @@ def test_the_table() -> None:
 
 
 def test_offsets_of_others_are_refused(shared: Server) -> None:
-    for offset in ("", "7", "@x", "a@-", "-1@-"):
+    for offset in ("", "7", "@x", "a@-", "-1@-", "7@", "7@-@"):
         with pytest.raises(SourceError, match="not one of a NATS stream"):
             list(source(shared).batches(offset))
     place = Place(sequence=7, time="2026-01-02T03:04:05+00:00")

@@ -2,8 +2,8 @@
 
 import json
 import select
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,18 @@ def _try(sources: Iterable[Source]) -> None:
     """Refuse files and brokers' streams that are not there, and files that lack a column."""
     for source in sources:
         if not isinstance(source, StandardInput):
-            next(source.batches(None), None)
+            batches = source.batches(None)
+            try:
+                next(batches, None)
+            finally:
+                _close([batches])
+
+
+def _close(opened: Iterable[Iterator[RawBatch]]) -> None:
+    """End connections now: when a generator would be collected is nobody's to say."""
+    for batches in opened:
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 def _conclude(gate: Gate) -> None:
@@ -120,12 +131,14 @@ def _follow(
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
-        for release in releases_of(gate, sources, again, partial(progress.update, task)):
-            progress.update(task, releases=release.number + 1)
-            if form == "json":
-                click.echo(json.dumps(release_row(release)))
-            elif not quiet:
-                click.echo(_line(release))
+        counted = partial(progress.update, task)
+        with closing(releases_of(gate, sources, again, counted)) as releases:
+            for release in releases:
+                progress.update(task, releases=release.number + 1)
+                if form == "json":
+                    click.echo(json.dumps(release_row(release)))
+                elif not quiet:
+                    click.echo(_line(release))
 
 
 def releases_of(
@@ -134,7 +147,7 @@ def releases_of(
     again: Follow,
     counted: Callable[..., object],
     enough: Callable[[], bool] = once,
-) -> Iterator[StoredRelease]:
+) -> Generator[StoredRelease]:
     """Take in what the sources have, and carry out what becomes due.
 
     As long as two streams have records, they take turns by what was carried out (`Progress.turn`):
@@ -155,28 +168,31 @@ def releases_of(
             if isinstance(source, StandardInput) == piped
         }
 
-    pipes, complete = batches(piped=True), gate.progress.complete
-    while True:
-        files = batches(piped=False)
-        waiting = {**pipes, **files}
-        while left := [s for s in gate.streams if s in waiting or complete(s)]:
-            if enough():
+    pipes, files, complete = batches(piped=True), batches(piped=False), gate.progress.complete
+    try:
+        while True:
+            waiting = {**pipes, **files}
+            while left := [s for s in gate.streams if s in waiting or complete(s)]:
+                if enough():
+                    return
+                stream = min(left, key=gate.progress.turn)
+                if complete(stream):
+                    yield from gate.carry_out(stream)
+                elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
+                    del waiting[stream]  # the other stream need not wait for this one
+                elif (raw := next(waiting[stream], None)) is not None:
+                    gate.take(raw, source=sources[stream].name, stream=stream)
+                    counted(records=sum(map(gate.store.count, gate.streams)))
+                else:
+                    del waiting[stream]
+                    pipes.pop(stream, None)  # a pipe that has ended has ended for good
+            if pipes:
+                ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
+            elif not files or not again():
                 return
-            stream = min(left, key=gate.progress.turn)
-            if complete(stream):
-                yield from gate.carry_out(stream)
-            elif stream in pipes and len(sources) > 1 and not ready(sources[stream]):
-                del waiting[stream]  # the other stream need not wait for this one
-            elif (raw := next(waiting[stream], None)) is not None:
-                gate.take(raw, source=sources[stream].name, stream=stream)
-                counted(records=sum(map(gate.store.count, gate.streams)))
-            else:
-                del waiting[stream]
-                pipes.pop(stream, None)  # a pipe that has ended has ended for good
-        if pipes:
-            ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
-        elif not files or not again():
-            return
+            files = batches(piped=False)
+    finally:
+        _close([*pipes.values(), *files.values()])
 
 
 def ready(*pipes: Source, seconds: float = 0) -> bool:

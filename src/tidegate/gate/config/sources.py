@@ -81,9 +81,17 @@ def urls(name: str, value: object) -> tuple[str, ...]:
     for url in found:
         if "@" in url:
             raise refuse(name, "without user and password, see docs/sources.md", told="some")
-        if urlsplit(url).scheme not in {"nats", "tls"} or not urlsplit(url).hostname:
+        if not _is_server(url):
             raise refuse(name, "such as nats://host:4222 or tls://host:4222", url)
     return found
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"nats", "tls"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is no number
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

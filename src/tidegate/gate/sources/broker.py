@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -19,8 +20,8 @@ PATIENCE = 60.0
 PAUSE = 0.25
 """Seconds between two tries."""
 
-FIRST, MOST, BYTES = 256, 4096, 2**24
-"""Messages to ask for at first, at most, and about how many bytes at most."""
+MOST, BYTES = 4096, 2**24
+"""How many messages, and how many bytes, are asked for in one go at most."""
 
 Resume = tuple[str, str]
 """An offset that cannot be gone on from, and the one that the operator says to take instead."""
@@ -38,36 +39,49 @@ def instead(offset: str | None, resume: Resume | None) -> str | None:
 
 
 class LostError(Exception):
-    """Records that were to come next are gone.
+    """Records that were to come next are gone, or are not those that the offset is one of.
 
     Args:
         what: What is gone from where.
-        other: The offset to take instead, to go on without them.
+        other: The offset to take instead.
+        remedy: How to go on from where it was, or what it is to take the other offset.
     """
 
-    def __init__(self, what: str, other: str) -> None:
+    def __init__(
+        self, what: str, other: str, remedy: str = "bring them back, or to go on without them"
+    ) -> None:
         super().__init__(what)
-        self.other = other
+        self.other, self._remedy = other, remedy
 
     def refusal(self, offset: str) -> SourceError:
         """What to tell the operator, given the offset that the Gate has kept."""
-        remedy = f"add resume = ['{offset}', '{self.other}'] to its [source], see docs/sources.md"
-        return SourceError(f"{self}: bring them back, or to go on without them {remedy}")
+        resume = f"resume = ['{offset}', '{self.other}']"
+        return SourceError(
+            f"{self}: {self._remedy} add {resume} to its [source], see docs/sources.md"
+        )
+
+
+def check_same(what: str, whose: str | None, named: str, other: str) -> None:
+    """Refuse an offset of other messages than those that [source] names.
+
+    Args:
+        what: What is compared.
+        whose: That of the offset; None for one that an operator has written, which fits all.
+        named: That of [source].
+        other: The offset to take instead.
+    """
+    if whose not in {None, named}:
+        raise LostError(
+            f"the offset is one of {what} {whose}, but [source] names {named}",
+            other,
+            f"put {whose} back, or to go on with {named}",
+        )
 
 
 def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
     """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
     part = JsonLines(columns=columns).part(bodies, 0, last=False)
     return RawBatch(X=part.X, y=part.y, offset=offset, arrived=part.arrived, reasons=part.reasons)
-
-
-def next_pull(bodies: list[bytes]) -> int:
-    """How many messages to ask for next, by the size of the last.
-
-    >>> next_pull([b"12345678"] * 10), next_pull([b"x" * 2**20])
-    (4096, 15)
-    """
-    return max(1, min(MOST, BYTES * len(bodies) // (sum(map(len, bodies)) + 1)))
 
 
 @dataclass
@@ -129,11 +143,11 @@ class Broker(Protocol):
     def resume(self) -> Resume | None:
         """An offset that is gone, and one to take instead."""
 
-    def look(self, offset: str | None) -> Iterator[Pulled]:
+    def look(self, offset: str | None) -> Generator[Pulled]:
         """All messages that are there after an offset.
 
-        Raises LostError if those that come next are gone, SourceError for what will not pass, and
-        ConnectionError or TimeoutError for what may.
+        Raises LostError if those that come next are gone or are others, SourceError for what will
+        not pass, and ConnectionError or TimeoutError for what may.
         """
 
 
@@ -143,10 +157,11 @@ def batches_of(broker: Broker, offset: str | None) -> Iterator[RawBatch]:
     patience = Patience(str(broker), broker.patience)
     while True:
         try:
-            for pulled in broker.look(place):
-                patience.renew()
-                place = kept = pulled.offset
-                yield raw_batch_of(pulled.bodies, broker.columns, kept)
+            with closing(broker.look(place)) as look:
+                for pulled in look:
+                    patience.renew()
+                    place = kept = pulled.offset
+                    yield raw_batch_of(pulled.bodies, broker.columns, kept)
         except LostError as error:
             if kept is not None:
                 raise error.refusal(kept) from error

@@ -1,17 +1,21 @@
 """One look at a topic of Kafka, through a client that is gone afterwards."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidegate.gate.sources.broker import FIRST, LostError, Pulled, next_pull
+from tidegate.gate.sources.broker import BYTES, MOST, LostError, Pulled
 from tidegate.gate.sources.kafka_topic import KafkaTopic, Place, as_text
 from tidegate.gate.sources.source import SourceError
 
 TIMEOUT = 10.0
 """Seconds that a broker may take for one answer."""
+
+STEP = 64
+"""Messages that are taken at a time: only afterwards is it known how large they are."""
 
 FINAL = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -26,20 +30,20 @@ FINAL = {
 @contextmanager
 def reading(source: KafkaTopic, places: dict[int, Place]) -> Iterator["Reader"]:
     """A reader of what a topic has after some places."""
+    consumer = _client(source)
     try:
-        consumer = Consumer(_settings(source))
-        try:
-            yield Reader(source, places, consumer)
-        finally:
-            consumer.close()
+        yield Reader(source, places, consumer)
     except KafkaException as exception:
         raise _explained(source, exception.args[0]) from exception
+    finally:
+        consumer.close()
 
 
-def _settings(source: KafkaTopic) -> dict[str, str | int | float | bool | None]:
-    """What the client is told: all that the offset's promise rests on cannot be changed."""
-    return {
-        **({} if source.settings is None else read_settings(source.settings)),
+def _client(source: KafkaTopic) -> Consumer:
+    """A client: all that the offset's promise rests on cannot be changed."""
+    more = {} if source.settings is None else read_settings(source.settings)
+    known: dict[str, str | int | float | bool | None] = {
+        **more,
         "bootstrap.servers": ",".join(source.servers),
         "group.id": "tidegate",  # the client wants one; nothing is committed under it
         "enable.auto.commit": False,
@@ -51,24 +55,38 @@ def _settings(source: KafkaTopic) -> dict[str, str | int | float | bool | None]:
         "fetch.queue.backoff.ms": 5,
         "log_level": 0,  # errors are told by whoever waits
     }
+    try:
+        return Consumer(known)
+    except (KafkaException, AttributeError) as exception:
+        names = [name for name in more if name in re.findall(r"[\w.]+", str(exception))]
+        which = " and ".join(names) or "some of the settings"
+    # Neither the message nor its cause may be told: they quote values.
+    raise SourceError(f"{source.settings} of [source]: the client does not take {which}")
 
 
 def read_settings(file: str) -> dict[str, str]:
-    """The lines `name=value` of a file."""
+    """The lines `name=value` of a file; what another one holds may be a secret."""
     try:
-        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file} of [source] cannot be read") from error
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise SourceError(f"{file} of [source] cannot be read") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)+", name) is None:
+            told = "is not a setting such as sasl.username=ward"
+            raise SourceError(f"line {number} of {file} of [source] {told}")
+        found[name] = value
+    return found
 
 
 def _explained(source: KafkaTopic, error: KafkaError) -> Exception:
+    told = KafkaError(error.code()).str()  # the error's own words may quote a setting
     if error.code() in FINAL:
-        return SourceError(f"{source} refuses topic {source.topic}: {error.str()}")
-    if error.code() == KafkaError._INVALID_ARG:
-        return SourceError(f"{source.settings} of [source]: {error.str()}")
-    return ConnectionError(error.str())
+        return SourceError(f"{source} refuses topic {source.topic}: {told}")
+    return ConnectionError(told)
 
 
 class Reader:
@@ -83,7 +101,6 @@ class Reader:
     def __init__(self, source: KafkaTopic, places: dict[int, Place], consumer: Consumer) -> None:
         self._source, self._places, self._consumer = source, dict(places), consumer
         self._assigned: int | None = None
-        self._size = FIRST
         self._next: dict[int, int] = {}  # the offset to read next, of each partition
         self._end: dict[int, int] = {}  # where each ended when it was looked at
 
@@ -95,11 +112,15 @@ class Reader:
         while left := [each for each, at in self._next.items() if at < self._end[each]]:
             partition = min(left, key=lambda each: (self._next[each] // size, each))
             stop = min((self._next[partition] // size + 1) * size, self._end[partition])
-            if messages := self._some(partition, stop):
-                self._places[partition] = _place(messages[-1])
-                bodies = [each.value() or b"" for each in messages]
-                self._size = next_pull(bodies)
-                yield Pulled(bodies, as_text(self._places))
+            bodies: list[bytes] = []
+            room = BYTES
+            while self._next[partition] < stop and len(bodies) < MOST and room > 0:
+                for message in self._some(partition, stop):
+                    bodies.append(message.value() or b"")
+                    room -= len(bodies[-1])
+                    self._places[partition] = _place(message)
+            if bodies:
+                yield Pulled(bodies, as_text(self._places, self._source.topic))
 
     def _partitions(self) -> list[int]:
         topic = self._consumer.list_topics(self._source.topic, timeout=TIMEOUT).topics
@@ -139,9 +160,11 @@ class Reader:
         if self._assigned != partition:
             self._consumer.assign([TopicPartition(self._source.topic, partition, at)])
             self._assigned = partition
-        arrived = self._consumer.consume(min(stop - at, self._size), timeout=TIMEOUT)
+        arrived = self._consumer.consume(1, timeout=TIMEOUT)
         if not arrived:
             raise TimeoutError("nothing came")
+        if stop - at > 1:  # what is there already: offsets of no message would be waited for
+            arrived += self._consumer.consume(min(stop - at, STEP) - 1, timeout=0)
         found: list[Message] = []
         for message in arrived:
             error, offset = message.error(), message.offset() or 0

@@ -1,11 +1,11 @@
 """A topic of Kafka as a source: a message is a slot."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of
+from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of, check_same
 from tidegate.gate.sources.columns import Columns
 from tidegate.gate.sources.files import Follow
 from tidegate.gate.sources.source import RawBatch, SourceError
@@ -24,30 +24,32 @@ class Place(NamedTuple):
     time: int | None
 
 
-def as_text(places: Mapping[int, Place]) -> str:
-    """The offset of a topic: the place of each of its partitions.
+def as_text(places: Mapping[int, Place], topic: str | None = None) -> str:
+    """The offset of a topic: its name, and the place of each of its partitions.
 
-    >>> as_text({1: Place(7, 1767323045000), 0: Place(41, None)})
-    '{"0": [41, null], "1": [7, 1767323045000]}'
+    >>> as_text({1: Place(7, 1767323045000), 0: Place(41, None)}, "records")
+    '{"topic": "records", "0": [41, null], "1": [7, 1767323045000]}'
     """
-    return json.dumps({str(partition): places[partition] for partition in sorted(places)})
+    whose = {} if topic is None else {"topic": topic}
+    return json.dumps(whose | {str(partition): places[partition] for partition in sorted(places)})
 
 
-def places_of(offset: str | None) -> dict[int, Place]:
-    """The places of an offset; a partition that is not in it has not been read.
+def places_of(offset: str | None) -> tuple[str | None, dict[int, Place]]:
+    """The topic of an offset, None if it does not say, and the places of the partitions read.
 
-    >>> places_of('{"0": [41, null]}')
-    {0: Place(offset=41, time=None)}
+    >>> places_of('{"topic": "records", "0": [41, null]}')
+    ('records', {0: Place(offset=41, time=None)})
     """
     try:
         known = json.loads("{}" if offset is None else offset)
+        topic = known.pop("topic", None)
         places = {int(partition): Place(*place) for partition, place in known.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise SourceError("the offset is not one of a Kafka topic") from error
     numbers = [*places, *(each for place in places.values() for each in place if each is not None)]
-    if not all(type(number) is int for number in numbers):
+    if not (all(type(number) is int for number in numbers) and isinstance(topic, str | None)):
         raise SourceError("the offset is not one of a Kafka topic")
-    return places
+    return topic, places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +59,8 @@ class KafkaTopic:
     Each message holds one record, a JSON object. Of a topic with several partitions they come in
     chunks of `chunk` offsets: the first of partition 0, the first of 1, ..., the second of 0, and
     so on, as far as there are any: where a record comes never depends on how long others are. The
-    offset is kept by the Gate with the records: there is no consumer group, and nothing is
-    committed to the broker.
+    offset names the topic, and is kept by the Gate with the records: there is no consumer group,
+    and nothing is committed to the broker.
 
     Args:
         name: What the offset is kept under.
@@ -86,9 +88,10 @@ class KafkaTopic:
         """See `Source`; an offset is the last message of each partition, and its time."""
         return batches_of(self, offset)
 
-    def look(self, offset: str | None) -> Iterator[Pulled]:
+    def look(self, offset: str | None) -> Generator[Pulled]:
         """See `Broker`."""
-        places = places_of(offset)
+        topic, places = places_of(offset)
+        check_same("topic", topic, self.topic, as_text({}))
         try:
             from tidegate.gate.sources.kafka_reader import reading  # noqa: PLC0415
         except ModuleNotFoundError as error:

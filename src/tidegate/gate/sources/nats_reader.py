@@ -5,9 +5,11 @@ import json
 import logging
 import os
 import ssl
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -24,7 +26,7 @@ from nats.js.api import (
     StreamInfo,
 )
 
-from tidegate.gate.sources.broker import FIRST, LostError, Pulled, next_pull
+from tidegate.gate.sources.broker import BYTES, MOST, LostError, Pulled
 from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
@@ -37,22 +39,32 @@ FORGET = 300.0
 # A warning about asyncio's own streams, at the end of every connection with TLS.
 logging.getLogger("asyncio").addFilter(lambda told: "eof_received" not in str(told.msg))
 
-Start = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
-
 
 @contextmanager
-def private_loop() -> Iterator[Start]:
-    """An event loop on a thread of its own: it answers the server while the Gate trains."""
+def reading(source: NatsStream, place: Place) -> Iterator[Callable[[], "Future[Pulled | None]"]]:
+    """What starts a pull of what a stream has after a place, one after the other.
+
+    They run in an event loop on a thread of its own, which answers the server while the Gate
+    trains.
+    """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="nats", daemon=True)
     thread.start()
+
+    def start(work: Coroutine[Any, Any, Any]) -> "Future[Any]":
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    reader = Reader(source, place)
     try:
-        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop)
+        start(reader.open()).result()
+        yield lambda: start(reader.pull())
     finally:
-        asyncio.run_coroutine_threadsafe(_end_tasks(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        if not sys.is_finalizing():  # else the thread stands still, and would never answer
+            start(reader.close()).result()
+            start(_end_tasks()).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
 async def _end_tasks() -> None:
@@ -96,10 +108,9 @@ class Reader:
         self._inbox = self._client.new_inbox()
         self._consumer: str | None = None
         self._received: list[Msg] = []
-        self._wanted, self._done = 0, asyncio.Event()
+        self._wanted, self._room, self._full, self._done = 0, 0, False, asyncio.Event()
         self._sent = 0  # by the consumer, all in all
         self._left = 0  # of what was there when it was opened
-        self._size = FIRST
         self._gap: LostError | None = None  # after what was pulled last
 
     async def open(self) -> None:
@@ -163,7 +174,7 @@ class Reader:
             raise SourceError(f"stream {self._source.stream} {told}")
         place = self._place
         if place.sequence == 0:  # nothing is promised of what was trimmed before the first look
-            self._place = Place(sequence=max(first, 1) - 1, time="-")
+            self._place = Place(sequence=max(first, 1) - 1)
             return False
         if last < place.sequence:
             raise self._lost(
@@ -192,15 +203,13 @@ class Reader:
         if not self._left:
             return None
         with _explained(self._source):
-            messages = await self._some(min(self._left, self._size))
+            messages = await self._some(min(self._left, MOST), BYTES) or await self._some(1)
             if self._source.subject is None:
                 messages = self._before_gap(messages)
             else:
                 await self._check_first()
-        self._place = _place(messages[-1])
-        bodies = [message.data for message in messages]
-        self._size = next_pull(bodies)
-        return Pulled(bodies, self._place.text())
+        self._place = replace(_place(messages[-1]), whose=self._source.whose)
+        return Pulled([message.data for message in messages], self._place.text())
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
         """Messages up to the first that is missing, which is told after them."""
@@ -219,25 +228,35 @@ class Reader:
         if info.state.first_seq > self._place.sequence + 1:
             raise self._gone(self._place.sequence, info.state.first_seq)
 
-    async def _some(self, n: int) -> list[Msg]:
-        """The next `n` messages, all of them or a connection that has ended."""
-        self._received, self._wanted = [], n
+    async def _some(self, n: int, room: int = 0) -> list[Msg]:
+        """The next `n` messages, or the first of them.
+
+        Only as many as go into some bytes, unless `room` is 0; none if the first does not.
+        """
+        self._received, self._wanted, self._room, self._full = [], n, room, False
         self._done.clear()
-        request = {"batch": n, "expires": int(TIMEOUT * 1e9)}
+        request = {"batch": n, "max_bytes": room, "expires": int(TIMEOUT * 1e9)}
         where = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{self._consumer}"
         await self._client.publish(where, json.dumps(request).encode(), self._inbox)
-        await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
-        messages = self._received
-        self._sent, self._left = self._sent + n, self._left - n
-        if len(messages) < n or messages[-1].metadata.sequence.consumer != self._sent:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
+        messages, self._received = self._received, []
+        if not messages and not self._full:
+            raise ConnectionError("no message came")
+        self._sent, self._left = self._sent + len(messages), self._left - len(messages)
+        if messages and messages[-1].metadata.sequence.consumer != self._sent:
             raise ConnectionError("messages were lost on their way")
         return messages
 
     async def _receive(self, message: Msg) -> None:
         if message.reply:
             self._received.append(message)
-        if not message.reply or len(self._received) == self._wanted:
-            self._done.set()  # without a reply subject it is word that no more will come
+            self._room -= _size(message)
+        else:  # word from the server that no more will come
+            self._full = "MaxBytes" in (message.headers or {}).get("Description", "")
+        # If the room is used up exactly, there is no such word.
+        if not message.reply or self._room == 0 or len(self._received) == self._wanted:
+            self._done.set()
 
     async def _wake(self) -> None:
         self._done.set()
@@ -249,7 +268,7 @@ class Reader:
 
     def _lost(self, told: str, sequence: int) -> LostError:
         where = f"stream {self._source.stream} of {self._source}"
-        return LostError(f"{where} {told}", Place(sequence=sequence, time="-").text())
+        return LostError(f"{where} {told}", Place(sequence=sequence).text())
 
     async def close(self) -> None:
         """End the consumer and the connection, or leave that to the server."""
@@ -258,6 +277,15 @@ class Reader:
                 await self._jetstream.delete_consumer(self._source.stream, self._consumer)
         with suppress(Exception):  # after a failed handshake the client would wait for ever
             await asyncio.wait_for(self._client.close(), 1)
+
+
+def _size(message: Msg) -> int:
+    """Its bytes, as the server counts them."""
+    # Of a header only the meaning is known: one that is written in an odd way costs a wait at most.
+    lines = (message.headers or {}).items()
+    header = "".join(["NATS/1.0\r\n", *(f"{name}: {value}\r\n" for name, value in lines), "\r\n"])
+    texts = [message.subject, message.reply, header if lines else ""]
+    return len("".join(texts).encode()) + len(message.data)
 
 
 def _sequence(message: Msg) -> int:

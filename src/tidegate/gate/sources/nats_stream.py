@@ -1,9 +1,9 @@
 """A stream of NATS JetStream as a source: a message is a slot."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of
+from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of, check_same
 from tidegate.gate.sources.columns import Columns
 from tidegate.gate.sources.files import Follow
 from tidegate.gate.sources.source import RawBatch, SourceError
@@ -17,26 +17,30 @@ class Place:
         sequence: The number of the last message that was taken, 0 before the first.
         time: When the server stored it, "-" if unknown. Sequences start again in a stream that is
             made anew: only a message that has the time as well is taken for the same.
+        whose: Of which stream and subject, None if whoever wrote the offset has not said so.
     """
 
     sequence: int
-    time: str
+    time: str = "-"
+    whose: str | None = field(default=None, compare=False)
 
     def text(self) -> str:
         """As an offset."""
-        return f"{self.sequence}@{self.time}"
+        return "@".join(filter(None, (str(self.sequence), self.time, self.whose)))
 
     @classmethod
     def of(cls, offset: str | None) -> "Place":
         """From an offset.
 
-        >>> Place.of("41@2026-01-02T03:04:05+00:00").sequence
-        41
+        >>> Place.of("41@2026-01-02T03:04:05+00:00@records/records.north").whose
+        'records/records.north'
+        >>> Place.of("57@-")
+        Place(sequence=57, time='-', whose=None)
         """
-        sequence, at, time = ("0@-" if offset is None else offset).partition("@")
-        if not (sequence.isascii() and sequence.isdigit() and at and time):
+        sequence, *rest = ("0@-" if offset is None else offset).split("@", 2)
+        if not (sequence.isascii() and sequence.isdigit() and rest and all(rest)):
             raise SourceError("the offset is not one of a NATS stream")
-        return cls(sequence=int(sequence), time=time)
+        return cls(sequence=int(sequence), time=rest[0], whose="".join(rest[1:]) or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +48,9 @@ class NatsStream:
     """The messages of a stream, or those of some of its subjects, in the order of their sequence.
 
     Each message holds one record, a JSON object. The offset is the sequence of the last message
-    taken, which the Gate keeps with the records: nothing depends on acknowledgements, and nobody
-    else's reading is disturbed. Messages that are gone before they were taken, and a stream that
-    was made anew, are refused.
+    taken, and of which stream and subject it is; the Gate keeps it with the records: nothing
+    depends on acknowledgements, and nobody else's reading is disturbed. Messages that are gone
+    before they were taken, and a stream or subject that is another one, are refused.
 
     Args:
         name: What the offset is kept under.
@@ -76,24 +80,28 @@ class NatsStream:
         """See `Source`; an offset is a sequence and the time of its message."""
         return batches_of(self, offset)
 
-    def look(self, offset: str | None) -> Iterator[Pulled]:
+    def look(self, offset: str | None) -> Generator[Pulled]:
         """See `Broker`; the next messages are on their way while some are taken."""
         place = Place.of(offset)
+        # Sequences count all subjects of a stream: what another one has before it stays untaken.
+        same_stream = (place.whose or "").startswith(f"{self.stream}/")
+        other = Place(sequence=place.sequence if same_stream else 0)
+        check_same("stream/subject", place.whose, self.whose, other.text())
         try:
-            from tidegate.gate.sources.nats_reader import Reader, private_loop  # noqa: PLC0415
+            from tidegate.gate.sources.nats_reader import reading  # noqa: PLC0415
         except ModuleNotFoundError as error:
             missing = f"{error.name} is not installed: pip install 'tidegate[nats]'"
             raise SourceError(missing) from error
-        with private_loop() as start:
-            reader = Reader(self, place)
-            try:
-                start(reader.open()).result()
-                coming = start(reader.pull())
-                while (pulled := coming.result()) is not None:
-                    coming = start(reader.pull())
-                    yield pulled
-            finally:
-                start(reader.close()).result()
+        with reading(self, place) as pull:
+            coming = pull()
+            while (pulled := coming.result()) is not None:
+                coming = pull()
+                yield pulled
+
+    @property
+    def whose(self) -> str:
+        """Which messages are read: no name of a stream has a slash."""
+        return f"{self.stream}/{self.subject or '>'}"
 
     @property
     def encrypted(self) -> bool:
