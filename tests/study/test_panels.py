@@ -1,6 +1,6 @@
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +43,13 @@ class Sure:
     """Right or wrong, always."""
 
     right: bool
+    seldom: bool = False
     name = "sure"
     private = True
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         del seed
-        for at in (stream.n // 2, stream.n):
+        for at in (stream.n // 2, stream.n)[self.seldom :]:
             yield at, np.array([[-1.0, 1.0]]) * (1 if self.right else -1)
 
 
@@ -161,6 +162,34 @@ def test_a_notebook_runs_what_it_does_not_hold(tmp_path: Path) -> None:
     list(again.keep(in_processes(jobs, workers=1)))
     curve = Notebook(tmp_path / "new").curve(RIGHT, 2)
     assert (curve.at, curve.runs.tolist()) == ((20, 40), [[1, 1], [1, 1]])
+
+
+@dataclass(frozen=True)
+class Learning(Sure):
+    """Wrong at first, and right at the end."""
+
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+        for at, weights in super().models(stream, seed):
+            yield at, weights if at == stream.n else -weights
+
+
+def test_means_leave_what_is_seldom_aside(tmp_path: Path) -> None:
+    learning = Experiment(source=Flat(), method=Learning(True))
+    late = Experiment(source=Flat(), method=Sure(True, seldom=True))
+    lines = (
+        Line(label="not private", kind="not private", experiment=late),
+        Line(label="ours", kind="gradient", experiment=learning),
+        Line(label="late", kind="baseline", experiment=late, seldom=True),
+    )
+    near = Column(title="both", lines=lines, near=True)
+    panel = Panel(name="late", title="", claim="", columns=(near, replace(near, near=False)))
+    notebook = Notebook(tmp_path)
+    list(notebook.keep(e.run(0) for e in (learning, late)))
+    found = curves(panel, notebook, 1)
+    means = {row["curve"]: row["mean"] for row in rows(panel, found)}
+    assert means == {"not private": 1, "ours": 0.5, "late": 1}
+    plot(tmp_path / "late.png", panel, found)
+    assert (tmp_path / "late.png").stat().st_size > 1000
 
 
 def test_of_several_settings_the_best_is_shown(tmp_path: Path) -> None:

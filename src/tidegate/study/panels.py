@@ -34,20 +34,29 @@ class Line:
         kind: How it came about.
         experiment: What it shows.
         others: The same method with other settings; if one of them does better, it is shown.
+        seldom: Whether it has fewer releases than the others, whose means leave it aside.
     """
 
     label: str
     kind: Kind
     experiment: Experiment
     others: tuple[Experiment, ...] = ()
+    seldom: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Curves that share their axes."""
+    """Curves that share their axes.
+
+    Attributes:
+        title: What they have in common.
+        lines: The curves.
+        near: Whether they are so much alike that they need a scale of their own.
+    """
 
     title: str
     lines: tuple[Line, ...]
+    near: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,14 @@
 """Plots of panels: the median of the runs as a line, the quartiles as a shade."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.checks import InvalidValueError
 from tidegate.study.curve import Curve
-from tidegate.study.panels import Column, Kind, Line, Panel
+from tidegate.study.panels import Kind, Line, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,12 +43,11 @@ def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
     """
     figure = _figure(5.2 * len(panel.columns), 5)
     figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
-    row = figure.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
-    _panel(row, panel, curves)
+    row = _panel(figure, panel, curves)
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_xlabel("records arrived")
         axes.legend(
-            handles=_legend(column, panel),
+            handles=_legend(column.lines, panel),
             fontsize="x-small",
             frameon=False,
             ncols=2,
@@ -73,10 +72,9 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
     grid = figure.subfigures(rows, 2, squeeze=False).flat
     for part, panel in zip(grid, panels, strict=False):
         part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
-        row = part.subplots(1, len(panel.columns), sharey=True, squeeze=False)[0]
-        _panel(row, panel, curves[panel.name])
+        row = _panel(part, panel, curves[panel.name])
         row[-1].legend(
-            handles=_legend(panel.columns[-1], panel),
+            handles=_legend(panel.lines, panel),
             fontsize="x-small",
             frameon=False,
             loc="center left",
@@ -98,7 +96,10 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
+def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
+    """Draw the columns of a panel, those that are not near on the same scale."""
+    far = not any(column.near for column in panel.columns)
+    row: Sequence[Axes] = figure.subplots(1, len(panel.columns), sharey=far, squeeze=False)[0]
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
@@ -107,10 +108,13 @@ def _panel(row: Sequence["Axes"], panel: Panel, curves: Curves) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    worst = min(curve.quartiles[0].min() for curve in curves.values())
-    row[0].set_ylim(math.floor(max(worst - 0.1, 0) * 5) / 5, 1)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
+        shown = [curves[line] for line in (column.lines if column.near else curves)]
+        worst = min(curve.quartiles[0].min() for curve in shown)
+        grid = 20 if column.near else 5
+        axes.set_ylim(math.floor(max(worst - 0.5 / grid, 0) * grid) / grid, 1)
     row[0].set_ylabel("test accuracy")
+    return row
 
 
 def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
@@ -135,14 +139,15 @@ def _color(line: Line, panel: Panel) -> str:
     return "black" if line.kind == "not private" else COLORS[labels.index(line.label)]
 
 
-def _legend(column: Column, panel: Panel) -> list[Any]:
+def _legend(lines: Iterable[Line], panel: Panel) -> list[Any]:
     """A colour for each label and, where there are several, dashes for each kind."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
 
-    own = [line for line in column.lines if line.kind != "not private"]
+    every = list(lines)
+    own = [line for line in every if line.kind != "not private"]
     labels = {line.label: _color(line, panel) for line in own}
     colors = [Line2D([], [], color=color, label=label) for label, color in labels.items()]
-    kinds = dict.fromkeys(line.kind for line in column.lines)
+    kinds = dict.fromkeys(line.kind for line in every)
     styles = [
         Line2D([], [], color="black", linestyle=STYLES[kind][0], label=STYLES[kind][2])
         for kind in kinds

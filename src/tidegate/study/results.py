@@ -23,10 +23,11 @@ def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
 def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
     """Each curve of a panel in numbers: medians of the runs, at its releases.
 
-    Their mean is over those releases that all curves of the column have, the non-private one aside.
+    Their mean is over those releases that all curves of the column have, the non-private one aside,
+    and those that are seldom.
     """
     for column in panel.columns:
-        others = [line for line in column.lines if line.kind != "not private"]
+        others = [line for line in column.lines if line.kind != "not private" and not line.seldom]
         common = set.intersection(*(set(found[line].at) for line in others))
 
         def mean(line: Line, common: set[int] = common) -> float:
