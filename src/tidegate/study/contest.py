@@ -9,7 +9,14 @@ from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Paper, Tapered
 from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import Continual, Growing, Independent, SlidingWindow
-from tidegate.study.baselines import DPFTRL, Diffprivlib, NaiveSplitting, NonPrivate, WindowRefit
+from tidegate.study.baselines import (
+    DPFTRL,
+    Diffprivlib,
+    NaiveSplitting,
+    NonPrivate,
+    Overspent,
+    WindowRefit,
+)
 from tidegate.study.baselines.diffprivlib import MISSING, installed
 from tidegate.study.baselines.refit import Times
 from tidegate.study.experiment import Experiment
@@ -77,6 +84,7 @@ def _all_records(source: Source) -> tuple[Column, Column]:
     """The strongest from near, and what is far behind, beside the best of them."""
     times = Times(first=BLOCK, step=STEP)
     naive = NaiveSplitting(budget=BUDGET, times=times, learner=GradientPerturbation())
+    overspent = Overspent(budget=BUDGET, times=seldom(times), learner=GradientPerturbation())
     diffprivlib = Diffprivlib(budget=BUDGET, times=seldom(times), regularization=0.1)
     rates = [DPFTRL(budget=BUDGET, times=times, rate=rate) for rate in FTRL_RATES]
     both = (
@@ -84,6 +92,7 @@ def _all_records(source: Source) -> tuple[Column, Column]:
         _line(source, "growing", "gradient", _ours(Growing(block=BLOCK, step=STEP))),
     )
     strongest = (
+        replace(_line(source, overspent.name, "overspent", overspent), seldom=True),
         _line(source, "continual", "gradient", _ours(Continual(block=BLOCK, step=STEP))),
         _line(source, "DP-FTRL, the best rate", "baseline", *rates),
         _line(source, "naive splitting, exact", "baseline", naive),

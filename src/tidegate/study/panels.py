@@ -15,7 +15,9 @@ from tidegate.study.method import Scheduled
 from tidegate.study.published import AsPublished
 from tidegate.study.sources import Articles, Digits, MovingArchives
 
-Kind = Literal["not private", "as published", "pure", "approximate", "gradient", "baseline"]
+Kind = Literal[
+    "not private", "overspent", "as published", "pure", "approximate", "gradient", "baseline"
+]
 """How a curve came about, and so how it is drawn."""
 
 DELTA = 1e-6

@@ -23,6 +23,7 @@ COLORS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0
 
 STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "not private": ("--", 1.8, "not private"),
+    "overspent": ("--", 1.4, "the whole budget each time: NOT PRIVATE"),
     "as published": ("-", 1.8, "as published"),
     "gradient": ("-", 1.8, "(ε, 1e-6), noisy gradients"),
     "approximate": ("-.", 1.4, "(ε, 1e-6), noisy minimiser"),
@@ -30,6 +31,9 @@ STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "baseline": ("-.", 1.4, "another private way"),
 }
 """Dashes, width and words for each kind of curve."""
+
+GREYS: Mapping[Kind, str] = {"not private": "black", "overspent": "0.55"}
+"""Kinds of which there is one curve, which needs no colour."""
 
 
 def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
@@ -135,8 +139,8 @@ def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
 
 
 def _color(line: Line, panel: Panel) -> str:
-    labels = list(dict.fromkeys(each.label for each in panel.lines if each.kind != "not private"))
-    return "black" if line.kind == "not private" else COLORS[labels.index(line.label)]
+    labels = list(dict.fromkeys(each.label for each in panel.lines if each.kind not in GREYS))
+    return GREYS.get(line.kind) or COLORS[labels.index(line.label)]
 
 
 def _legend(lines: Iterable[Line], panel: Panel) -> list[Any]:
@@ -144,12 +148,13 @@ def _legend(lines: Iterable[Line], panel: Panel) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
 
     every = list(lines)
-    own = [line for line in every if line.kind != "not private"]
+    own = [line for line in every if line.kind not in GREYS]
     labels = {line.label: _color(line, panel) for line in own}
     colors = [Line2D([], [], color=color, label=label) for label, color in labels.items()]
-    kinds = dict.fromkeys(line.kind for line in every)
+    kinds = {line.kind for line in every}
     styles = [
-        Line2D([], [], color="black", linestyle=STYLES[kind][0], label=STYLES[kind][2])
-        for kind in kinds
+        Line2D([], [], color=GREYS.get(kind, "black"), linestyle=dashes, label=words)
+        for kind, (dashes, _, words) in STYLES.items()
+        if kind in kinds
     ]
     return [*colors, *styles]

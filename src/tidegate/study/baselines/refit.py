@@ -141,3 +141,20 @@ class WindowRefit(Refit):
         """See `Refit`; it does not matter how many there are."""
         del releases
         return allowance(self.budget, Fraction(self.times.step, self.times.window or 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overspent(Refit):
+    """NOT PRIVATE: each release spends the whole budget, as if it were the only one.
+
+    It shows what one such fit can tell, and so what no way to share the budget need hope to pass.
+    """
+
+    name: str = "the whole budget each time"
+
+    private = False
+
+    def part(self, releases: int) -> Allowance:
+        """See `Refit`: all of it, every time."""
+        del releases
+        return allowance(self.budget, Fraction(1))
