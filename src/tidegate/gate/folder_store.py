@@ -139,7 +139,8 @@ class FolderStore:
             if config is not None:
                 self._make_folder()
             elif not holds_state(self.folder):
-                raise NoStateError(f"{self.folder} holds no state: make one first")
+                self._refuse_remains()
+                raise NoStateError(f"{self.folder} holds no state: tidegate run makes one")
             self._lock = None if read_only else Lock(self.folder)
             try:
                 elsewhere = self._elsewhere(places)
@@ -160,12 +161,16 @@ class FolderStore:
 
     # --- opening
 
-    def _make_folder(self) -> None:
-        files = self.folder / "segments"
-        if _any(files) and (self.folder / "lock").exists():
+    def _refuse_remains(self) -> None:
+        """Take the records of a state without its database for no empty folder."""
+        if _any(self.folder / "segments") and (self.folder / "lock").exists():
             known = Elsewhere.of(self.folder)
             where = self.folder / FILE if known is None else f"what {self.folder / ELSEWHERE} names"
             raise StoreError(f"{where} is missing: {RESTORE}")
+
+    def _make_folder(self) -> None:
+        self._refuse_remains()
+        files = self.folder / "segments"
         if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(files)):
             raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
         make_folder(self.folder)
@@ -247,6 +252,11 @@ class FolderStore:
             with self._turn:
                 yield
         except OSError as error:
+            if self.folder.is_file():
+                raise StoreError(f"{self.folder} is a file: name the folder of a state") from error
+            if self._lock is not None and not self.folder.exists():
+                told = f"{self.folder} is gone, and with it what its records have paid"
+                raise StoreError(f"{told}: {RESTORE}") from error
             where = error.filename or self.folder
             raise StoreError(
                 f"{where}: {error.strerror or error}; the state is intact: "
