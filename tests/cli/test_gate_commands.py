@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
@@ -17,6 +18,7 @@ import pytest
 from tests.cli.run import json_lines, process, tidegate
 from tests.gate.commands import make
 from tests.gate.gatelife import config, opened, stream
+from tidegate.checks import StoreError
 from tidegate.cli import run as runs
 from tidegate.cli.main import COMMANDS
 from tidegate.cli.run import releases_of
@@ -317,6 +319,39 @@ def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> No
     assert done.stderr.count("\n") == 1
     assert " of 650 records cannot be used; the first is " in done.stderr
     assert int(done.stderr.split()[1]) >= unusable
+    assert done.stderr.endswith(
+        "are [records] columns, label and classes as the records have them?\n"
+    )
+    write_csv(folder / "more.csv", 50, 650)
+    done = tidegate("ingest", str(folder / "other.state"), str(folder / "more.csv"))
+    assert " of 700 records cannot be used" in done.stderr
+    assert done.stdout.endswith("other.state has 700\n")
+
+
+def test_what_is_no_state_is_told_from_one_that_is_lost(state: str, folder: Path) -> None:
+    found = {
+        "nowhere": "holds no state: tidegate run makes one",
+        "gate.toml": "is a file: name the folder of a state",
+    }
+    for name, told in found.items():
+        assert told in tidegate("status", str(folder / name)).stderr
+    Path(state, "state.db").unlink()
+    for command in ("status", "verify", "ledger"):
+        done = tidegate(command, state)
+        assert done.returncode == 2
+        assert "state.db is missing: restore it from a copy" in done.stderr
+
+
+def test_a_state_that_is_deleted_under_a_gate_is_not_called_intact(tmp_path: Path) -> None:
+    with opened(tmp_path / "state", config()) as gate:
+        shutil.rmtree(tmp_path / "state")
+        with pytest.raises(StoreError, match=r"state is gone, .*: restore it from a copy"):
+            gate.ingest(*stream(200))
+
+
+def test_a_record_that_has_not_arrived_is_told_from_one_that_paid_nothing(state: str) -> None:
+    assert "paid nothing so far" in tidegate("ledger", state, "--record", "649").stdout
+    assert "no such record yet" in tidegate("ledger", state, "--record", "650").stdout
 
 
 def test_no_state_is_made_for_sources_that_cannot_be_read(folder: Path) -> None:

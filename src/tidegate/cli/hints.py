@@ -25,7 +25,9 @@ def unusable(gate: Gate) -> Iterator[str]:
         first = next(gate.store.quarantine(stream), None)
         if first is not None:
             count, of = gate.store.quarantined(stream), gate.store.count(stream)
+            many = 2 * count > of
+            advice = "; are [records] columns, label and classes as the records have them?" * many
             yield (
                 f"{count:,} of {of:,} {stream} cannot be used; the first is {first.slot:,}: "
-                f"{first.reason} (for those only who may see the records)"
+                f"{first.reason} (for those only who may see the records){advice}"
             )

@@ -121,7 +121,12 @@ def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) 
     """
     with Gate.open(state) as gate:
         name, source = gate.stream(stream), gate.config.source_of(file)
+        before = gate.store.count(name)
         _follow(gate, {name: source}, once, form=form, quiet=quiet)
+        if form == "table" and not quiet:
+            _conclude(gate)
+            taken = gate.store.count(name) - before
+            click.echo(f"{taken:,} records of {file} were new; {state} has {before + taken:,}")
 
 
 def _follow(

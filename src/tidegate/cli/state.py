@@ -76,7 +76,9 @@ def ledger(state: Path, record: int | None, form: str) -> None:
         books = Books(gate)
         books.catch_up()
         rows = books.totals() if record is None else books.paid(record)
-        options.show(rows, form, empty="it has paid nothing so far")
+        there = record is None or any(record < gate.store.count(name) for name in gate.streams)
+        empty = "it has paid nothing so far" if there else "there is no such record yet"
+        options.show(rows, form, empty=empty)
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
