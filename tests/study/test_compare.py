@@ -1,6 +1,8 @@
 """What is compared with what, and that it is what the configuration says."""
 
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from tidegate.study.compare import (
     read,
     results,
 )
+from tidegate.study.compare_plot import draw
 from tidegate.study.curve import Curve
 from tidegate.study.method import Scheduled
 
@@ -147,3 +150,15 @@ def test_two_streams_are_refused() -> None:
     two = {"kind": "twostream", "step": 10, "source": {"kind": "cumulative", "block": 20}}
     with pytest.raises(InvalidValueError, match=r"schedule\.kind"):
         Comparison(tables=TABLES | {"schedule": two}).contenders([], 1000)
+
+
+def test_ticks_of_accuracies_that_are_close_can_be_told_apart(tmp_path: Path) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    curve = Curve(method="m", private=True, at=(2, 4), runs=np.array([[0.871, 0.879]]))
+    who = Contender(name="sliding", budget=PureDP(1.0), methods=(), configured=True)
+    with patch.object(figures.Figure, "savefig", autospec=True) as saved:
+        draw(tmp_path / "p.png", [Result(contender=who, curve=curve)])
+    figure = saved.call_args.args[0]
+    figure.draw_without_rendering()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(set(labels)) == len(labels) > 2

@@ -38,12 +38,12 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
         f"{stream.records:,} records, a release every {comparison.step:,}: each private way at "
         f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
     )
-    _accuracies(above, moments)
     turning = stream.still * stream.records
+    _accuracies(above, moments, turning)
     for axes in (above, below):
         axes.axvline(turning, color="0.6", linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
-    sides = (("the concept stands still ", "right"), (" the concept turns", "left"))
+    sides = (("the ring stands still ", "right"), (" the ring turns", "left"))
     for text, side in sides:
         above.text(turning, 1.03, text, ha=side, va="bottom", fontsize="small", color="0.35")
     _worst(below, moments)
@@ -53,18 +53,24 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
     figure.savefig(path, dpi=150)
 
 
-def _accuracies(axes: "Axes", moments: Sequence[Moment]) -> None:
+def _accuracies(axes: "Axes", moments: Sequence[Moment], turning: float) -> None:
     for name, (color, dashes, width) in STYLES.items():
         points = [(m.at, m.accuracy[name]) for m in moments if name in m.accuracy]
         if points:
-            mean = sum(accuracy for _, accuracy in points) / len(points)
-            label = f"{name} (mean {mean:.0%})"
+            late = [accuracy for at, accuracy in points if at > turning]  # as the demo's last lines
+            label = name + (f" ({sum(late) / len(late):.0%})" if late else "")
             axes.plot(*zip(*points, strict=True), dashes, color=color, linewidth=width, label=label)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_ylabel("accuracy on fresh records")
     axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=4, frameon=False, fontsize="small"
+        title="mean since the ring turns in brackets",
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.02),
+        ncols=4,
+        frameon=False,
+        fontsize="small",
+        title_fontsize="small",
     )
 
 

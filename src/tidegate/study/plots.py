@@ -71,9 +71,10 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
         panels: Which.
         curves: What came of each, by its name.
     """
+    wide = min(2, len(panels))
     rows = -(-len(panels) // 2)
-    figure = _figure(15, 2.8 * rows)
-    grid = figure.subfigures(rows, 2, squeeze=False).flat
+    figure = _figure(7.5 * wide, 2.8 * rows)
+    grid = figure.subfigures(rows, wide, squeeze=False).flat
     for part, panel in zip(grid, panels, strict=False):
         part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
         row = _panel(part, panel, curves[panel.name])
