@@ -73,6 +73,12 @@ def test_what_records_count_for_is_printed_where_they_do_not_pay_the_same() -> N
     assert float(max(paid.values())) == pytest.approx(last["summary"]["worst"]["share"], rel=1e-12)
 
 
+def test_a_schedule_with_shares_of_its_own_names_no_allocation() -> None:
+    words = ("--block", "4000", "--step", "1000", "--epsilon", "1", "--delta", "1e-6")
+    done = tidegate("plan", "growing", *words, "--until", "5000")
+    assert done.stdout.splitlines()[0] == "growing, epsilon = 1, delta = 1e-06, shares of its own"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("allocation", ["paper", "tapered"])
 @pytest.mark.parametrize("delta", [[], ["--delta", "1e-6"]])

@@ -98,7 +98,7 @@ Examples:
     type=click.Choice([Paper.name, Tapered.name]),
     default=Paper.name,
     show_default=True,
-    help="How shares go to levels.",
+    help="How shares go to levels; growing has its own.",
 )
 @click.option("--rate", type=Ratio(), help="tapered: the ratio of two levels' shares.")
 @click.option(
@@ -209,7 +209,8 @@ def _steps(until: int, step: int) -> int:
 
 def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
     delta = f", delta = {budget.delta:g}" if budget.delta else ""
-    return f"{kind}, epsilon = {budget.epsilon:g}{delta}, allocation {allocation.name}"
+    shares = "shares of its own" if kind == "growing" else f"allocation {allocation.name}"
+    return f"{kind}, epsilon = {budget.epsilon:g}{delta}, {shares}"
 
 
 def _one_stream(

@@ -72,11 +72,7 @@ kind = "{kind}"
 [budget]
 epsilon = 1.0
 delta = 1e-6      # how likely the promise may fail; without it, it never does, for more noise
-
-# How the budget is split: "paper" evenly, "tapered" so that models of more records are better.
-[allocation]
-name = "paper"
-
+{allocation}
 # What a record is: columns of numbers, or one column of text in UTF-8. One that does not fit is set
 # aside in its slot and counted, and nothing stops: look at `tidegate status` after the first run.
 [records]
@@ -121,6 +117,13 @@ loss = "auto"
 """
 
 
+ALLOCATION = """
+# How the budget is split: "paper" evenly, "tapered" so that models of more records are better.
+[allocation]
+name = "paper"
+"""
+
+
 def example(kind: str) -> str:
     """A configuration of a kind of schedule as TOML text, with comments.
 
@@ -130,4 +133,10 @@ def example(kind: str) -> str:
     """
     one_of(*SCHEDULES)("kind", kind)
     source = TWO if kind == "twostream" else ONE
-    return TEXT.format(about=ABOUT[kind], kind=kind, sizes=SIZES[kind], source=source)
+    return TEXT.format(
+        about=ABOUT[kind],
+        kind=kind,
+        sizes=SIZES[kind],
+        allocation="" if kind == "growing" else ALLOCATION,  # growing has shares of its own
+        source=source,
+    )
