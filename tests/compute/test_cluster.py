@@ -343,6 +343,7 @@ def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
         ) as info:
             engine.parts([whole], whole.form)
     assert "\n" not in str(info.value)
+    assert "see that its scheduler runs there" in str(info.value)
 
 
 def test_a_study_on_a_cluster_is_the_study_at_home() -> None:

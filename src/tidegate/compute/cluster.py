@@ -128,8 +128,9 @@ class Dask:
             self.close()
             where = self.scheduler or "on this machine"
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
+            first = "see that its scheduler runs there, then " * (self.scheduler is not None)
             raise ComputeError(
-                f"the cluster {where} is lost ({what}): nothing is charged, run again"
+                f"the cluster {where} is lost ({what}): nothing is charged; {first}run again"
             ) from error
 
     def close(self) -> None:

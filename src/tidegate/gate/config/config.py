@@ -273,18 +273,18 @@ class Config:
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
 
 
-def tables_of(toml: str) -> dict[str, Any]:
+def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
     """The tables of a TOML text."""
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"the configuration is not valid TOML: {error}"]) from error
+        raise ConfigError([f"{name} is not valid TOML: {error}"]) from error
 
 
 def tables_in(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
-        return tables_of(Path(path).read_text(encoding="utf-8"))
+        return tables_of(Path(path).read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ConfigError([f"{path} cannot be read: {reason}"]) from error

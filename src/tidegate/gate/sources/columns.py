@@ -49,11 +49,17 @@ class Columns:
         >>> Columns(label="y", features=("c",)).find(["a", "y"], "f.csv")
         Traceback (most recent call last):
         tidegate.gate.sources.source.SourceError: column c is not in f.csv, which has a, y
+        >>> Columns(label="y", features=("a",)).find(["a;y"], "f.csv")
+        Traceback (most recent call last):
+        tidegate.gate.sources.source.SourceError: column a is not in f.csv, which has a;y: is the \
+delimiter of [source] right?
         """
         for name in self.names:
             if (times := present.count(name)) != 1:
                 problem = "not in" if times == 0 else f"{times} times in"
-                raise SourceError(f"column {name} is {problem} {file}, which has {_few(present)}")
+                told = f"column {name} is {problem} {file}, which has {_few(present)}"
+                joined = len(present) == 1 and any(mark in present[0] for mark in ",;|\t")
+                raise SourceError(told + ": is the delimiter of [source] right?" * joined)
         return [present.index(name) for name in self.names]
 
     def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:

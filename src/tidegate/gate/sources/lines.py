@@ -78,7 +78,9 @@ def resume(file: io.FileIO, at: int) -> tuple[int, int]:
     """
     size = file.seek(0, io.SEEK_END)
     if at > size:
-        raise SourceError(f"{file.name} has {size} bytes, but {at} were read before")
+        raise SourceError(
+            f"{file.name} has {size} bytes, but {at} were read before: it may only grow"
+        )
     file.seek(max(at - 1, 0))
     if 0 < at < size and file.read(1) != b"\n":
         if file.read(1) != b"\n":

@@ -53,7 +53,9 @@ class Parquet:
             self.check(file.schema_arrow, str(path))
             end = file.metadata.num_rows
             if whole("at", at, least=0) > end:
-                raise SourceError(f"{path} has {end} rows, but {at} were read before")
+                raise SourceError(
+                    f"{path} has {end} rows, but {at} were read before: it may only grow"
+                )
             groups, skip = _groups_from(file.metadata, at)
             names = list(dict.fromkeys(self.columns.names))
             for read in file.iter_batches(self.rows, row_groups=groups, columns=names):
