@@ -117,7 +117,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         return
     for budget in dict.fromkeys(result.contender.budget for result in found):
         _print(titled(budget), [r for r in found if r.contender.budget == budget], times)
-    _notes(config.name, left_out, times, plot)
+    tuned = dict.fromkeys(each.name for each in contenders if len(each.methods) > 1)
+    _notes(config.name, list(tuned), left_out, times, plot)
 
 
 def _every(holdout: Fraction) -> int:
@@ -173,12 +174,19 @@ def _spread(times: Sequence[int], count: int) -> list[int]:
     return [times[i] for i in sorted(picked)]
 
 
-def _notes(config: str, left_out: Mapping[str, str], times: range, plot: Path | None) -> None:
+def _notes(
+    config: str,
+    tuned: Sequence[str],
+    left_out: Mapping[str, str],
+    times: range,
+    plot: Path | None,
+) -> None:
     console = Console(highlight=False)
+    best = "shown with the best of several settings, chosen by these very accuracies"
     console.print(
         f"* is what {config} says. Accuracies are medians of the runs on new records; means are "
-        f"over all times from {times[0]:,} on, when every method has a model. dp-ftrl and "
-        "diffprivlib show the best of several settings, chosen by these very accuracies."
+        f"over all times from {times[0]:,} on, when every method has a model."
+        + "".join(f" {name} is {best}." for name in tuned)
     )
     for name, reason in left_out.items():
         console.print(f"Left out: {name} ({reason})")

@@ -59,7 +59,7 @@ def of_fleet(command: Callable[..., None]) -> Callable[..., None]:
     return file(root(options.form(loaded)))
 
 
-@fleet.command()
+@fleet.command(short_help="Run all members, from where each stopped.")
 @of_fleet
 @click.option("--follow", is_flag=True, help="Go on with all members as their sources grow.")
 @click.option("--workers", type=Count(), help="Members at a time; by default as there are cores.")
@@ -105,7 +105,7 @@ class _Said:
         self._progress.update(self._task, description=told)
 
 
-@fleet.command()
+@fleet.command(short_help="Say what each member holds and has released.")
 @of_fleet
 def status(known: Fleet, form: str) -> None:
     """Say what each member holds and has released, and what became of it.
@@ -132,7 +132,7 @@ def _narrow(row: dict[str, Any]) -> dict[str, Any]:
     return {name: v for name, v in {**row, "newest": newest}.items() if name not in ASIDE}
 
 
-@fleet.command()
+@fleet.command(short_help="Verify the state of each member.")
 @of_fleet
 @options.quiet
 def verify(known: Fleet, form: str, quiet: bool) -> None:

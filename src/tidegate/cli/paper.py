@@ -30,7 +30,7 @@ from tidegate.study.theorems import note
 
 EPILOG = """\b
 Examples:
-  tidegate paper --quick            all panels in small: two minutes
+  tidegate paper --quick            all panels in small: three minutes
   tidegate paper a g                two panels with the paper's settings
   tidegate paper                    everything
   tidegate paper --engine dask --scheduler tcp://127.0.0.1:8786
@@ -130,8 +130,14 @@ def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
         options.show(table, form)
         return
     for column in panel.columns:
-        own = [{key: row[key] for key in COLUMNS} for row in table if row["column"] == column.title]
+        own = [_percent(row) for row in table if row["column"] == column.title]
         options.show(own, form, title=f"({panel.name}) {panel.title}: {column.title}")
+
+
+def _percent(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table, its accuracies as people write them."""
+    shown = {key: row[key] for key in COLUMNS}
+    return {key: f"{v:.1%}" if isinstance(v, float) else v for key, v in shown.items()}
 
 
 def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:

@@ -76,7 +76,7 @@ def create(
     click.echo(json.dumps({"name": name, "token": secret}) if form == "json" else secret)
 
 
-@token.command("list")
+@token.command("list", short_help="List the tokens: what they are called and may do.")
 @options.state
 @options.form
 def listed(state: Path, form: str) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -92,11 +93,12 @@ def _fetched() -> tuple[Images, Images]:
     from sklearn.datasets import fetch_openml  # noqa: PLC0415 (only where it is needed)
 
     try:
-        rows, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
+        with warnings.catch_warnings(action="ignore"):  # of each time that it tries again
+            rows, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
     except OSError as error:
         raise InvalidValueError(
             f"MNIST cannot be fetched ({error}): name a folder that holds mnist/ with its four "
-            "original files in TIDEGATE_DATA"
+            "original files with --data or in TIDEGATE_DATA"
         ) from None
     pixels, digits = rows.astype(np.uint8).reshape(-1, 28, 28), labels.astype(np.intp)
     return Images(pixels[:60_000], digits[:60_000]), Images(pixels[60_000:], digits[60_000:])
