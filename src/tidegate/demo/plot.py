@@ -64,7 +64,7 @@ def _accuracies(axes: "Axes", moments: Sequence[Moment], turning: float) -> None
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_ylabel("accuracy on fresh records")
     axes.legend(
-        title="mean since the ring turns in brackets",
+        title="in brackets: the mean since the ring turns",
         loc="upper center",
         bbox_to_anchor=(0.5, -0.02),
         ncols=4,

@@ -23,7 +23,6 @@ def draw(path: Path, found: Sequence[Result]) -> None:
     """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-        from matplotlib.ticker import PercentFormatter  # noqa: PLC0415
     except ImportError:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
     budgets = list(dict.fromkeys(result.contender.budget for result in found))
@@ -33,7 +32,6 @@ def draw(path: Path, found: Sequence[Result]) -> None:
         axes.set_title(titled(budget), fontsize="medium")
         _panel(axes, [result for result in found if result.contender.budget == budget])
     row[0].set_ylabel("accuracy on new records")
-    row[0].yaxis.set_major_formatter(PercentFormatter(1))  # as many digits as tell ticks apart
     figure.savefig(path, dpi=150)
 
 
@@ -53,6 +51,7 @@ def _panel(axes: "Axes", found: Sequence[Result]) -> None:
             label=name + " *" * result.contender.configured,
         )
     axes.spines[["top", "right"]].set_visible(False)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")  # 87.5% is not 88%
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("records arrived")
     axes.legend(frameon=False, fontsize="small")
