@@ -175,6 +175,20 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
         assert list(verify(gate)) == [], "what was refused was not charged"
 
 
+def test_a_store_that_no_longer_answers_is_told_by_health(tmp_path: Path) -> None:
+    def health(expected: int) -> None:
+        deadline = time.monotonic() + 10
+        while running.ask("GET", "/v1/health").status != expected:
+            assert time.monotonic() < deadline
+
+    gone = {"side_effect": StoreError("the connection is lost")}
+    with patch.object(keeping, "PATIENCE", 0.1), served(tmp_path / "state") as running:
+        with patch.object(FolderStore, "append", **gone), patch.object(FolderStore, "done", **gone):
+            assert running.send(10).status == 503
+            health(503)
+        health(200)
+
+
 def test_a_batch_that_the_disk_refuses_is_not_acknowledged(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
         with patch.object(FolderStore, "append", side_effect=StoreError("/secret/path: no room")):

@@ -107,6 +107,9 @@ class Keeper:
         try:
             name = self.gate.stream(stream)
             count = self.gate.take(raw, stream=stream, key=key)
+        except StoreError:
+            self._due.set()  # training asks the store again until it answers: its trouble is told
+            raise
         finally:
             with self._counting:
                 self.waiting, self._bytes_waiting = self.waiting - 1, self._bytes_waiting - size
