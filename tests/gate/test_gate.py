@@ -21,6 +21,7 @@ from tests.gate import gatelife
 from tests.gate.gatelife import SLIDING, TWO, config, opened, stream
 from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate.books import Books
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.keys import given_keys
 from tidegate.gate.export import load, newest_published
@@ -85,6 +86,15 @@ def hashes(gate: Gate) -> list[str]:
     return [release.hash for release in gate.releases()]
 
 
+def named_by_the_books(gate: Gate) -> bool:
+    """Whether what a record has paid for names the releases that it is in, and no others."""
+    books = Books(gate)
+    books.catch_up()
+    made = {release.card["fit"]: release.number for release in gate.releases()}
+    rows = [row for record in range(0, 1000, 100) for row in books.paid(record)]
+    return all(row["release"] == made.get(row["fit"]) for row in rows if row["kind"] == "fit")
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule["kind"])
 def test_it_releases_what_a_run_in_memory_does(schedule: Any, tmp_path: Path) -> None:
     known = config(schedule)
@@ -103,6 +113,7 @@ def test_it_releases_what_a_run_in_memory_does(schedule: Any, tmp_path: Path) ->
         assert list(gate.store.lines("records")) == list(plan.lines(1000))
         assert gate.ledgers()["records"].worst() == run.ledger.worst()
         assert list(verify(gate)) == []
+        assert named_by_the_books(gate)
 
 
 def test_two_streams_release_what_a_run_in_memory_does(tmp_path: Path) -> None:
@@ -123,6 +134,7 @@ def test_two_streams_release_what_a_run_in_memory_does(tmp_path: Path) -> None:
         assert ledgers["source"].worst() == run.ledgers.source.worst()
         assert ledgers["target"].worst() == run.ledgers.target.worst()
         assert list(verify(gate)) == []
+        assert named_by_the_books(gate)
         with pytest.raises(InvalidValueError, match="stream must be source or target"):
             gate.ingest(*stream(1))
 

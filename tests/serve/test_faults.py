@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -181,9 +181,9 @@ def test_a_store_that_no_longer_answers_is_told_by_health(tmp_path: Path) -> Non
         while running.ask("GET", "/v1/health").status != expected:
             assert time.monotonic() < deadline
 
-    gone = {"side_effect": StoreError("the connection is lost")}
+    gone = Mock(side_effect=StoreError("the connection is lost"))
     with patch.object(keeping, "PATIENCE", 0.1), served(tmp_path / "state") as running:
-        with patch.object(FolderStore, "append", **gone), patch.object(FolderStore, "done", **gone):
+        with patch.object(FolderStore, "append", gone), patch.object(FolderStore, "done", gone):
             assert running.send(10).status == 503
             health(503)
         health(200)

@@ -70,7 +70,8 @@ def status(state: Path, form: str) -> None:
 def ledger(state: Path, record: int | None, form: str) -> None:
     """Say what the records have paid: the one that paid most, or one record line by line.
 
-    A line is a fit that read the record, or the private evaluation of a release on its step.
+    A line is a fit that read the record, and the release that it became if it was published, or
+    the private evaluation of a release on its step.
     """
     with Gate.look(state) as gate:
         books = Books(gate)

@@ -65,7 +65,12 @@ class Books:
 
     def paid(self, record: int) -> list[Row]:
         """What a record has paid, in the order in which it did: a row for each line."""
-        rows = [_of_fit(stream, line, record) for stream, line in self._lines.values()]
+        released = [fit for fit, (_, line) in sorted(self._lines.items()) if line.fit.released]
+        numbers = {fit: number for number, fit in enumerate(released)}
+        rows = [
+            _of_fit(stream, line, record, numbers.get(fit))
+            for fit, (stream, line) in self._lines.items()
+        ]
         rows += [_of_step(step, known) for step, known in self.evaluated]
         rows = [row for row in rows if row["start"] <= record < row["stop"]]
         return sorted(rows, key=lambda row: (row["stream"], row["at"], row["kind"]))
@@ -89,9 +94,9 @@ class Books:
         return [_block(*self._lines[number][1]) for number in reversed(numbers)]
 
 
-def _of_fit(stream: str, line: Line, record: int) -> Row:
+def _of_fit(stream: str, line: Line, record: int, release: int | None) -> Row:
     fit, share = line.fit, down(line.paid(record))
-    made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": None, "at": fit.at}
+    made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": release, "at": fit.at}
     return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": share}
 
 
