@@ -517,6 +517,9 @@ def test_numbers_do_not_become_text() -> None:
 def test_what_is_no_toml_is_refused(tmp_path: Any) -> None:
     with pytest.raises(ConfigError, match=r"^the configuration is not valid TOML: "):
         Config.parse("[schedule")
+    (tmp_path / "fleet.toml").write_text("[members.north]")
+    with pytest.raises(ConfigError, match=r"fleet\.toml is of a fleet, .*: see tidegate fleet"):
+        Config.load(tmp_path / "fleet.toml")
     (tmp_path / "cut.toml").write_text("[schedule")
     with pytest.raises(ConfigError, match=r"cut\.toml is not valid TOML: "):
         Config.load(tmp_path / "cut.toml")

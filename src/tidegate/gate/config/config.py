@@ -171,7 +171,10 @@ class Config:
     @classmethod
     def load(cls, path: str | Path) -> "Config":
         """From a TOML file."""
-        return cls.of(tables_in(path))
+        tables = tables_in(path)
+        if "members" in tables:
+            raise ConfigError([f"{path} is of a fleet, by its [members]: see tidegate fleet"])
+        return cls.of(tables)
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
