@@ -1,5 +1,6 @@
 """JetStream as a source, against a real server: each message once, in order, whatever happens."""
 
+import asyncio
 import random
 import re
 import shutil
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.config.sources import NatsTable, urls
 from tidegate.gate.sources import Columns, NatsStream, RawBatch, SourceError
 from tidegate.gate.sources.broker import Patience
+from tidegate.gate.sources.nats_reader import Reader
 from tidegate.gate.sources.nats_stream import Place
 
 pytestmark = needs_server
@@ -204,7 +207,7 @@ def test_a_room_that_is_used_up_exactly_is_not_waited_at(
 def test_a_size_that_is_counted_otherwise_costs_a_wait_and_no_message(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"BYTES": 200, "TIMEOUT": 1.0, "_size": lambda _: 99}.items():
+    for name, value in {"BYTES": 200, "SILENCE": 1.0, "_size": lambda _: 99}.items():
         monkeypatch.setattr(f"tidegate.gate.sources.nats_reader.{name}", value)
     sent_of_sizes(server, [0] * 5)
     assert [slots([batch]) for batch in source(server).batches(None)] == [[0, 1], [2, 3], [4]]
@@ -217,6 +220,30 @@ def test_large_messages_after_small_ones(server: Server) -> None:
     assert slots(batches) == list(range(len(sizes)))
     largest = max(sum(len(b.arrived(index)) for index in range(b.n)) for b in batches)
     assert 2**23 < largest <= 2**24
+
+
+def test_messages_are_waited_for_however_slowly_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def message(number: int) -> Any:
+        place = SimpleNamespace(sequence=SimpleNamespace(consumer=number))
+        known = {"subject": "s", "reply": "r", "headers": None, "data": b"", "metadata": place}
+        return SimpleNamespace(**known)
+
+    async def nothing(*_: object) -> None:
+        """The request goes nowhere."""
+
+    async def slow(waiting: Any, _: float) -> None:
+        waiting.close()
+        if coming:
+            await reader._receive(coming.pop())
+        raise TimeoutError
+
+    known = NatsStream(name="r", columns=COLUMNS, urls=("nats://a",), stream="s")
+    coming = [message(3), message(2), message(1)]
+    reader = Reader(known, Place(sequence=0))
+    monkeypatch.setattr(reader._client, "publish", nothing)
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.asyncio.wait_for", slow)
+    found = asyncio.run(reader._some(5))  # what is left behind would be missed by the next pull
+    assert [each.metadata.sequence.consumer for each in found] == [1, 2, 3]
 
 
 KEPT = """

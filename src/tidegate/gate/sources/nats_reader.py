@@ -33,6 +33,9 @@ from tidegate.gate.sources.source import SourceError
 TIMEOUT = 10.0
 """Seconds that a server may take for one answer."""
 
+SILENCE = TIMEOUT + 1
+"""Seconds without a message after which no more is waited for: the pull has expired by then."""
+
 FORGET = 300.0
 """Seconds without a question after which the server forgets a consumer that nobody has ended."""
 
@@ -238,8 +241,11 @@ class Reader:
         request = {"batch": n, "max_bytes": room, "expires": int(TIMEOUT * 1e9)}
         where = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{self._consumer}"
         await self._client.publish(where, json.dumps(request).encode(), self._inbox)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._done.wait(), TIMEOUT + 1)
+        came = -1
+        while not self._done.is_set() and len(self._received) > came:  # however slowly they come
+            came = len(self._received)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._done.wait(), SILENCE)
         messages, self._received = self._received, []
         if not messages and not self._full:
             raise ConnectionError("no message came")
