@@ -245,10 +245,12 @@ def test_nobody_else_can_use_a_local_cluster(cluster: Dask) -> None:
 def test_what_is_told_wrongly_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="workers must be left out where a scheduler"):
         Dask(workers=2, scheduler="tcp://127.0.0.1:1")
-    for address in ("tcp://10.1.2.3:8786", "far.example:8786"):
+    far = ("tcp://10.1.2.3:8786", "far.example:8786", "tcp://127.0.0.1:1@far.example:8786")
+    unfinished = ("tls://", "localhost", "tls://far.example", "tcp://[::1:1", "TLS://far.example:1")
+    for address in (*far, *unfinished):
         with pytest.raises(InvalidValueError, match="scheduler must be tls://host:port"):
             Dask(scheduler=address)
-    for address in ("tls://far.example:8786", "127.0.0.1:8786", "tcp://localhost:1"):
+    for address in ("tls://far.example:8786", "127.0.0.1:8786", "tcp://[::1]:1"):
         assert Dask(scheduler=address).scheduler == address
     with pytest.raises(ConfigError, match=r"compute\.workers is a key of dask, not of disk"):
         config("output", compute='engine = "disk"\nworkers = 2')

@@ -434,6 +434,7 @@ def test_the_table() -> None:
     for key, value, told in [
         ("url", "nats://me:secret@host", "source.url must be without user and password"),
         ("url", "http://host", "source.url must be such as nats://host:4222"),
+        ("url", "TLS://host:4222", "source.url must be such as nats://host:4222"),
         ("url", "nats://[x", "source.url must be such as nats://host:4222"),
         ("url", "nats://host:99999", "source.url must be such as nats://host:4222"),
         ("resume", ["1@-"], "source.resume must be the offset that is gone"),

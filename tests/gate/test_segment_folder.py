@@ -179,6 +179,9 @@ def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Pat
         "records/here",
         "s3://[x",
         "fsspec+file:///x",
+        "file:records",
+        "s3://bucket/records?secret_key=secret",
+        "fsspec+s3://bucket/records?Token=secret",
         "fsspec+local:///x",
     ],
 )

@@ -1,6 +1,7 @@
 """An engine that computes the sums of a fit on a Dask cluster."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -12,7 +13,6 @@ from math import ceil
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Generic, Self
-from urllib.parse import urlsplit
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster, Security
@@ -38,7 +38,8 @@ LOST = (CancelledError, KilledWorker, OSError)
 """What is raised when a scheduler is gone, or when every worker that tried a part has died."""
 
 
-LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+ADDRESS = re.compile(r"((?P<scheme>tcp|tls)://)?(?P<host>[\w.-]+|\[[\da-f:]+\]):\d{1,5}")
+LOOPBACK = {"127.0.0.1", "[::1]", "localhost"}
 
 
 class Dask:
@@ -61,10 +62,13 @@ class Dask:
     ) -> None:
         if workers is not None and scheduler is not None:
             raise refuse("workers", "left out where a scheduler has its own", workers)
-        url = urlsplit(scheduler if "://" in (scheduler or "://") else f"tcp://{scheduler}")
-        if scheduler is not None and url.scheme != "tls" and url.hostname not in LOOPBACK:
+        found = None if scheduler is None else ADDRESS.fullmatch(scheduler)
+        if scheduler is not None and (
             # its answers are unpickled here: who could change them on the way would be the Gate
-            raise refuse("scheduler", "tls://host:port where it is not on this machine", scheduler)
+            found is None or (found["scheme"] != "tls" and found["host"] not in LOOPBACK)
+        ):
+            allowed = "tls://host:port, or tcp://host:port if it is on this machine"
+            raise refuse("scheduler", allowed, scheduler)
         self.workers = optional("workers", workers)
         self.scheduler = scheduler
         self.small = small

@@ -24,6 +24,9 @@ from tidegate.gate.store import readable
 ELSEWHERE = "elsewhere.json"
 UNFINISHED = f"{ELSEWHERE}.unfinished"
 
+SECRETS = ("key", "secret", "token", "password")
+"""What the names of credentials have in them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
@@ -52,12 +55,13 @@ class Places:
             without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
             raise refuse("database", f"{without} file)", told="one with a password")
         url = _parts("segments", self.segments or "/")
-        if not url.scheme and not url.path.startswith("/"):
+        if url.scheme in {"", "file"} and not url.path.startswith("/"):
             allowed = "an absolute path, or a URI such as s3://bucket/records"
             raise refuse("segments", allowed, self.segments)
         if url.scheme in {"fsspec+file", "fsspec+local"}:  # neither durable nor for its owner only
             raise refuse("segments", "an absolute path for a folder of this machine", self.segments)
-        if "@" in url.netloc:
+        names = " ".join(parse_qs(url.query, keep_blank_values=True)).lower()
+        if "@" in url.netloc or any(word in names for word in SECRETS):
             without = "a URI without credentials (give those in the environment)"
             raise refuse("segments", without, told="one with some")
 

@@ -89,7 +89,8 @@ def urls(name: str, value: object) -> tuple[str, ...]:
 def _is_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in {"nats", "tls"} and bool(parts.hostname) and parts.port != 0
+        known = url.startswith(("nats://", "tls://"))  # the client knows no TLS://
+        return known and bool(parts.hostname) and parts.port != 0
     except ValueError:  # brackets that do not close, a port that is no number
         return False
 
