@@ -124,6 +124,18 @@ def test_trimmed_messages_are_missed(cluster: Cluster, topic: str) -> None:
     assert slots(list(source(cluster, topic).batches(None))) == rest
 
 
+def test_trimmed_messages_of_a_partition_that_had_none_are_missed(
+    cluster: Cluster, topic: str
+) -> None:
+    cluster.send(topic, bodies(0, 10))
+    (batch,) = source(cluster, topic).batches(None)
+    padding = b'{"a": 7, "y": 0, "z": "' + b"x" * 900_000 + b'"}'
+    for _ in range(10):
+        cluster.send(topic, [padding], partition=2)
+    with pytest.raises(SourceError, match=r"partition 2 has lost messages 0 to \d+ before"):
+        list(source(cluster, topic).batches(batch.offset))
+
+
 def test_a_topic_made_anew_is_refused(cluster: Cluster, topic: str) -> None:
     cluster.send(topic, bodies(0, 10))
     (batch,) = source(cluster, topic).batches(None)
@@ -264,6 +276,7 @@ class Gappy:
         return SimpleNamespace(
             error=lambda: error,
             offset=lambda: offset,
+            partition=lambda: partition,
             timestamp=lambda: (1, 1000 + offset),
             value=lambda: b"%d" % (100 * partition + offset),
         )
@@ -316,6 +329,21 @@ def test_a_partition_that_ends_early_is_read_again(
             read()
     read()
     assert found == [b"%d" % (100 * partition + offset) for _, partition, offset in order]
+
+
+@pytest.mark.parametrize("stale", [(0, 3), (1, 2)])
+def test_a_message_that_was_not_asked_for_is_not_taken(stale: tuple[int, int]) -> None:
+    class Stale(Gappy):
+        def consume(self, n: int, timeout: float) -> list[Any]:
+            found = super().consume(n, timeout)
+            partition, offset = stale
+            again = self._at == (1, 4)  # after messages 1 to 3 of partition 1
+            return [*found, self._message(offset, partition)] if again else found
+
+    topic = KafkaTopic(name="r", columns=COLUMNS, servers=("a:1",), topic="t", chunk=4)
+    client: Any = Stale({0: list(range(4)), 1: list(range(4))}, {0: 4, 1: 4})
+    with pytest.raises(ConnectionError, match="was not asked for"):
+        list(Reader(topic, {}, client).chunks())
 
 
 @pytest.mark.slow  # the client takes its time to find out

@@ -136,10 +136,9 @@ class Reader:
         """Refuse a partition that has lost what comes next."""
         which = TopicPartition(self._source.topic, partition)
         first, end = self._consumer.get_watermark_offsets(which, timeout=TIMEOUT)
-        place, self._end[partition] = self._places.get(partition), end
-        if place is None:  # nothing is promised of what was trimmed before the first look
-            self._next[partition] = first
-            return
+        self._end[partition] = end
+        # Nothing is promised of what was trimmed before the first look, but of all after it.
+        place = self._places.setdefault(partition, Place(first - 1, None))
         taken = place.offset
         self._next[partition] = taken + 1
         if end <= taken:
@@ -175,6 +174,8 @@ class Reader:
             if offset >= stop:  # what is beyond is read again in its turn
                 self._assigned, self._next[partition] = None, stop
                 return found
+            if message.partition() != partition or offset < self._next[partition]:
+                raise ConnectionError("a message came that was not asked for")  # not twice
             found.append(message)
             self._next[partition] = offset + 1
         return found
