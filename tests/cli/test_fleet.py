@@ -230,6 +230,15 @@ def test_verify_names_the_member(tmp_path: Path) -> None:
     assert done.stdout.startswith("south: ")
 
 
+@pytest.mark.parametrize("notes", ["", "[]", '{"south": {"state": "failed", "since": 1}}', "7"])
+def test_torn_notes_do_not_hide_the_members(tmp_path: Path, notes: str) -> None:
+    make(tmp_path)
+    (tmp_path / "fleet.state" / "south").mkdir(parents=True)
+    (tmp_path / "fleet.state" / "members.json").write_text(notes)
+    found = {name: fate.state for name, fate in Fleet.load(tmp_path / "fleet.toml").fates().items()}
+    assert found == {"north": "new", "south": "stopped", "east": "new"}
+
+
 def test_a_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
     config, damaged = make(tmp_path), tmp_path / "fleet.state" / "south"
     damaged.mkdir(parents=True)

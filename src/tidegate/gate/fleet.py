@@ -90,22 +90,28 @@ class Fleet:
 
     def fates(self) -> dict[str, Fate]:
         """What has become of the members by the notes, "stopped" if nobody goes on with them."""
-        try:
-            known = json.loads(self._notes.read_text())
-        except FileNotFoundError:
-            known = {}
-        goes_on = held(self.root)
-        fates = {
-            member.name: Fate(**known.get(member.name, {"state": "new"})) for member in self.members
-        }
+        known, goes_on = self._noted(), held(self.root)
+        fates = {member.name: known.get(member.name) or _unnoted(member) for member in self.members}
         return {
             name: Fate(state="stopped") if _ongoing(fate) and not goes_on else fate
             for name, fate in fates.items()
         }
 
+    def _noted(self) -> dict[str, Fate]:
+        """The notes; none if a power failure has torn them, for nothing depends on them."""
+        try:
+            known = json.loads(self._notes.read_text())
+            return {name: Fate(**fate) for name, fate in known.items()}
+        except (FileNotFoundError, AttributeError, TypeError, ValueError):
+            return {}
+
     @property
     def _notes(self) -> Path:
         return self.root / "members.json"
+
+
+def _unnoted(member: Member) -> Fate:
+    return Fate(state="stopped" if member.folder.exists() else "new")
 
 
 def _ongoing(fate: Fate) -> bool:
