@@ -19,7 +19,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.sources import servers
 from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
-from tidegate.gate.sources.kafka_reader import STEP, Reader, read_settings
+from tidegate.gate.sources.kafka_reader import STEP, Reader, _client, read_settings
 from tidegate.gate.sources.kafka_topic import as_text, places_of
 
 COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
@@ -222,6 +222,25 @@ def test_settings_that_are_taken(cluster: Cluster, topic: str, tmp_path: Path) -
     assert slots(list(source(cluster, topic, settings=str(file)).batches(None))) == [0, 1, 2]
     with pytest.raises(SourceError, match="cannot be read"):
         list(source(cluster, topic, settings=str(tmp_path / "none")).batches(None))
+
+
+def test_no_setting_changes_what_exactly_once_rests_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests_on = {
+        "bootstrap.servers": "a:1",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    file = tmp_path / "kafka.settings"
+    file.write_text("".join(f"{name}=other\n" for name in (*rests_on, "client.id")))
+    monkeypatch.setattr("tidegate.gate.sources.kafka_reader.Consumer", dict)
+    known = KafkaTopic(name="r", columns=COLUMNS, servers=("a:1",), topic="t", settings=str(file))
+    made: Any = _client(known)
+    assert made["client.id"] == "other"
+    assert {name: made[name] for name in rests_on} == rests_on
 
 
 def test_batches_are_bounded_by_bytes(

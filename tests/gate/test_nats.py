@@ -222,6 +222,34 @@ def test_large_messages_after_small_ones(server: Server) -> None:
     assert 2**23 < largest <= 2**24
 
 
+@pytest.mark.parametrize("subject", [None, f"{STREAM}.x"])
+@pytest.mark.parametrize("lost", [1, 3, 10])
+def test_a_message_lost_on_its_way_is_read_again(
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    subject: str | None,
+    lost: int,
+) -> None:
+    receive, left = Reader._receive, [lost]
+    no_more: Any = SimpleNamespace(reply="", headers={})
+
+    async def lossy(reader: Reader, message: Any) -> None:
+        number = message.metadata.sequence.consumer if message.reply else 0
+        if number in left:
+            left.remove(number)
+            await receive(reader, no_more)
+        else:
+            await receive(reader, message)
+
+    monkeypatch.setattr(Reader, "_receive", lossy)
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.MOST", 4)
+    server.send(bodies(0, 11))
+    assert taken(server, subject=subject)[0] == list(range(11))
+    assert left == []
+    assert "lost on their way" in caplog.text or lost == 1
+
+
 def test_messages_are_waited_for_however_slowly_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     def message(number: int) -> Any:
         place = SimpleNamespace(sequence=SimpleNamespace(consumer=number))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psycopg
 import pytest
 
 from tests.cli.run import tidegate
@@ -25,6 +26,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.postgres import PostgresDatabase
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.gate.verify import verify
 
@@ -298,6 +300,20 @@ def test_what_the_server_refuses_is_told_without_the_row(state: Path) -> None:
         assert "private-payload" in str(caught.value.__cause__)  # the server has quoted it
         assert "private-payload" not in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_transaction_that_has_failed_is_not_committed() -> None:
+    database = PostgresDatabase(server().url, "nowhere", writes=False)
+    database.connect()
+    with closing(database):
+        database.begin()
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            database.execute("SELECT 1 / 0")
+        with pytest.raises(psycopg.InternalError, match="had failed before"):
+            database.commit()  # the server calls it off, and says no more than that
+        database.begin()
+        with pytest.raises(psycopg.ProgrammingError, match="is under way"):
+            database.begin()
 
 
 def test_without_its_driver_one_line_says_what_to_install(

@@ -1,5 +1,6 @@
 """Segments: what is mapped is what was written, without a copy."""
 
+import pickle
 import stat
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.gate.made import records, same
+from tidegate.checks import StoreError
 from tidegate.gate.segment_folder import LocalFolder, fetched
-from tidegate.gate.segments import checksum, pack, part, unpack, write
+from tidegate.gate.segments import Stored, checksum, pack, part, unpack, write
 from tidegate.learn.records import Records
 
 KINDS = ["float32", "float64", "sparse float32", "sparse float64"]
@@ -70,6 +72,19 @@ def test_a_segment_is_its_owners_alone_and_has_a_name_of_its_own(tmp_path: Path)
     assert {file.name for file in tmp_path.iterdir()} == names
     assert len(names) == 3
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_who_is_sent_a_piece_trusts_no_file(tmp_path: Path) -> None:
+    written = write(LocalFolder(tmp_path), "records-0", records(0, 10))
+    file = tmp_path / written.file
+    known = {"size": written.size, "checksum": written.checksum, "count": 10}
+    piece = Stored(where=file, data=None, slots=slice(2, 4), sound=set(), **known)
+    assert same(piece.load(), records(0, 10).take(slice(2, 4)))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(StoreError, match="is not what was written, by its checksum"):
+        pickle.loads(pickle.dumps(piece)).load()
 
 
 def test_any_arrow_reader_reads_a_segment(tmp_path: Path) -> None:
