@@ -28,7 +28,7 @@ from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
 from tidegate.compute.cluster import WIDTH, Dask, OnCluster, Resident
-from tidegate.compute.engine import cuts, gathered
+from tidegate.compute.engine import Run, Then, cuts, gathered, same
 from tidegate.features.rows import entries_of
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
@@ -113,6 +113,14 @@ def _state(resident: Resident) -> tuple[bool, int]:
     return entries_of(resident.part.rows).flags.aligned, sys.getsizeof(resident)
 
 
+def test_what_travels_shows_no_value_to_who_logs_it() -> None:
+    secret = np.full((2, 2), 0.12345)
+    told, some = partial(np.add, secret), Records(secret, np.zeros(2, np.intp), secret[0] > 0)
+    for each in (Then(same, told), Then(told, same), Run((some,)), Resident(some)):
+        assert "0.12345" in repr(vars(each))
+        assert "0.12345" not in repr(each)
+
+
 def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
     whole = records(40 * CHUNK)
     parts = cluster.parts([whole], whole.form)
@@ -120,6 +128,12 @@ def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
     many = replace(parts, runs=gathered([whole.take(c) for c in cuts(whole.n, CHUNK)], CHUNK))
     assert many.fold(_none, _deeper) <= 2 * WIDTH
     assert many.fold(_count, operator.add) == whole.n
+    first = tuple(whole.X[cut.start, 0] for cut in cuts(whole.n, CHUNK))
+    assert many.fold(_first, operator.add) == first  # in order
+
+
+def _first(records: Records) -> tuple[float, ...]:
+    return (records.X[0, 0],)
 
 
 def _none(records: Records) -> int:
@@ -240,6 +254,12 @@ def test_nobody_else_can_use_a_local_cluster(cluster: Dask) -> None:
     for pid in pids(cluster):
         sockets = psutil.Process(pid).net_connections()
         assert {each.laddr.ip for each in sockets if each.status == "LISTEN"} == {"127.0.0.1"}
+
+
+def test_a_local_cluster_writes_no_record_to_a_disk(cluster: Dask) -> None:
+    """A worker spills what it holds when it comes near its limit: it has none."""
+    workers = cluster.client().scheduler_info()["workers"].values()
+    assert {each["memory_limit"] for each in workers} == {0}
 
 
 def test_what_is_told_wrongly_is_refused() -> None:
