@@ -6,9 +6,10 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.study.test_panels import RIGHT, WRONG
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.compute.cluster import WIDTH, Dask, OnCluster, Resident
+from tidegate.compute.cluster import VERSION, WIDTH, Dask, OnCluster, Resident
 from tidegate.compute.engine import Run, Then, cuts, gathered, same
 from tidegate.features.rows import entries_of
 from tidegate.gate.config import ConfigError
@@ -279,6 +280,24 @@ def test_what_is_told_wrongly_is_refused() -> None:
     assert pickle.loads(pickle.dumps(told)).workers == 2
 
 
+def test_workers_of_another_version_are_refused(
+    cluster: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lacks the program would end at the first part, and the fit wait for ever."""
+    whole, known = records(3000), VERSION
+    assert cluster.check_workers([tmp_path])
+    assert not cluster.check_workers([tmp_path / "absent"])
+    with monkeypatch.context() as patch:
+        patch.setattr("tidegate.compute.cluster.VERSION", "9.9")
+        with pytest.raises(ComputeError, match=f"have Tidegate {known}, but this is 9.9: install"):
+            cluster.parts([whole], whole.form)
+    (tmp_path / "unknown_there.py").write_text("def checked(places): return '', True")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("tidegate.compute.cluster._checked", import_module("unknown_there").checked)
+    with pytest.raises(ComputeError, match=f"have Tidegate none, but this is {known}: install"):
+        cluster.parts([whole], whole.form)
+
+
 def test_a_scheduler_that_needs_certificates_says_so() -> None:
     with pytest.raises(ComputeError, match=r"needs certificates.*docs/scale.md"):
         Dask(scheduler="tls://127.0.0.1:1").client()
@@ -373,3 +392,10 @@ def test_a_study_on_a_cluster_is_the_study_at_home() -> None:
     there = on_cluster(jobs, Dask(workers=1))
     assert sorted(there) == sorted(in_processes(jobs, workers=1))
     assert list(on_cluster([], Dask(workers=1))) == []
+
+    class Checked(Dask):
+        def check_workers(self, places: Sequence[Path] = ()) -> bool:
+            raise ComputeError(f"of another version, {places}")
+
+    with pytest.raises(ComputeError, match="of another version"):
+        list(on_cluster(jobs, Checked()))

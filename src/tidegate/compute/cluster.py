@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import reduce
+from importlib.metadata import version
 from itertools import accumulate, groupby
 from math import ceil
 from operator import attrgetter, itemgetter
@@ -24,6 +25,8 @@ from tidegate.features.rows import Rows
 from tidegate.learn.objective import CHUNK
 from tidegate.learn.parts import Cut, Part, Parts, Result
 from tidegate.learn.records import Piece, Records
+
+VERSION = version("tidegate")
 
 LARGEST = 2**30
 """Bytes of dense rows that a part has at most."""
@@ -94,11 +97,9 @@ class Dask:
             return Memory().parts(pieces, form)
         places = [piece.place for piece in pieces if piece.place is not None]
         with self.explained():
-            client = self.client()
-            client.wait_for_workers(1, timeout=WAIT)
-            threads = sum(client.nthreads().values())
-            if not all(client.run(_readable, places, on_error="ignore").values()):
+            if not self.check_workers(places):
                 pieces = [piece.load() for piece in pieces]
+            threads = sum(self.client().nthreads().values())
         # of sparse rows the width says nothing; a segment's worth of them is no more than a segment
         size = form.dtype.itemsize * max(1, form.shape[1])
         most = SMALL if sparse.issparse(form) else LARGEST // size
@@ -122,6 +123,22 @@ class Dask:
                     raise ComputeError(f"{self.scheduler} {told}: see docs/scale.md")
                 self._running = (Client(self.scheduler, security=known, set_as_default=False),)
         return self._running[0]
+
+    def check_workers(self, places: Sequence[Path] = ()) -> bool:
+        """Whether all workers can read some files; refused if one is of another version.
+
+        What workers do to records is what the guarantee rests on; and one that does not know what
+        it is sent ends, and leaves who waits for it waiting.
+        """
+        client = self.client()
+        client.wait_for_workers(1, timeout=WAIT)
+        answers = client.run(_checked, places, on_error="return").values()
+        known = [each for each in answers if not isinstance(each, OSError)]  # or it is lost
+        versions = {each[0] if isinstance(each, tuple) else "none" for each in known}
+        if versions - {VERSION}:
+            theirs = f"the workers of {self.scheduler} have Tidegate {', '.join(sorted(versions))}"
+            raise ComputeError(f"{theirs}, but this is {VERSION}: install the same there")
+        return all(readable for _, readable in known)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -212,8 +229,8 @@ class OnCluster(Cut, Generic[Part]):
             )
 
 
-def _readable(places: Sequence[Path]) -> bool:
-    return all(os.access(place, os.R_OK) for place in places)
+def _checked(places: Sequence[Path]) -> tuple[str, bool]:
+    return VERSION, all(os.access(place, os.R_OK) for place in places)
 
 
 def _fine(piece: Piece, size: int) -> Sequence[Piece]:

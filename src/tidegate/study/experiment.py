@@ -87,6 +87,7 @@ def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
     if not jobs:
         return
     with cluster, cluster.explained():
+        cluster.check_workers()
         client = cluster.client()
         work = [client.submit(experiment.run, seed, pure=False) for experiment, seed in jobs]
         for future in distributed.as_completed(work, loop=client.loop):
