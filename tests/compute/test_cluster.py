@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -296,6 +298,21 @@ def test_workers_of_another_version_are_refused(
     monkeypatch.setattr("tidegate.compute.cluster._checked", import_module("unknown_there").checked)
     with pytest.raises(ComputeError, match=f"have Tidegate none, but this is {known}: install"):
         cluster.parts([whole], whole.form)
+
+
+@pytest.mark.parametrize("error", [CancelledError("gone"), OSError(5, "gone")])
+def test_a_cluster_that_is_lost_is_begun_or_found_anew(error: Exception) -> None:
+    engine, client = Dask(workers=1), Mock()
+    engine._running = (client,)
+
+    def fail() -> None:
+        with engine.explained():
+            raise error
+
+    with pytest.raises(ComputeError, match=r"on this machine is lost .*gone\): nothing is charged"):
+        fail()
+    client.close.assert_called_once()
+    assert not engine._running
 
 
 def test_a_scheduler_that_needs_certificates_says_so() -> None:
