@@ -424,6 +424,9 @@ def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.Monke
         server.url = plain
     with pytest.raises(SourceError, match=r"absent.pem of .source. is not there"):
         taken(server, ca="absent.pem")
+    (tmp_path / "empty.pem").write_text("")
+    with pytest.raises(SourceError, match=r"empty.pem of .source. holds no certificate$"):
+        taken(server, ca=str(tmp_path / "empty.pem"))
 
 
 @pytest.mark.slow
@@ -443,6 +446,10 @@ def test_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(SourceError, match="the certificate is not trusted: self-signed"):
             taken(server)
         assert caplog.text == ""
+
+
+STREAMS = ("records.north", "my records", "*", ">", "a/b", "a\\b", "records\n")
+SUBJECTS = ("a b", "a..b", ".a", "a.", ">.a", "a.>.b", "a>", "records ")
 
 
 def test_the_table() -> None:
@@ -465,6 +472,8 @@ def test_the_table() -> None:
         ("url", "TLS://host:4222", "source.url must be such as nats://host:4222"),
         ("url", "nats://[x", "source.url must be such as nats://host:4222"),
         ("url", "nats://host:99999", "source.url must be such as nats://host:4222"),
+        *(("stream", each, "source.stream must be the name of a stream") for each in STREAMS),
+        *(("subject", each, "source.subject must be such as records") for each in SUBJECTS),
         ("resume", ["1@-"], "source.resume must be the offset that is gone"),
         ("path", "x.csv", "source.path is not a known key"),
         (
@@ -476,6 +485,8 @@ def test_the_table() -> None:
         with pytest.raises(InvalidValueError, match=told) as error:
             Config.of(base | {"source": table | {key: value}})
         assert "secret" not in str(error.value)
+    for subject in ("north", ">", "*", "north.>", "*.x.*", "a-1.b_2"):
+        assert Config.of(base | {"source": table | {"subject": subject}}).source is not None
     assert urls("url", ["nats://a:1", "tls://b:2"]) == ("nats://a:1", "tls://b:2")
 
 

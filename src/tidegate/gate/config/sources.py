@@ -1,5 +1,6 @@
 """[source]: where records come from, a table for each kind of place."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,14 +96,28 @@ def _is_server(url: str) -> bool:
         return False
 
 
+def stream_name(name: str, value: object) -> str:
+    """The name of a stream of NATS, which is no subject."""
+    if not re.fullmatch(r"[^\s.*>/\\]+", known := word(name, value)):
+        raise refuse(name, "the name of a stream, without spaces, dots, slashes, * and >", value)
+    return known
+
+
+def subjects(name: str, value: object) -> str:
+    """One subject of NATS or some: words with dots in between."""
+    if not re.fullmatch(r"([^\s.>]+\.)*([^\s.>]+|>)", known := word(name, value)):
+        raise refuse(name, "such as records.north, records.* or records.>", value)
+    return known
+
+
 @dataclass(frozen=True, kw_only=True)
 class NatsTable:
     """[source]: a stream of NATS JetStream, or some of its subjects."""
 
     type: str = key(one_of("nats"))
     url: tuple[str, ...] = key(urls)
-    stream: str = key(word)
-    subject: str | None = key(word, default=None)
+    stream: str = key(stream_name)
+    subject: str | None = key(subjects, default=None)
     credentials: str | None = key(word, default=None)
     ca: str | None = key(word, default=None)
     follow: bool = key(flag, default=False)

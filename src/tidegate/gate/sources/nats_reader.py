@@ -152,7 +152,10 @@ class Reader:
         for file in filter(None, (source.ca, source.credentials)):
             if not Path(file).is_file():
                 raise SourceError(f"{file} of [source] is not there")
-        context = ssl.create_default_context(cafile=source.ca) if source.ca else None
+        try:
+            context = ssl.create_default_context(cafile=source.ca) if source.ca else None
+        except ssl.SSLError:
+            raise SourceError(f"{source.ca} of [source] holds no certificate") from None
         await self._client.connect(
             list(source.urls),
             name="tidegate",
