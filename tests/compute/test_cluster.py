@@ -300,6 +300,19 @@ def test_workers_of_another_version_are_refused(
         cluster.parts([whole], whole.form)
 
 
+def test_a_part_is_for_any_worker_where_all_are_lost() -> None:
+    whole, client = records(100), Mock()
+    runs = (Run((whole,)), Run((whole,)))
+    parts = OnCluster(engine=Dask(), runs=runs, make=same, sizes=(100, 100), form=whole.form)
+    for known, expected in {(): [None, None], ("a", "b"): [["a"], ["b"]]}.items():
+        client.reset_mock()
+        client.nthreads.return_value = dict.fromkeys(known, 1)
+        assert len(list(parts._load(client))) == 2
+        told = [call.kwargs for call in client.submit.call_args_list]
+        assert [each.get("workers") for each in told] == expected
+        assert all(each.get("allow_other_workers", False) == bool(known) for each in told)
+
+
 @pytest.mark.parametrize("error", [CancelledError("gone"), OSError(5, "gone")])
 def test_a_cluster_that_is_lost_is_begun_or_found_anew(error: Exception) -> None:
     engine, client = Dask(workers=1), Mock()

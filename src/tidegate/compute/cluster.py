@@ -221,12 +221,11 @@ class OnCluster(Cut, Generic[Part]):
 
     def _load(self, client: Any) -> Iterator[Any]:
         """Load each part on a worker; a part that is lost is loaded anew, on any of them."""
-        workers = list(client.nthreads())
+        workers = list(client.nthreads())  # none if all were lost: new ones are waited for
         for number, run in enumerate(self.runs):
-            first = workers[number * len(workers) // len(self.runs)]
-            yield client.submit(
-                _loaded, run, self.make, pure=False, workers=[first], allow_other_workers=True
-            )
+            at = number * len(workers) // len(self.runs)
+            near = {"workers": workers[at : at + 1], "allow_other_workers": True} if workers else {}
+            yield client.submit(_loaded, run, self.make, pure=False, **near)
 
 
 def _checked(places: Sequence[Path]) -> tuple[str, bool]:
