@@ -293,7 +293,7 @@ def test_workers_of_another_version_are_refused(
         patch.setattr("tidegate.compute.cluster.VERSION", "9.9")
         with pytest.raises(ComputeError, match=f"have Tidegate {known}, but this is 9.9: install"):
             cluster.parts([whole], whole.form)
-    (tmp_path / "unknown_there.py").write_text("def checked(places): return '', True")
+    (tmp_path / "unknown_there.py").write_text("def checked(places): return 'none', True")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("tidegate.compute.cluster._checked", import_module("unknown_there").checked)
     with pytest.raises(ComputeError, match=f"have Tidegate none, but this is {known}: install"):
