@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nats.errors
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +28,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.config.sources import NatsTable, urls
 from tidegate.gate.sources import Columns, NatsStream, RawBatch, SourceError
 from tidegate.gate.sources.broker import Patience
-from tidegate.gate.sources.nats_reader import Reader
+from tidegate.gate.sources.nats_reader import Reader, _explained
 from tidegate.gate.sources.nats_stream import Place
 
 pytestmark = needs_server
@@ -496,6 +497,19 @@ def test_offsets_of_others_are_refused(shared: Server) -> None:
             list(source(shared).batches(offset))
     place = Place(sequence=7, time="2026-01-02T03:04:05+00:00")
     assert Place.of(place.text()) == place
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(TimeoutError(), "nothing came in time"), (nats.errors.TimeoutError(), "timeout")],
+)
+def test_what_a_server_does_not_say_is_told(error: Exception, told: str) -> None:
+    def silent() -> None:
+        with _explained(NatsStream(name="r", columns=COLUMNS, urls=("nats://a",), stream="s")):
+            raise error
+
+    with pytest.raises(ConnectionError, match=f"^{told}$"):
+        silent()
 
 
 def test_patience_ends() -> None:

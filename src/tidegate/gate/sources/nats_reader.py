@@ -326,4 +326,5 @@ def _explained(source: NatsStream) -> Iterator[None]:
     except (nats.errors.Error, OSError) as error:
         if "authorization" in str(error).lower():  # the client has no class of its own for all
             raise SourceError(f"{source} refuses the credentials, or their lack") from error
-        raise ConnectionError(str(error).removeprefix("nats: ")) from error
+        told = str(error).removeprefix("nats: ")
+        raise ConnectionError(told or "nothing came in time") from error
