@@ -72,6 +72,12 @@ def state(folder: Path) -> str:
     return str(folder / "gate.state")
 
 
+def test_a_run_says_whether_its_state_is_new(folder: Path) -> None:
+    told = f"{folder / 'gate.state'} is new: no record has paid anything yet\n"
+    assert told in tidegate("run", str(folder / "gate.toml")).stderr
+    assert told not in tidegate("run", str(folder / "gate.toml")).stderr
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(command: str) -> None:
     done = tidegate(command, "--help")
@@ -317,12 +323,11 @@ def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> No
     done = tidegate("run", str(folder / "other.toml"))
     unusable = sum(y != 0 for y in stream(650)[1].tolist())
     assert done.returncode == 0
-    assert done.stderr.count("\n") == 1
-    assert " of 650 records cannot be used; the first is " in done.stderr
-    assert int(done.stderr.split()[1]) >= unusable
-    assert done.stderr.endswith(
-        "are [records] columns, label and classes as the records have them?\n"
-    )
+    new, told = done.stderr.splitlines()
+    assert "is new" in new
+    assert " of 650 records cannot be used; the first is " in told
+    assert int(told.split()[1]) >= unusable
+    assert told.endswith("are [records] columns, label and classes as the records have them?")
     write_csv(folder / "more.csv", 50, 650)
     done = tidegate("ingest", str(folder / "other.state"), str(folder / "more.csv"))
     assert " of 700 records cannot be used" in done.stderr

@@ -60,7 +60,10 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     if not sources:
         raise InvalidValueError(f"{config} names no source: add a [source] section")
     folder = state or config.with_suffix(".state")
+    new = not folder.exists()
     with open_gate(folder, known, sources) as gate:
+        if new and form == "table" and not quiet:  # who expected an old one should know
+            click.echo(f"{folder} is new: no record has paid anything yet", err=True)
         _follow(gate, sources, again, form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)
