@@ -147,7 +147,7 @@ class WindowRefit(Refit):
 class Overspent(Refit):
     """NOT PRIVATE: each release spends the whole budget, as if it were the only one.
 
-    It shows what one such fit can tell, and so what no way to share the budget need hope to pass.
+    It shows what one such fit can tell, and so about how much any way to share the budget can.
     """
 
     name: str = "the whole budget each time"
