@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,7 +83,7 @@ async def fill_nats(url: str, sent: list[bytes]) -> None:
             await stream.publish_async_completed()
 
 
-async def nats_alone(url: str, use: Callable[[bytes], object]) -> None:
+async def _nats_alone(url: str, use: Callable[[bytes], object]) -> None:
     async with await nats.connect(url) as client:
         config = ConsumerConfig(ack_policy=AckPolicy.NONE)
         pulling = await client.jetstream().pull_subscribe(TOPIC, stream=TOPIC, config=config)
@@ -90,6 +91,10 @@ async def nats_alone(url: str, use: Callable[[bytes], object]) -> None:
         while left:
             messages = await pulling.fetch(min(PULL, left))
             left -= len([use(each.data) for each in messages])
+
+
+def nats_alone(url: str, use: Callable[[bytes], object]) -> None:
+    asyncio.run(_nats_alone(url, use))
 
 
 def kafka_alone(server: str, use: Callable[[bytes], object]) -> None:
@@ -128,8 +133,8 @@ def main() -> None:
         ]
         runs: dict[str, Run] = {each["type"]: through_a_gate(folder, each) for each in gates}
         for how, use in (" alone", len), (" and json", json.loads):
-            runs["nats" + how] = lambda use=use: asyncio.run(nats_alone(url, use))  # type: ignore[misc]
-            runs["kafka" + how] = lambda use=use: kafka_alone(server, use)  # type: ignore[misc]
+            runs["nats" + how] = partial(nats_alone, url, use)
+            runs["kafka" + how] = partial(kafka_alone, server, use)
         times = medians(runs, ROUNDS)
         del producer
     rows = []

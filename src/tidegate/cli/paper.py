@@ -30,7 +30,7 @@ from tidegate.study.theorems import note
 
 EPILOG = """\b
 Examples:
-  tidegate paper --quick            all panels in small: three minutes
+  tidegate paper --quick            all panels in small: two minutes
   tidegate paper a g                two panels with the paper's settings
   tidegate paper                    everything
   tidegate paper --engine dask --scheduler tcp://127.0.0.1:8786

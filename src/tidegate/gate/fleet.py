@@ -154,8 +154,10 @@ def merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     both = dict(shared)
     for key, value in own.items():
         old = both.get(key)
-        inner = isinstance(old, Mapping) and isinstance(value, Mapping)
-        both[key] = merged(old, value) if inner else value  # type: ignore[arg-type]
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            both[key] = merged(old, value)
+        else:
+            both[key] = value
     return both
 
 

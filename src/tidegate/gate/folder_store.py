@@ -162,7 +162,7 @@ class FolderStore:
     # --- opening
 
     def _refuse_remains(self) -> None:
-        """Take the records of a state without its database for no empty folder."""
+        """Refuse a folder that has the records of a state, but not its database."""
         if _any(self.folder / "segments") and (self.folder / "lock").exists():
             known = Elsewhere.of(self.folder)
             where = self.folder / FILE if known is None else f"what {self.folder / ELSEWHERE} names"
