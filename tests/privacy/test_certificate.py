@@ -83,7 +83,7 @@ def test_huge_windows_have_a_certificate_at_once() -> None:
 @pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6)])
 def test_running_two_schedules_on_the_same_records_costs_two(budget: Budget) -> None:
     """One joint ledger of Alg. 2 and Alg. 4, each with its own whole budget, passes 1."""
-    ledger = Ledger()
+    ledger = Ledger(limit=None)
     for schedule in (MultiResolution(block=8), Continual(block=8, step=1)):
         for line in Plan(schedule=schedule, budget=budget).lines(until=1024):
             ledger.charge(line.fit.span, line.share)

@@ -12,7 +12,15 @@ from tidegate.checks import InvalidValueError
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
 from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Continual, Fit, Independent, MultiResolution, SlidingWindow, Span
+from tidegate.schedule import (
+    Continual,
+    Emphasis,
+    Fit,
+    Independent,
+    MultiResolution,
+    SlidingWindow,
+    Span,
+)
 
 charges = st.tuples(
     st.integers(0, 30),
@@ -23,7 +31,7 @@ charges = st.tuples(
 
 @given(st.lists(charges, max_size=30))
 def test_charges_add_up_record_by_record(parts: list[tuple[int, int, Fraction]]) -> None:
-    ledger, naive = Ledger(), [Fraction(0)] * 61
+    ledger, naive = Ledger(limit=None), [Fraction(0)] * 61
     for start, size, share in parts:
         ledger.charge(Span(start, start + size), share)
         for record in range(start, start + size):
@@ -37,11 +45,46 @@ def test_charges_add_up_record_by_record(parts: list[tuple[int, int, Fraction]])
     assert runs == naive
 
 
+@given(st.lists(charges, max_size=30))
+def test_no_record_is_taken_above_its_budget(parts: list[tuple[int, int, Fraction]]) -> None:
+    """A charge is made whole where every record has that much left, and refused whole elsewhere."""
+    ledger, naive = Ledger(), [Fraction(0)] * 61
+    for start, size, share in parts:
+        affordable = max(naive[start : start + size]) + share <= 1
+        if affordable:
+            ledger.charge(Span(start, start + size), share)
+            naive[start : start + size] = [paid + share for paid in naive[start : start + size]]
+        else:
+            with pytest.raises(LedgerError, match="of its budget: nothing was charged"):
+                ledger.charge(Span(start, start + size), share)
+        assert [ledger.paid(record) for record in range(61)] == naive
+
+
+def test_a_line_is_refused_whole() -> None:
+    """Also if only the last of its spans is too much, here because two of them overlap."""
+    ledger = Ledger()
+    ledger.post(line(0, Span(4, 6), Fraction(1, 8)))
+    parts = (Emphasis(Span(0, 4), Fraction(1, 2)), Emphasis(Span(3, 6), Fraction(1)))
+    fit = Fit(1, 6, Span(0, 6), None, "base", 0, emphasis=parts)
+    before = list(ledger.runs())
+    with pytest.raises(LedgerError, match="would take record 3 to 17/16 of its budget"):
+        ledger.post(Line(fit, Fraction(17, 20)))
+    assert (list(ledger.runs()), ledger.posted, ledger.last) == (before, 1, 0)
+
+
+def test_settled_records_keep_their_budget_too() -> None:
+    ledger = settled_ledger()
+    with pytest.raises(LedgerError, match="would take record 9 to 39/35 of its budget"):
+        ledger.post(line(11, Span(0, 12), Fraction(3, 14)))
+    assert ledger.worst() == (9, Fraction(9, 10))
+    assert ledger.paid(10) == Fraction(1, 100)
+
+
 def settled_ledger() -> Ledger:
-    """Ten records that have paid 1/10, 2/10, ... and are settled."""
-    ledger = Ledger(recall=lambda record, _: Fraction(record + 1, 10), crowd=0)
-    for record in range(10):
-        ledger.post(line(record, Span(record, record + 1), Fraction(record + 1, 10)))
+    """Ten records that have paid 0/10, 1/10, ... and are settled."""
+    ledger = Ledger(recall=lambda record, _: Fraction(record, 10), crowd=0)
+    for record in range(1, 10):
+        ledger.post(line(record, Span(record, record + 1), Fraction(record, 10)))
     ledger.post(line(10, Span(10, 11), Fraction(1, 100)))
     ledger.settle(10)
     return ledger
@@ -53,9 +96,9 @@ def line(number: int, span: Span, share: Fraction) -> Line:
 
 def test_settled_records_are_charged_together() -> None:
     ledger = settled_ledger()
-    ledger.post(line(11, Span(0, 12), Fraction(1, 7)))
-    assert ledger.worst() == (9, 1 + Fraction(1, 7))
-    assert ledger.paid(10) == Fraction(1, 100) + Fraction(1, 7)
+    ledger.post(line(11, Span(0, 12), Fraction(1, 14)))
+    assert ledger.worst() == (9, Fraction(9, 10) + Fraction(1, 14))
+    assert ledger.paid(10) == Fraction(1, 100) + Fraction(1, 14)
 
 
 @pytest.mark.parametrize("span", [Span(0, 5), Span(5, 12), Span(9, 10)])
@@ -68,7 +111,7 @@ def test_settled_records_cannot_be_charged_in_part(span: Span) -> None:
 
 
 def test_a_settled_record_is_recalled() -> None:
-    assert settled_ledger().paid(3) == Fraction(4, 10)
+    assert settled_ledger().paid(3) == Fraction(3, 10)
 
 
 def test_a_fit_is_posted_once_and_in_order() -> None:

@@ -25,7 +25,7 @@ class Books:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._ledgers = {stream: Ledger() for stream in gate.streams}
+        self._ledgers = {stream: Ledger(limit=None) for stream in gate.streams}
         self._lines: dict[int, tuple[str, Line]] = {}
         self._steps = 0
         self._newest: int | None = None

@@ -361,7 +361,7 @@ class Gate:
 
     def ledgers(self) -> dict[str, Ledger]:
         """What the records of each stream have paid, added up from what was charged."""
-        ledgers = {stream: Ledger() for stream in self.streams}
+        ledgers = {stream: Ledger(limit=None) for stream in self.streams}
         for stream, ledger in ledgers.items():
             for line in self.store.lines(stream):
                 ledger.post(line)

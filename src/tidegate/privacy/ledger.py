@@ -1,7 +1,9 @@
 """The ledger: what each record has paid, kept as spans and not as records."""
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -36,20 +38,22 @@ class Paid(NamedTuple):
 
 
 class LedgerError(RuntimeError):
-    """A charge that the plan does not allow: nothing was charged."""
+    """A charge that the plan or a record's budget does not allow: nothing was charged."""
 
 
 class Ledger:
-    """The sum of shares over records, as a step function of which only the edges are kept.
+    """The sum of shares over records, kept as runs of neighbours that have paid the same.
 
-    Neighbouring records that have paid the same share no edge, and records that will be charged
-    all together or never again (`settle`) shrink to the one that has paid most. So the memory
-    follows the schedule's shape, not the number of records.
+    It is the last line of defence: a charge that would take any record above its budget is refused,
+    whatever the plan says. Records that will be charged all together or never again (`settle`)
+    shrink to the one that has paid most. So the memory follows the schedule's shape, not the number
+    of records.
 
     Args:
         recall: Answers what a settled record had paid when a number of fits had been posted;
             without it nothing may be settled.
-        crowd: How many edges are kept before settled ones are put together.
+        crowd: How many runs are kept before settled ones are put together.
+        limit: The most that a record may pay; None to add up what was charged, right or wrong.
 
     Attributes:
         posted: How many fits were posted.
@@ -63,17 +67,27 @@ class Ledger:
     ['1/2', '3/4', '1/4', '0']
     >>> ledger.worst()
     Paid(record=3, share=Fraction(3, 4))
+    >>> ledger.charge(Span(0, 9), Fraction(1, 3))
+    Traceback (most recent call last):
+    tidegate.privacy.ledger.LedgerError: a charge of 1/3 to records [0, 9) would take record 3 to
+    13/12 of its budget: nothing was charged
     """
 
     def __init__(
-        self, recall: Callable[[int, int], Fraction] | None = None, *, crowd: int = 64
+        self,
+        recall: Callable[[int, int], Fraction] | None = None,
+        *,
+        crowd: int = 64,
+        limit: Fraction | None = Fraction(1),
     ) -> None:
         self.posted = 0
         self.at = 0
         self.last = -1
         self._recall = recall
+        self._limit = None if limit is None else limit.as_integer_ratio()
         self._unit = 1  # sums are whole numbers of 1/_unit: far faster to add than Fractions
-        self._edges: dict[int, int] = {}
+        self._starts: list[int] = []  # of the runs, ascending; nobody has paid before the first
+        self._totals: list[int] = []  # what the records of each run have paid, 0 in the last
         self._settled = 0
         self._settled_worst = (0, 0)
         self._to_settle = 0
@@ -84,30 +98,74 @@ class Ledger:
         fit = line.fit
         if fit.number <= self.last:
             raise LedgerError(f"fit {fit.number} is posted already, or comes too late")
-        for span, share in line.charges:
-            self._charge(span, share)
+        self._charge(line.charges)
         self.posted, self.at, self.last = self.posted + 1, fit.at, fit.number
 
     def charge(self, span: Span, share: Fraction) -> None:
         """Add a share to every record of a span, outside of any plan."""
         if self._recall is not None:
             raise LedgerError("this ledger belongs to a plan: post the plan's lines")
-        self._charge(span, share)
+        self._charge([(span, share)])
 
-    def _charge(self, span: Span, share: Fraction) -> None:
+    def _charge(self, charges: Iterable[tuple[Span, Fraction]]) -> None:
+        """Make all of some charges, or none of them."""
+        made: list[tuple[Span, Fraction]] = []
+        try:
+            for span, share in charges:
+                self._charge_one(span, share)
+                made.append((span, share))
+        except LedgerError:
+            for span, share in made:
+                self._add(*span, -self._units(share))
+            raise
+
+    def _charge_one(self, span: Span, share: Fraction) -> None:
         start, stop = span
         if not 0 <= start < stop or share <= 0:
             raise LedgerError(f"cannot charge {share} to [{start}, {stop})")
         if start < self._settled and (start > 0 or stop < self._settled):
             raise LedgerError(f"records before {self._settled} are settled: cannot split them")
         units = self._units(share)
+        worst, most = self._add(start, stop, units)
+        if self._limit is not None and most * self._limit[1] > self._limit[0] * self._unit:
+            self._add(start, stop, -units)
+            raise LedgerError(
+                f"a charge of {share} to records [{start}, {stop}) would take record {worst} to "
+                f"{Fraction(most, self._unit)} of its budget: nothing was charged"
+            )
+
+    def _add(self, start: int, stop: int, units: int) -> tuple[int, int]:
+        """Charge records; which of them has paid most since, the earliest, and how much."""
+        worst, most = start, 0
         if start < self._settled:
             record, paid = self._settled_worst
-            self._settled_worst = (record, paid + units)
+            self._settled_worst = worst, most = record, paid + units
             start = self._settled
         if start < stop:
-            self._shift(start, units)
-            self._shift(stop, -units)
+            starts, totals = self._starts, self._totals
+            first = self._split(start)
+            last = self._split(stop)
+            charged = [total + units for total in totals[first:last]]
+            totals[first:last] = charged
+            highest = max(charged)
+            if highest > most:
+                worst, most = starts[totals.index(highest, first)], highest
+            self._join(last)
+            self._join(first)
+        return worst, most
+
+    def _split(self, record: int) -> int:
+        """The run that starts at a record, made if there is none."""
+        run = bisect_left(self._starts, record)
+        if run == len(self._starts) or self._starts[run] != record:
+            self._starts.insert(run, record)
+            self._totals.insert(run, self._totals[run - 1] if run else 0)
+        return run
+
+    def _join(self, run: int) -> None:
+        """Make a run one with the run before it if both have paid the same."""
+        if self._totals[run] == (self._totals[run - 1] if run else 0):
+            del self._starts[run], self._totals[run]
 
     def _units(self, share: Fraction) -> int:
         """A share in units, which are made finer if it is not a whole number of them."""
@@ -115,35 +173,29 @@ class Ledger:
         if rest:
             finer = lcm(self._unit, share.denominator) // self._unit
             self._unit *= finer
-            self._edges = {record: finer * edge for record, edge in self._edges.items()}
+            self._totals = [finer * total for total in self._totals]
             record, paid = self._settled_worst
             self._settled_worst = (record, finer * paid)
             times = self._unit // share.denominator
         return share.numerator * times
-
-    def _shift(self, record: int, units: int) -> None:
-        edge = self._edges.pop(record, 0) + units
-        if edge:
-            self._edges[record] = edge
 
     def settle(self, before: int) -> None:
         """Declare that earlier records will be charged all together or never again."""
         if self._recall is None:
             raise LedgerError("only a ledger that belongs to a plan can settle")
         self._to_settle = max(self._to_settle, before)
-        if len(self._edges) > self._crowded:  # rarely, so that a charge stays cheap on average
+        if len(self._starts) > self._crowded:  # rarely, so that a charge stays cheap on average
             self._collapse()
-            self._crowded = max(self._crowd, 2 * len(self._edges)) if self._crowd else 0
+            self._crowded = max(self._crowd, 2 * len(self._starts)) if self._crowd else 0
 
     def _collapse(self) -> None:
         before = self._to_settle
-        total = 0
-        for record in sorted(edge for edge in self._edges if edge <= before):
-            total += self._edges.pop(record)
-            if record < before and total > self._settled_worst[1]:
+        run = self._split(before)
+        for record, total in zip(self._starts[:run], self._totals[:run], strict=True):
+            if total > self._settled_worst[1]:
                 self._settled_worst = (record, total)
-        if total:
-            self._edges[before] = total
+        del self._starts[:run], self._totals[:run]
+        self._join(0)
         self._settled = before
 
     def paid(self, record: int) -> Fraction:
@@ -151,31 +203,27 @@ class Ledger:
         record = whole("record", record, least=0)
         if record < self._settled and self._recall is not None:
             return self._recall(record, self.posted)
-        units = sum(units for edge, units in self._edges.items() if edge <= record)
-        return Fraction(units, self._unit)
+        run = bisect_right(self._starts, record)
+        return Fraction(self._totals[run - 1] if run else 0, self._unit)
 
     def worst(self) -> Paid:
         """The record that has paid most so far, the earliest of them."""
         worst, most = self._settled_worst
-        total = 0
-        for record in sorted(self._edges):
-            total += self._edges[record]
-            if total > most:
-                worst, most = record, total
+        highest = max(self._totals, default=0)
+        if highest > most:
+            worst, most = self._starts[self._totals.index(highest)], highest
         return Paid(worst, Fraction(most, self._unit))
 
     def runs(self) -> Iterator[tuple[Span, Fraction]]:
         """What the records that are not settled have paid, in runs of equals."""
-        total, start = 0, self._settled
-        for record in sorted(self._edges):
+        for (start, stop), total in zip(pairwise(self._starts), self._totals, strict=False):
             if total:
-                yield Span(start, record), Fraction(total, self._unit)
-            total, start = total + self._edges[record], record
+                yield Span(start, stop), Fraction(total, self._unit)
 
     def __repr__(self) -> str:
         record, share = self.worst()
         return f"<Ledger of {self.posted} fits: record {record} has paid most, {float(share):.6g}>"
 
     def __len__(self) -> int:
-        """How many edges are kept: the ledger's size in memory."""
-        return len(self._edges)
+        """How many runs are kept: the ledger's size in memory."""
+        return len(self._starts)
