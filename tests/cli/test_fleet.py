@@ -23,9 +23,9 @@ from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.sent import messages
 from tidegate.cli import turns
-from tidegate.gate.export import newest_published
 from tidegate.gate.fleet import Fate, Fleet, Member, member_row
 from tidegate.gate.gate import Gate
+from tidegate.gate.published import newest_published
 
 SHARED = """
 not_private_seed = 7

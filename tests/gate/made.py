@@ -43,7 +43,7 @@ def made(number: int, at: int, *, released: bool = True, shape: Sequence[int] = 
     """A fit whose model follows from its number."""
     fit = Fit(number, at, Span(0, at), None, "base", 0, released=released)
     weights = np.random.default_rng(number).standard_normal(shape)
-    line = Line(fit, Fraction(1, 3 + number))
+    line = Line(fit, Fraction(1, 2 ** (number + 1)))
     card = {"fit": number, "share": str(line.share), "shape": list(shape)}
     return Made(line=line, weights=weights, card=card)
 

@@ -14,9 +14,9 @@ from tests.cli.run import Done, tidegate
 from tests.gate.commands import NOBODY, Ended, clocked, command, grow, hashes, make
 from tidegate.checks import StoreError
 from tidegate.cli.run import releases_of
-from tidegate.gate.export import newest_published
-from tidegate.gate.export import verify as verify_folder
 from tidegate.gate.gate import Gate
+from tidegate.gate.published import newest_published
+from tidegate.gate.published import verify as verify_folder
 from tidegate.gate.sources import once
 
 FIRST, ALL = 650, 950

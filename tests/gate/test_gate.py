@@ -24,10 +24,11 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.books import Books
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.keys import given_keys
-from tidegate.gate.export import load, newest_published
-from tidegate.gate.export import verify as verify_folder
+from tidegate.gate.export import load
 from tidegate.gate.failpoints import EXPORTS, NAMES
 from tidegate.gate.gate import Gate
+from tidegate.gate.published import newest_published
+from tidegate.gate.published import verify as verify_folder
 from tidegate.gate.sources import Batches, SourceError, raw_batch
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError

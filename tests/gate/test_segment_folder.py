@@ -17,11 +17,11 @@ from tests.gate.object_store import KEYS, Objects, objects
 from tests.gate.released import made as released
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.turns import run_fleet
-from tidegate.gate.export import publish
 from tidegate.gate.fleet import Fleet
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.published import publish
 from tidegate.gate.segment_folder import fetched, inside
 from tidegate.gate.store import Batch
 from tidegate.schedule import Span

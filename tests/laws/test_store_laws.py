@@ -270,7 +270,7 @@ def test_models_and_lines_come_back_to_the_bit(opener: Opener) -> None:
         weights = store.fit(one.line.fit.number)
         assert np.array_equal(weights, one.weights)
         assert not weights.flags.writeable
-    assert store.release(0).card == {**fits[1].card, "release": 0}
+    assert store.release(0).card.items() >= {**fits[1].card, "release": 0}.items()
     assert all(isinstance(line.share, Fraction) for line in store.lines("records"))
     for unknown in (lambda: store.fit(2), lambda: store.release(1)):
         with pytest.raises(StoreError, match="there is no"):

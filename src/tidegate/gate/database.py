@@ -44,7 +44,16 @@ class Database(Protocol):
         """The version of the layout, 0 before `create`."""
 
     def create(self, schema: str, layout: int) -> None:
-        """Within a transaction, make all tables; their types are those of SQLite."""
+        """Within a transaction, make all tables, and keep the version of their layout."""
+
+    def define(self, schema: str) -> None:
+        """Within a transaction, make some tables; their types are those of SQLite."""
+
+    def keep_layout(self, layout: int) -> None:
+        """Within a transaction, keep another version of the layout."""
+
+    def schema(self) -> list[str] | None:
+        """The statements that its tables were made with; None if it does not keep them."""
 
     def begin(self) -> None:
         """Begin a transaction that writes."""

@@ -1,4 +1,4 @@
-"""Releases as files that live without the state directory, and the folder they are published to.
+"""Releases as files that live without the state directory.
 
 No file holds a record. Each but the scikit-learn pipeline holds the card and the hash beside the
 weights, so that what it is and what it cost goes where it goes.
@@ -7,7 +7,7 @@ weights, so that what it is and what it cost goes where it goes.
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
 from tidegate.gate.failpoints import failpoint
-from tidegate.gate.segment_folder import make_folder, sync_folder
+from tidegate.gate.segment_folder import sync_folder
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
@@ -50,7 +50,7 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     kind = kind or ENDINGS[ending]
     if kind not in KINDS:
         raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
-    _replace(path, KINDS[kind](release))
+    write(path, KINDS[kind](release))
 
 
 def load(path: Path | str, features: FeatureMap | None = None) -> Model:
@@ -214,115 +214,12 @@ class _Graph:
         return self.add(f"Mul({rows}, {factor})")
 
 
-def publish(folder: Path | str, release: StoredRelease) -> None:
-    """Put a release into a folder for others to read: model, card and the pointer to the newest.
-
-    The folder holds NNNNNN.safetensors, NNNNNN.json and NNNNNN.md for each release, and `latest`,
-    a file with the number of the newest. A reader never sees a file half written, nor `latest`
-    naming one that is not there. Publishing a release again changes nothing; another release of
-    the same number, or one that does not follow the one before it, is refused.
-
-    Args:
-        folder: Where to; made if it is not there.
-        release: What to publish.
-    """
-    folder = Path(folder)
-    name = f"{release.number:06}"
-    if not release.intact:
-        raise InvalidValueError(f"release {release.number} is damaged: it is not published")
-    before = folder / f"{release.number - 1:06}.json"
-    check_same(folder, release)
-    if _hash(before) not in (None, release.previous):
-        raise InvalidValueError(f"release {release.number} does not follow {before}")
-    if not folder.is_dir():
-        make_folder(folder)
-    for kind in ("safetensors", "md", "json"):
-        _replace(folder / f"{name}.{kind}", KINDS[kind](release))
-    newest = max(release.number, newest_published(folder) or 0)
-    _replace(folder / "latest", f"{newest:06}\n".encode())
-
-
-def check_same(folder: Path | str, release: StoredRelease) -> None:
-    """Refuse a folder that has another release of the same number."""
-    if _hash(Path(folder) / f"{release.number:06}.json") not in (None, release.hash):
-        raise InvalidValueError(f"{folder} has another release {release.number}")
-
-
-def newest_published(folder: Path | str) -> int | None:
-    """The number that `latest` names, None if nothing is published there."""
-    try:
-        return int((Path(folder) / "latest").read_text("ascii"))
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
-
-
-def last_published(folder: Path | str) -> int | None:
-    """The greatest number of a model in a folder, also one that `latest` does not name yet."""
-    return max((int(path.stem) for path in _published(Path(folder))), default=None)
-
-
-def published_hashes(folder: Path | str, newest: int) -> Iterator[tuple[int, str | None]]:
-    """The releases in a folder up to a number, with the hashes that their cards give."""
-    for path in _published(Path(folder)):
-        if int(path.stem) <= newest:
-            try:
-                yield int(path.stem), _hash(path.with_suffix(".json"))
-            except InvalidValueError:
-                yield int(path.stem), None
-
-
-def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
-    """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
-
-    Args:
-        folder: What `publish` wrote to; releases missing at the start or the end are no fault.
-        newest: The last release to look at; by default all.
-    """
-    before: StoredRelease | None = None
-    for path in _published(Path(folder)):
-        if newest is not None and int(path.stem) > newest:
-            return
-        try:
-            release = load_release(path)
-        except InvalidValueError as error:
-            yield str(error)
-            before = None
-            continue
-        if release.number != int(path.stem):
-            yield f"{path} holds release {release.number}"
-        if before is not None and release.previous != before.hash:
-            yield f"release {release.number} does not follow release {before.number}"
-        for kind in ("json", "md"):
-            card = path.with_suffix(f".{kind}")
-            if not card.is_file() or release.hash not in card.read_text("utf-8", "replace"):
-                yield f"{card} is missing, or not of release {release.number}"
-        before = release
-
-
-def _published(folder: Path) -> list[Path]:
-    """The models in a folder, in the order of their numbers."""
-    found = (path for path in folder.glob("*.safetensors") if path.stem.isdecimal())
-    return sorted(found, key=lambda path: int(path.stem))
-
-
-def _hash(path: Path) -> str | None:
-    """The hash that a published card gives, None if there is no card."""
-    try:
-        return str(json.loads(path.read_bytes())["hash"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        raise InvalidValueError(f"{path} is damaged, or no release") from None
-
-
 def _text(release: StoredRelease) -> str:
     """All of a release but its weights."""
     return canonical({"card": release.card, "previous": release.previous, "hash": release.hash})
 
 
-def _replace(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes) -> None:
     """Put data in a file so that a crash leaves the old file or the new one, never a part."""
     if path.is_file() and path.read_bytes() == data:
         return

@@ -22,8 +22,17 @@ NAMES = (
 )
 """Every failpoint of the store, in the order in which a batch, a step and a retention meet them."""
 
-EXPORTS = ("export.write", "export.fsync", "export.rename")
-"""Those of the files that releases are published to."""
+EXPORTS = (
+    "export.write",
+    "export.fsync",
+    "export.rename",
+    "published.commit",
+    "published.done",
+)
+"""Those of the files that releases are published to, and of what the state knows of them."""
+
+UPGRADES = ("migrate.commit", "migrate.done")
+"""Those of a state that is brought to a newer layout."""
 
 _passed: Counter[str] = Counter()
 

@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from fractions import Fraction
@@ -20,6 +21,8 @@ from tidegate.features.rows import Rows
 from tidegate.gate import segments
 from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
+from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit, after_step, digest
+from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
 from tidegate.gate.lock import Lock
 from tidegate.gate.places import ELSEWHERE, UNFINISHED, Elsewhere, Places
 from tidegate.gate.segment_folder import make_folder
@@ -38,51 +41,15 @@ from tidegate.gate.store import (
     readable,
 )
 from tidegate.learn.records import Records, Slots, chosen, join
-from tidegate.privacy import Line
-from tidegate.release import FIRST, StoredRelease, canonical, seal
+from tidegate.privacy import Ledger, Line
+from tidegate.release import FIRST, Card, StoredRelease, canonical, seal
 from tidegate.schedule import Emphasis, Fit, Span
 
-LAYOUT = 2
-"""Version of the layout of a state, kept in its database."""
-
-SCHEMA = """
-CREATE TABLE state (
-    config TEXT NOT NULL, committed INTEGER NOT NULL, arrived TEXT, seal INTEGER NOT NULL
-);
-CREATE TABLE streams (
-    stream TEXT PRIMARY KEY, kind TEXT NOT NULL, count INTEGER NOT NULL, done INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE segments (
-    stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-    size INTEGER NOT NULL, checksum INTEGER NOT NULL, file TEXT, data BLOB
-);
-CREATE UNIQUE INDEX segments_by_start ON segments (stream, start);
-CREATE INDEX segments_waiting ON segments (stream, start, stop) WHERE file IS NULL;
-CREATE TABLE quarantine (
-    stream TEXT NOT NULL, slot INTEGER NOT NULL, reason TEXT NOT NULL, payload TEXT,
-    PRIMARY KEY (stream, slot)
-) WITHOUT ROWID;
-CREATE TABLE offsets (
-    source TEXT PRIMARY KEY, place TEXT NOT NULL, seal INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE keys (stream TEXT, name TEXT, PRIMARY KEY (stream, name)) WITHOUT ROWID;
-CREATE TABLE fits (
-    number INTEGER PRIMARY KEY, stream TEXT NOT NULL, fit TEXT NOT NULL, share TEXT NOT NULL,
-    card TEXT NOT NULL, shape TEXT NOT NULL, weights BLOB NOT NULL, digest TEXT NOT NULL,
-    release INTEGER UNIQUE, previous TEXT, hash TEXT
-);
-CREATE INDEX fits_by_stream ON fits (stream, number);
-CREATE TABLE steps (
-    number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-    release INTEGER, share TEXT, accuracy REAL, deviation REAL
-)
-"""
-
 KEEP_OFFSET = """
-INSERT INTO offsets VALUES (?, ?, ?)
-ON CONFLICT (source) DO UPDATE SET place = excluded.place, seal = excluded.seal
+INSERT INTO offsets VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE
+SET stream = excluded.stream, records = excluded.records, place = excluded.place,
+seal = excluded.seal
 """
-
 
 LONGEST_KEY = 1000
 """Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
@@ -100,7 +67,9 @@ class FolderStore:
 
     Args:
         folder: Where the state is.
-        config: Given to make a new state; None to open the one that is there.
+        config: Given to make a new state; None to open the one that is there. One of an older
+            layout is brought to the newest first.
+        settings: Of a new state: what of the configuration shapes privacy, and never changes.
         places: Where its database and segments are to be, by default in the folder. If given for a
             state that is there, they must be as they were: it would not be found elsewhere.
         segment_records: The most records in a file. A file of less than 1/1024 of it is tiny.
@@ -119,11 +88,12 @@ class FolderStore:
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, a parameter for each thing that may be told
         self,
         folder: Path,
         config: str | None = None,
         *,
+        settings: str = "",
         places: Places | None = None,
         segment_records: int = 65_536,
         read_only: bool = False,
@@ -134,6 +104,8 @@ class FolderStore:
         self._sound: set[str] = set()  # files whose checksum has been verified
         self._lock: Lock | None = None
         self._turn = threading.RLock()
+        self._sums = Sums()  # of the transaction under way
+        self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
         self._db: Database = SqliteDatabase(self.folder, writes=not read_only)
         with self._explained():
             if config is not None:
@@ -149,7 +121,9 @@ class FolderStore:
                     self._files.make()  # refused before anything is decided
                 self._db = elsewhere.database(self.folder, writes=not read_only)
                 self._db.connect()
-                self._open(config, elsewhere)
+                if read_only and 0 < self._db.layout() < LAYOUT:
+                    self._upgrade(elsewhere)
+                self._open(config, settings, elsewhere)
             except BaseException:
                 self.close()
                 raise
@@ -189,39 +163,62 @@ class FolderStore:
                 raise StoreError(f"{said}: set it back, or see docs/store.md for how to move it")
         return known
 
-    def _open(self, config: str | None, elsewhere: Elsewhere) -> None:
+    def _upgrade(self, elsewhere: Elsewhere) -> None:
+        """Bring a state of an older layout to the newest, then go on to look at it."""
         layout = self._db.layout()
-        if config is not None and layout:
-            raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
+        self._db.close()
+        try:
+            FolderStore(self.folder).close()
+        except StoreError as error:
+            told = f"{self.folder} has layout {layout} and must be upgraded to {LAYOUT} first"
+            raise StoreError(f"{told}: {error}") from error
+        self._db = elsewhere.database(self.folder, writes=False)
+        self._db.connect()
+
+    def _open(self, config: str | None, settings: str, elsewhere: Elsewhere) -> None:
+        layout = self._db.layout()
         if config is not None:
-            self._check_nothing_is_lost(0)
-            if self._files.names():  # they would be swept
-                raise StoreError(f"{self._db.where} is missing, but not its records: {RESTORE}")
-            if elsewhere.places != Places():
-                elsewhere.keep(self.folder)
-            with self._transaction("create"):
-                self._db.create(SCHEMA, LAYOUT)
-                self._db.execute("INSERT INTO state VALUES (?, 0, NULL, 0)", (config,))
+            if layout:
+                raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
+            self._create(config, settings, elsewhere)
         elif layout == 0:
             raise NoStateError(f"{self.folder} holds no state: the making of it was cut short")
-        elif layout != LAYOUT:
-            raise StoreError(f"{self.folder} has layout {layout}, this program reads {LAYOUT}")
+        elif layout > LAYOUT:
+            told = f"{self.folder} has layout {layout}, of a newer Tidegate than this"
+            raise StoreError(f"{told}, which reads layouts up to {LAYOUT}: upgrade Tidegate")
+        elif layout < LAYOUT and layout not in MIGRATIONS:
+            told = f"{self.folder} has layout {layout}, which no released version has written"
+            raise StoreError(f"{told}: start a new state")
         if self._lock is not None:
             self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
+            if self._db.layout() < LAYOUT:
+                with self._transaction("migrate"):
+                    self._sums = migrate(self._db)
             if self._one("SELECT seal FROM state")[0] != self._seal():
                 raise StoreError(f"{self._db.where} {DAMAGED}")
+
+    def _create(self, config: str, settings: str, elsewhere: Elsewhere) -> None:
+        self._check_nothing_is_lost(0)
+        if self._files.names():  # they would be swept
+            raise StoreError(f"{self._db.where} is missing, but not its records: {RESTORE}")
+        if elsewhere.places != Places():
+            elsewhere.keep(self.folder)
+        with self._transaction("create"):
+            self._db.create(SCHEMA, LAYOUT)
+            values = (config, settings)
+            self._db.execute("INSERT INTO state VALUES (?, ?, 0, NULL, '{}', '')", values)
 
     def _check_nothing_is_lost(self, committed: int) -> None:
         lost = 0 if self._lock is None else self._lock.committed - committed
         if lost > 0:
             raise StoreError(f"{self._db.where} has lost the last {lost} transaction(s): {RESTORE}")
 
-    def _seal(self) -> int:
-        """A checksum of the rows on which all else depends, beside what the database keeps."""
-        state = self._one("SELECT config, committed, arrived FROM state")
+    def _seal(self) -> str:
+        """A digest of the rows on which all else depends, beside what the database keeps."""
+        state = self._one("SELECT config, settings, committed, arrived, sums FROM state")
         with self._explained():
             streams = self._db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
-        return segments.checksum(repr([state, streams]).encode())
+        return digest([list(state), [list(row) for row in streams]])
 
     def sweep(self) -> None:
         """Delete files that no row knows: a crash came between the file and its row.
@@ -283,8 +280,11 @@ class FolderStore:
                 raise StoreError(f"{self.folder} {told}")
             try:
                 self._db.begin()
+                known = self._db.layout() == LAYOUT
+                self._sums = Sums(self._one("SELECT sums FROM state")[0] if known else "{}")
                 yield
-                self._db.execute("UPDATE state SET committed = committed + 1")
+                values = (self._sums.text(),)
+                self._db.execute("UPDATE state SET committed = committed + 1, sums = ?", values)
                 self._db.execute("UPDATE state SET seal = ?", (self._seal(),))
                 committed = self._one("SELECT committed FROM state")[0]
                 failpoint(f"{name}.commit")
@@ -304,11 +304,35 @@ class FolderStore:
         with self._explained():
             return self._db.execute(query, values).fetchone()
 
+    def _rows(self, table: str, where: str, *values: Any) -> list[Any]:
+        """Some rows of a table that has a sum."""
+        query = f"SELECT {COLUMNS[table]} FROM {table} WHERE {where}"  # noqa: S608
+        with self._explained():
+            return self._db.execute(query, values).fetchall()
+
+    def _delete(self, table: str, where: str, *values: Any) -> list[Any]:
+        """Within a transaction, delete some rows of a table that has a sum; what they were."""
+        rows = self._rows(table, where, *values)
+        self._sums.remove(table, rows)
+        self._db.execute(f"DELETE FROM {table} WHERE {where}", values)  # noqa: S608
+        return rows
+
+    def _insert(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Within a transaction, add rows to a table that has a sum."""
+        if rows:
+            self._sums.add(table, (row[: COLUMNS[table].count(",") + 1] for row in rows))
+            marks = ", ".join("?" * len(rows[0]))
+            self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
+
     # --- records
 
     def config(self) -> str:
         """The configuration that the state was made with, or given since."""
         return str(self._one("SELECT config FROM state")[0])
+
+    def settings(self) -> str:
+        """What shapes privacy, as it was when the state was made."""
+        return str(self._one("SELECT settings FROM state")[0])
 
     def reconfigure(self, config: str) -> None:
         """Keep another configuration; the caller sees to it that privacy does not depend on it."""
@@ -373,21 +397,34 @@ class FolderStore:
             )
             self._db.execute("UPDATE streams SET count = ? WHERE stream = ?", (start + n, stream))
             if placed and placed[0][1] < start:  # what waited has been joined
-                self._db.execute(
-                    "DELETE FROM segments WHERE stream = ? AND start >= ?", placed[0][:2]
-                )
-            self._db.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", placed)
-            self._db.executemany(
-                "INSERT INTO quarantine VALUES (?, ?, ?, ?)",
+                self._delete("segments", "stream = ? AND start >= ?", *placed[0][:2])
+            self._insert("segments", placed)
+            self._insert(
+                "quarantine",
                 [(stream, start + bad.slot, bad.reason, bad.payload) for bad in batch.quarantine],
             )
-            if batch.source is not None:
-                place = str(batch.offset)
-                row = (batch.source, place, segments.checksum(place.encode()))
-                self._db.execute(KEEP_OFFSET, row)
+            self._note_arrival(batch, Span(start, start + n))
             if batch.key is not None:
-                self._db.execute("INSERT INTO keys VALUES (?, ?)", (stream, batch.key))
+                self._insert("keys", [(stream, batch.key)])
         return start + n
+
+    def _note_arrival(self, batch: Batch, span: Span) -> None:
+        """Keep where records came from, and how far that has been read."""
+        if batch.source is not None:
+            place = str(batch.offset)
+            known = self._rows("offsets", "source = ?", batch.source)
+            self._sums.remove("offsets", known)
+            taken = span.size + sum(row[2] for row in known)
+            row = (batch.source, batch.stream, taken, place, segments.checksum(place.encode()))
+            self._sums.add("offsets", [row])
+            self._db.execute(KEEP_OFFSET, row)
+        if span.size:
+            before = self._rows("arrivals", "stream = ? AND stop = ?", batch.stream, span.start)
+            start = span.start
+            if before and before[0][3] == batch.source:
+                start = before[0][1]
+                self._delete("arrivals", "stream = ? AND start = ?", batch.stream, start)
+            self._insert("arrivals", [(batch.stream, start, span.stop, batch.source)])
 
     def _check_kind(self, stream: str, records: Records) -> None:
         row = self._one("SELECT kind FROM streams WHERE stream = ?", stream)
@@ -497,11 +534,17 @@ class FolderStore:
         if not gone:
             return
         with self._transaction("forget"):
-            self._db.execute(f"DELETE {old}", (stream, before, before))
-            self._db.execute(
-                "UPDATE quarantine SET payload = NULL WHERE stream = ? AND slot >= ? AND slot < ?",
-                (stream, gone[0][0], gone[-1][1]),
+            self._delete(
+                "segments", "stream = ? AND start < ? AND stop <= ?", stream, *[before] * 2
             )
+            slots = "stream = ? AND slot >= ? AND slot < ? AND payload IS NOT NULL"
+            values = (stream, gone[0][0], gone[-1][1])
+            held = self._rows("quarantine", slots, *values)
+            self._sums.remove("quarantine", held)
+            self._sums.add("quarantine", [(*row[:3], None) for row in held])
+            self._db.execute(f"UPDATE quarantine SET payload = NULL WHERE {slots}", values)  # noqa: S608
+            if stream in self._ledgers:
+                self._ledgers[stream].forget(before)
         with self._explained():
             for _, _, file in gone:
                 if file is not None:
@@ -544,32 +587,85 @@ class FolderStore:
         numbers += [one.line.fit.number for one in made]
         if any(before >= after for before, after in pairwise(numbers)):
             raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
-        with self._transaction("publish"):
+        with self._transaction("publish"), self._charged(stream, Span(done, at), made, evaluation):
             newest = self.newest()  # refused if it is damaged: what follows is chained to it
             first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
             number = first
+            history = self._history()
             for one in made:
-                previous, number = self._insert(stream, one, previous, number)
+                row = self._fit_row(stream, one, previous, number, history)
+                if one.line.fit.released:
+                    number, previous = number + 1, row[-1]
+                marks = ", ".join("?" * len(row))
+                self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
+                history = after_fit(history, [*row[:6], *row[7:]])
             self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
-            self._insert_step(Step(stream=stream, span=Span(done, at), evaluation=evaluation))
+            step = Step(stream=stream, span=Span(done, at), evaluation=evaluation)
+            self._insert_step(step, history)
             if state is not None:
                 self._db.execute("UPDATE state SET arrived = ?", (state,))
         return list(self.releases(first))
 
-    def _insert_step(self, step: Step) -> None:
+    @contextmanager
+    def _charged(
+        self, stream: str, span: Span, made: Sequence[Made], evaluation: Evaluation | None
+    ) -> Iterator[None]:
+        """Charge a step to a ledger that refuses to take any record above its budget.
+
+        It is added up from what the database holds, whatever a plan says; what is refused, or not
+        committed in the end, leaves no trace in it.
+        """
+        try:
+            if stream not in self._ledgers:
+                self._ledgers[stream] = self._charged_so_far(stream)
+            for one in made:
+                self._ledgers[stream].post(one.line)
+            if evaluation is not None:
+                self._ledgers[stream].charge(span, evaluation.share)
+            yield
+        except BaseException:
+            self._ledgers.pop(stream, None)
+            raise
+
+    def _charged_so_far(self, stream: str) -> Ledger:
+        ledger = Ledger()
+        for line in self.lines(stream):
+            ledger.post(line)
+        for step in self.steps():
+            if step.stream == stream and step.evaluation is not None:
+                ledger.charge(step.span, step.evaluation.share)
+        return ledger
+
+    def _history(self) -> str:
+        """The digest of all steps so far."""
+        row = self._one("SELECT history FROM steps ORDER BY number DESC LIMIT 1")
+        return BEGINNING if row is None else str(row[0])
+
+    def _insert_step(self, step: Step, history: str) -> None:
         known = step.evaluation
         paid: tuple[Any, ...] = (None,) * 4
         if known is not None:
             paid = (known.release, str(known.share), known.accuracy, known.deviation)
-        row = (step.stream, *step.span, *paid)
-        number = "(SELECT coalesce(max(number), 0) + 1 FROM steps)"
-        self._db.execute(f"INSERT INTO steps VALUES ({number}, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+        number = self._one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
+        sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
+        row = (number, step.stream, *step.span, *paid, sources)
+        marks = ", ".join("?" * (len(row) + 1))
+        values = (*row, after_step(history, row))
+        self._db.execute(f"INSERT INTO steps VALUES ({marks})", values)  # noqa: S608
+
+    def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:
+        """How many records of a step came from each source, in the order of their arrival."""
+        rows = self._delete("arrivals", "stream = ? AND start < ?", stream, stop)
+        late = [(stream, stop, end, source) for _, _, end, source in rows if end > stop]
+        self._insert("arrivals", late)
+        return [(source, min(end, stop) - start) for _, start, end, source in sorted(rows)]
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps that have been carried out, in the order of their arrival, after so many."""
-        query = "SELECT * FROM steps WHERE number > ? ORDER BY number"
+        columns = "stream, start, stop, release, share, accuracy, deviation"
+        query = f"SELECT {columns} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
         with self._explained():
-            for _, stream, start, stop, *paid in self._db.execute(query, (after,)):
+            for stream, start, stop, *paid in self._db.execute(query, (after,)):
                 known = None if paid[0] is None else _evaluation(*paid)
                 yield Step(stream=stream, span=Span(start, stop), evaluation=known)
 
@@ -577,23 +673,30 @@ class FolderStore:
         """How many releases there are."""
         return int(self._one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
 
-    def _insert(self, stream: str, made: Made, previous: str, number: int) -> tuple[str, int]:
-        """Add a fit; what the next release is chained to, and its number."""
+    def _fit_row(
+        self, stream: str, made: Made, previous: str, number: int, history: str
+    ) -> tuple[Any, ...]:
+        """The row of a fit; number, hash before and hash if it is released.
+
+        Args:
+            stream: The stream that it has read.
+            made: The fit.
+            previous: The hash of the newest release.
+            number: Of the next release.
+            history: The digest of all that was done before it, which its card names.
+        """
         (fit, share), weights = made.line, np.ascontiguousarray(made.weights, "<f8")
-        card = dict(made.card)
+        card = {**made.card, HISTORY: history}
         place: tuple[int | None, str | None, str | None] = (None, None, None)
         if fit.released:
             card["release"] = number
-            chained = seal(card, weights, previous).hash
-            previous, place = chained, (number, previous, chained)
+            place = (number, previous, seal(card, weights, previous).hash)
         known = {name: value for name, value in fit._asdict().items() if name != "emphasis"}
         if fit.emphasis:
             known["emphasis"] = [(span, str(part)) for span, part in fit.emphasis]
         line = (fit.number, stream, canonical(known), str(share))
         model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
-        row = (*line, canonical(card), *model, *place)
-        self._db.execute(f"INSERT INTO fits VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-        return previous, number + fit.released
+        return (*line, canonical(card), *model, *place)
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from a number on, in order."""
@@ -621,6 +724,22 @@ class FolderStore:
             raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
         return release
 
+    def published(self) -> dict[int, dict[str, str]]:
+        """The digests of the files of each release that is published, by their names."""
+        with readable("what is published, in the database"):
+            return {number: json.loads(files) for number, files in self._rows("published", "1 = 1")}
+
+    def unpublished(self) -> int:
+        """The first release whose files are not known to be published."""
+        return int(self._one("SELECT coalesce(max(release), -1) + 1 FROM published")[0])
+
+    def note_published(self, files: Mapping[int, Mapping[str, str]]) -> None:
+        """Keep the digests of the files of some releases, in place of those known before."""
+        with self._transaction("published"):
+            for number, names in files.items():
+                self._delete("published", "release = ?", number)
+                self._insert("published", [(number, canonical(dict(names)))])
+
     def newest(self) -> StoredRelease | None:
         """The newest release, None if there is none yet."""
         after = self._released()
@@ -636,6 +755,15 @@ class FolderStore:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
         return weights
 
+    def cards(self) -> Iterator[tuple[str, Card]]:
+        """The card of every fit, released or not, in order, with the stream that was read."""
+        with self._explained():
+            for number, stream, card in self._db.execute(
+                "SELECT number, stream, card FROM fits ORDER BY number"
+            ):
+                with readable(f"the card of fit {number}"):
+                    yield stream, json.loads(card)
+
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """What has been charged for fits to the records of a stream, or of all, after a fit."""
         of, values = ("", (after,)) if stream is None else ("AND stream = ?", (after, stream))
@@ -649,12 +777,65 @@ class FolderStore:
         with self._explained():
             if self._one("SELECT seal FROM state")[0] != self._seal():
                 yield Problem(where=self.database, what=DAMAGED)
+            yield from self._verify_tables()
             for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
                 yield from _problem(f"the offset of {source}", self.offset, source)
             for what in self._db.problems():
                 yield Problem(where=self.database, what=f"{what}; {RESTORE}")
             yield from self._verify_segments()
             yield from self._verify_fits()
+            yield from self._verify_history()
+
+    def _verify_tables(self) -> Iterator[Problem]:
+        """Whether each table has the rows that were written, and only those."""
+        with readable("the sums of the tables"):
+            kept, found = Sums(self._one("SELECT sums FROM state")[0]), sums_of(self._db)
+        for table in COLUMNS:
+            if kept[table] != found[table]:
+                what = f"rows of the table {table} were changed, added or deleted: {RESTORE}"
+                yield Problem(where=self.database, what=what)
+        made = self._db.schema()
+        if made is not None and sorted(made) != sorted(each.strip() for each in SCHEMA.split(";")):
+            what = f"its tables are not those of layout {LAYOUT}: {RESTORE}"
+            yield Problem(where=self.database, what=what)
+
+    def _verify_history(self) -> Iterator[Problem]:
+        """Whether steps and fits are as they were written, and each card knows those before it."""
+        history, named, fits = BEGINNING, False, 0
+        sources: Counter[str | None] = Counter()
+        steps = self._db.execute(f"SELECT {STEP}, history FROM steps ORDER BY number").fetchall()  # noqa: S608
+        for (*step, kept), made in with_fits(self._db, steps):
+            fits += len(made)
+            for fit in made:
+                with readable(f"the card of fit {fit[0]}"):
+                    card = json.loads(fit[4])
+                named = named or HISTORY in card
+                if named and card.get(HISTORY) != history:
+                    what = f"its card names another history than the state has: {RESTORE}"
+                    yield Problem(where=f"fit {fit[0]}", what=what)
+                history = after_fit(history, fit)
+            history = after_step(history, step)
+            if history != kept:
+                what = f"it, or a fit that it made, is not what was written: {RESTORE}"
+                yield Problem(where=f"step {step[0]}", what=what)
+                history = kept  # one line for each that is wrong
+            for source, count in json.loads(step[-1] or "[]"):
+                sources[source] += count
+        if fits != self._one("SELECT count(*) FROM fits")[0]:
+            what = f"it has fits that no step has made: {RESTORE}"
+            yield Problem(where=self.database, what=what)
+        yield from self._verify_arrivals(sources)
+
+    def _verify_arrivals(self, sources: "Counter[str | None]") -> Iterator[Problem]:
+        """Whether as many records came from each source as its offset says."""
+        for _, start, stop, source in self._rows("arrivals", "start >= ?", 0):
+            sources[source] += stop - start
+        offsets = {row[0]: row[2] for row in self._rows("offsets", "records >= ?", 0)}
+        for source in sorted({*offsets, *(each for each in sources if each is not None)}):
+            if offsets.get(source) != sources[source]:
+                told = f"{sources[source]} records came from it, its offset says"
+                what = f"{told} {offsets.get(source, 'nothing')}: {RESTORE}"
+                yield Problem(where=f"the source {source}", what=what)
 
     def _verify_segments(self) -> Iterator[Problem]:
         self._sound.clear()

@@ -11,15 +11,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.gate import published, quality
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.progress import ONLY, Progress
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.store import (
+    RESTORE,
     Batch,
     Evaluation,
     Made,
@@ -87,7 +89,7 @@ class Gate:
         self._learner = config.learner.build()
         self.engine = config.compute.build()
         maps = [each.build() for each in config.features]
-        self._about = About(
+        self.about = About(
             plan=self.plan,
             task=self._task,
             learner=self._learner,
@@ -321,10 +323,11 @@ class Gate:
             settings=trainer.settings(line, weights.shape[0], prior),
             private=trainer.bits.private,
         )
+        settings = {SETTINGS: text_digest(self.store.settings())}
         found = {"step_before": measured, "holdout": self._on_holdout(weights)}
         evaluation = {name: known for name, known in found.items() if known is not None}
-        card = make_card(release, self._about, time=self._clock(), evaluation=evaluation or None)
-        return Made(line=line, weights=weights, card=card)
+        card = make_card(release, self.about, time=self._clock(), evaluation=evaluation or None)
+        return Made(line=line, weights=weights, card={**card, **settings})
 
     # --- how good they are
 
@@ -394,13 +397,16 @@ def _open_store(folder: Path, config: Config | None) -> FolderStore:
     except NoStateError:
         if config is None:
             raise
-        return FolderStore(folder, config.to_json(), places=places)
+        return FolderStore(folder, config.to_json(), settings=config.privacy_json(), places=places)
 
 
 def _same_config(store: Store, config: Config | None) -> Config:
     """The configuration of a state, and that nothing that privacy depends on has changed."""
     with readable("the configuration in the database"):
-        frozen = Config.from_json(store.config())
+        frozen, first = Config.from_json(store.config()), Config.from_json(store.settings())
+    if forged := differences(first.privacy_json(), frozen.privacy_json()):
+        told = "the configuration in the database is not the one that the state was made with"
+        raise StoreError(f"{told}: {'; '.join(forged)}: {RESTORE}")
     if config is None:
         return frozen
     if changed := differences(frozen.privacy_json(), config.privacy_json()):

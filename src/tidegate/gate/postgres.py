@@ -127,13 +127,25 @@ class PostgresDatabase:
         (encoding,) = self.execute("SELECT current_setting('server_encoding')").fetchone()
         if encoding != "UTF8":
             raise StoreError(f"{self.where} keeps text in {encoding}: make a database in UTF8")
-        for theirs, ours in TYPES.items():
-            schema = schema.replace(theirs, ours)
         self.execute(f"CREATE SCHEMA {self._schema}")
         self.execute("CREATE TABLE layout (version BIGINT NOT NULL)")
+        self.execute("INSERT INTO layout VALUES (?)", (layout,))
+        self.define(schema)
+
+    def define(self, schema: str) -> None:
+        """Within a transaction, make some tables."""
+        for theirs, ours in TYPES.items():
+            schema = schema.replace(theirs, ours)
         for statement in schema.split(";"):
             self.execute(statement)
-        self.execute("INSERT INTO layout VALUES (?)", (layout,))
+
+    def keep_layout(self, layout: int) -> None:
+        """Within a transaction, keep another version of the layout."""
+        self.execute("UPDATE layout SET version = ?", (layout,))
+
+    def schema(self) -> list[str] | None:
+        """Nothing: the server keeps tables, not how they were made."""
+        return None
 
     def begin(self) -> None:
         """Begin a transaction that writes."""

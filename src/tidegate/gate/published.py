@@ -1,11 +1,77 @@
-"""The folder that a Gate publishes its releases to, held against the state that they come from."""
+"""The folder that a Gate publishes its releases to.
 
-from collections.abc import Iterator
+It holds NNNNNN.safetensors, NNNNNN.json and NNNNNN.md for each release, NNNNNN.sha256 with the
+digests of these three (`sha256sum --check` reads it), and `latest`, a file with the number of the
+newest. The state keeps the digests of all four: what was changed here is not what it published.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tidegate.checks import StoreError, refuse
+from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.gate import export
+from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.store import Problem, Store
+from tidegate.release import StoredRelease
+
+KINDS = ("safetensors", "md", "json")
+"""What is published of each release, in this order: who finds the card finds the model."""
+
+TOGETHER = 64
+"""How many releases are published before the state is told."""
+
+
+def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
+    """Put a release into a folder for others to read; the digests of its files, by their names.
+
+    A reader never sees a file half written, nor `latest` naming one that is not there. Publishing a
+    release again changes nothing; another release of the same number, or one that does not follow
+    the one before it, is refused.
+
+    Args:
+        folder: Where to; made if it is not there.
+        release: What to publish.
+    """
+    folder = Path(folder)
+    if not release.intact:
+        raise InvalidValueError(f"release {release.number} is damaged: it is not published")
+    before = _file(folder, release.number - 1, "json")
+    check_same(folder, release)
+    if _hash(before) not in (None, release.previous):
+        raise InvalidValueError(f"release {release.number} does not follow {before}")
+    if not folder.is_dir():
+        make_folder(folder)
+    files = {_file(folder, release.number, kind): export.KINDS[kind](release) for kind in KINDS}
+    digests = {path.name: _digest(data) for path, data in files.items()}
+    files[_file(folder, release.number, "sha256")] = manifest(digests)
+    for path, data in files.items():
+        export.write(path, data)
+    newest = max(release.number, newest_published(folder) or 0)
+    export.write(folder / "latest", f"{newest:06}\n".encode())
+    return {path.name: _digest(data) for path, data in files.items()}
+
+
+def manifest(digests: Mapping[str, str]) -> bytes:
+    """Digests in the form that `sha256sum --check` reads."""
+    return "".join(f"{digest}  {name}\n" for name, digest in digests.items()).encode()
+
+
+def check_same(folder: Path | str, release: StoredRelease) -> None:
+    """Refuse a folder that has another release of the same number."""
+    if _hash(_file(Path(folder), release.number, "json")) not in (None, release.hash):
+        raise InvalidValueError(f"{folder} has another release {release.number}")
+
+
+def newest_published(folder: Path | str) -> int | None:
+    """The number that `latest` names, None if nothing is published there."""
+    try:
+        return int((Path(folder) / "latest").read_text("ascii"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
 
 
 def check_apart(folder: Path, state: Path) -> None:
@@ -20,55 +86,154 @@ def check_known(folder: Path, store: Store) -> None:
 
     Going on would make models again that are out already, with new noise: a second charge.
     """
-    newest, known = export.last_published(folder), store.newest()
+    newest, known = max(_numbers(folder), default=None), store.newest()
     if newest is not None and newest > (-1 if known is None else known.number):
         raise StoreError(
             f"{folder} holds release {newest}, which the state does not know: the state is an "
             "older copy, or the folder is of another; see docs/store.md"
         )
     if newest is not None:
-        export.check_same(folder, store.release(newest))
+        check_same(folder, store.release(newest))
 
 
 def catch_up(folder: Path, store: Store) -> None:
-    """Publish all that is not in the folder yet, also what a crash or a full disk has left out."""
-    newest = export.newest_published(folder)
-    for release in store.releases(0 if newest is None else newest + 1):
+    """Publish all that is not in the folder yet, also what a crash or a full disk has left out.
+
+    The state learns the digests of the files once they are there.
+    """
+    newest = newest_published(folder)
+    start = min(store.unpublished(), 0 if newest is None else newest + 1)
+    files: dict[int, dict[str, str]] = {}
+    for release in store.releases(start):
         try:
-            export.publish(folder, release)
+            files[release.number] = publish(folder, release)
         except OSError as error:
             raise StoreError(
                 f"{error.filename or folder}: {error.strerror or error}; release {release.number} "
                 "is safe in the state: see to the cause, then run again to publish it"
             ) from error
+        if len(files) == TOGETHER:
+            store.note_published(files)
+            files = {}
+    if files:
+        store.note_published(files)
 
 
-def problems(folder: Path, newest: int | None, store: Store) -> Iterator[Problem]:
-    """What is wrong with the files, and where they are not what the state says was released.
+def problems(folder: Path, store: Store) -> Iterator[Problem]:
+    """What is wrong with the files, and where they are not what the state has published.
 
     Args:
-        folder: Where releases are published.
-        newest: What was the newest there when the store was as it is read: the rest is left alone.
+        folder: Where releases are published; what is newer there than the state is left alone.
         store: What they should be.
     """
-    if newest is None:
+    known = store.published()
+    if not known:
         return
-    for what in export.verify(folder, newest):
+    for what in verify(folder, max(known)):
         yield Problem(where=str(folder), what=what)
-    foreign = [
-        number
-        for number, found in export.published_hashes(folder, newest)
-        if not _holds(store, number, found)
+    wrong = [
+        name
+        for files in known.values()
+        for name, digest in files.items()
+        if _digest_of(folder / name) != digest
     ]
-    if foreign:  # a folder of another state would have a line for each
-        which = f"release {foreign[0]} is not the one"
-        if len(foreign) > 1:
-            which = f"{len(foreign):,} releases from {foreign[0]} to {foreign[-1]} are not those"
-        yield Problem(where=str(folder), what=f"{which} in the state")
+    if wrong:  # a folder of another state would have a line for each
+        which = wrong[0] if len(wrong) == 1 else f"{wrong[0]} and {len(wrong) - 1:,} more"
+        what = f"{which} missing, or not as the state has published: see docs/store.md"
+        yield Problem(where=str(folder), what=what)
 
 
-def _holds(store: Store, number: int, found: str | None) -> bool:
+def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
+    """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
+
+    Somebody who can write to the folder can delete the newest releases or edit a card together with
+    its manifest: only the state shows that, or a hash that was noted elsewhere.
+
+    Args:
+        folder: What `publish` wrote to.
+        newest: The release up to which all must be there; by default the last that is there.
+    """
+    folder = Path(folder)
+    numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
+    last = max(numbers, default=-1) if newest is None else newest
+    if missing := sorted(set(range(last + 1)) - set(numbers)):
+        yield f"{len(missing):,} releases are missing, the first is {missing[0]}"
     try:
-        return store.release(number).hash == found
-    except StoreError:
-        return False
+        latest = newest_published(folder)
+        if latest is None or latest < last or (newest is None and latest > last):
+            yield f"latest names {'nothing' if latest is None else latest}, the newest is {last}"
+    except InvalidValueError as error:
+        yield str(error)
+    before: StoredRelease | None = None
+    for number in numbers:
+        path = _file(folder, number, "safetensors")
+        try:
+            release = export.load_release(path)
+        except InvalidValueError as error:
+            yield str(error)
+            before = None
+            continue
+        yield from _problems_of(folder, number, release, before)
+        before = release
+
+
+def _problems_of(
+    folder: Path, number: int, release: StoredRelease, before: StoredRelease | None
+) -> Iterator[str]:
+    """What is wrong with the files of one release whose weights and hash are right."""
+    if release.number != number:
+        yield f"{_file(folder, number, 'safetensors')} holds release {release.number}"
+    if before is not None and number == before.number + 1 and release.previous != before.hash:
+        yield f"release {number} does not follow release {before.number}"
+    card = _file(folder, number, "json")
+    if _read(card) != export.to_json(release):
+        yield f"{card} is missing, or not the card of release {number}"
+    names = [_file(folder, number, kind).name for kind in KINDS]
+    found = {name: _digest_of(folder / name) for name in names}
+    listed = _file(folder, number, "sha256")
+    if any(digest is None for digest in found.values()):
+        gone = [name for name, digest in found.items() if digest is None]
+        yield f"{folder / gone[0]} is missing"
+    elif _read(listed) != manifest({name: digest or "" for name, digest in found.items()}):
+        yield f"{listed} is missing, or the files of release {number} are not those that it lists"
+
+
+def published_in(folder: Path) -> bool:
+    """Whether a folder looks like one that releases are published to."""
+    return (folder / "latest").is_file() or bool(_numbers(folder))
+
+
+def _file(folder: Path, number: int, kind: str) -> Path:
+    return folder / f"{number:06}.{kind}"
+
+
+def _numbers(folder: Path) -> Sequence[int]:
+    """The numbers of the models in a folder, in order."""
+    names = (path.stem for path in folder.glob("*.safetensors"))
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of(path: Path) -> str | None:
+    data = _read(path)
+    return None if data is None else _digest(data)
+
+
+def _hash(path: Path) -> str | None:
+    """The hash that a published card gives, None if there is no card."""
+    try:
+        return str(json.loads(path.read_bytes())["hash"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidValueError(f"{path} is damaged, or no release") from None

@@ -64,9 +64,21 @@ class SqliteDatabase:
 
     def create(self, schema: str, layout: int) -> None:
         """Within a transaction, make all tables."""
+        self.define(schema)
+        self.keep_layout(layout)
+
+    def define(self, schema: str) -> None:
+        """Within a transaction, make some tables."""
         for statement in schema.split(";"):
             self.execute(statement)
+
+    def keep_layout(self, layout: int) -> None:
+        """Within a transaction, keep another version of the layout."""
         self.execute(f"PRAGMA user_version={layout}")
+
+    def schema(self) -> list[str] | None:
+        """The statements that its tables were made with."""
+        return [sql for (sql,) in self.execute("SELECT sql FROM sqlite_master") if sql is not None]
 
     def begin(self) -> None:
         """Begin a transaction that writes."""

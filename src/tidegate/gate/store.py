@@ -13,7 +13,7 @@ from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
 from tidegate.learn.records import Piece, Records, Slots
 from tidegate.privacy import Line
-from tidegate.release import StoredRelease
+from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
 RESTORE = "restore it from a copy, see docs/store.md"
@@ -172,6 +172,9 @@ class Store(Protocol):
     def config(self) -> str:
         """The configuration that the state was made with, or given since."""
 
+    def settings(self) -> str:
+        """What shapes privacy, as it was when the state was made."""
+
     def reconfigure(self, config: str) -> None:
         """Keep another configuration; the caller sees to it that privacy does not depend on it."""
 
@@ -230,8 +233,20 @@ class Store(Protocol):
     def newest(self) -> StoredRelease | None:
         """The newest release, None if there is none yet."""
 
+    def published(self) -> Mapping[int, Mapping[str, str]]:
+        """The digests of the files of each release that is published, by their names."""
+
+    def unpublished(self) -> int:
+        """The first release whose files are not known to be published."""
+
+    def note_published(self, files: Mapping[int, Mapping[str, str]]) -> None:
+        """Keep the digests of the files of some releases, in place of those known before."""
+
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
+
+    def cards(self) -> Iterator[tuple[str, Card]]:
+        """The card of every fit, released or not, in order, with the stream that was read."""
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """What has been charged for fits to the records of a stream, or of all, after a fit."""

@@ -1,14 +1,19 @@
 """What `tidegate verify` checks: the state against the plan, and against itself."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
-from tidegate.gate import export, published
+from tidegate.gate import published
 from tidegate.gate.gate import Gate
+from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.progress import as_text, lines_at
+from tidegate.gate.quality import on_card
 from tidegate.gate.store import RESTORE, Evaluation, Problem, Step
 from tidegate.privacy import Line
+from tidegate.release import Card, canonical
 from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
@@ -19,22 +24,24 @@ Told = Callable[[str], object]
 def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
     """All that is wrong with a state, nothing if it is sound.
 
-    The store checks what it holds: checksums of the segments, the hash chain of the releases. Here
-    the plan is recomputed from the order in which steps completed and held against the lines that
-    were charged, the lines are added up, and the folder that releases are published to is read.
-    All is read as of one moment, so that a Gate may go on meanwhile.
+    The store checks what it holds: checksums of the segments, sums of the tables, the history of
+    steps and fits, the hash chain of the releases. Here the plan is recomputed from the order in
+    which steps completed and held against the lines that were charged, the lines are added up, the
+    cards are held against settings, lines and evaluations, and the folder that releases are
+    published to is read. All is read as of one moment, so that a Gate may go on meanwhile.
 
     Args:
         gate: What to verify; it may be one that only looks.
         told: Told what is being checked, as that takes its time.
     """
     publish = gate.config.publish
-    newest = None if publish is None else export.newest_published(publish.folder)
     with gate.store.snapshot():
         told("records, models and releases")
         yield from gate.store.verify()
         told("the plan, step by step")
         yield from _against_plan(gate)
+        told("the cards")
+        yield from _against_cards(gate)
         told("the ledger")
         for stream, ledger in gate.ledgers().items():
             worst = ledger.worst()
@@ -43,7 +50,7 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
                 yield Problem(where=stream, what=what)
         if publish is not None:
             told(f"what is published in {publish.folder}")
-            yield from published.problems(Path(publish.folder), newest, gate.store)
+            yield from published.problems(Path(publish.folder), gate.store)
 
 
 def _against_plan(gate: Gate) -> Iterator[Problem]:
@@ -61,6 +68,59 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
             yield Problem(where=stream, what=what)
     if gate.store.state() not in (None, as_text(planned.so_far)):
         yield Problem(where=gate.store.database, what=f"does not follow from its steps: {RESTORE}")
+
+
+def _against_cards(gate: Gate) -> Iterator[Problem]:
+    """Where a card does not say what was settled, charged and evaluated."""
+    settings, named = text_digest(gate.store.settings()), False
+    known = json.loads(canonical(gate.about.card()))
+    evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
+    for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
+        named = named or SETTINGS in card
+        wanted = {
+            **_of_line(gate, line),
+            "evaluation.step_before": _measured(evaluations.get((stream, line.fit.at))),
+            **({SETTINGS: settings} if named else {key: known[key] for key in FIXED}),
+        }
+        found = {key: _value(card, key) for key in wanted}
+        for key in sorted(wanted):
+            if wanted[key] != found[key]:
+                what = f"its card says {key} {found[key]}, not {wanted[key]}: {RESTORE}"
+                yield Problem(where=f"fit {line.fit.number}", what=what)
+
+
+FIXED = ("norm", "regularization", "classes", "dtype", "columns", "label")
+"""What a card without the digest of the settings still says of them, in the same words for ever."""
+
+
+def _of_line(gate: Gate, line: Line) -> Card:
+    """What a card must say, given the fit and what it cost."""
+    fit, budget = line.fit, gate.plan.budget
+    return {
+        "fit": fit.number,
+        "at": fit.at,
+        "start": fit.span.start,
+        "stop": fit.span.stop,
+        "share": str(line.share),
+        "budget.epsilon": budget.epsilon,
+        "budget.delta": budget.delta,
+        budget.unit: budget.of_share(line.share),
+        "private": gate.config.not_private_seed is None,
+    }
+
+
+def _measured(step: Step | None) -> Card | None:
+    if step is None or step.evaluation is None:
+        return None
+    return on_card(step.evaluation, step.span)
+
+
+def _value(card: Card, key: str) -> Any:
+    """What a card says under a key, None if nothing; a dot leads into a table."""
+    value: Any = card
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 class _Planned:

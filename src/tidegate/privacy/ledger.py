@@ -183,6 +183,13 @@ class Ledger:
         """Declare that earlier records will be charged all together or never again."""
         if self._recall is None:
             raise LedgerError("only a ledger that belongs to a plan can settle")
+        self.forget(before)
+
+    def forget(self, before: int) -> None:
+        """Let go of earlier records, which are not charged again: all but what the worst has paid.
+
+        A plan can still recall what each has paid.
+        """
         self._to_settle = max(self._to_settle, before)
         if len(self._starts) > self._crowded:  # rarely, so that a charge stays cheap on average
             self._collapse()
@@ -201,7 +208,9 @@ class Ledger:
     def paid(self, record: int) -> Fraction:
         """What a record has paid so far."""
         record = whole("record", record, least=0)
-        if record < self._settled and self._recall is not None:
+        if record < self._settled:
+            if self._recall is None:
+                raise LedgerError(f"records before {self._settled} are forgotten")
             return self._recall(record, self.posted)
         run = bisect_right(self._starts, record)
         return Fraction(self._totals[run - 1] if run else 0, self._unit)

@@ -20,8 +20,8 @@ import numpy as np
 
 from tests.gate.postgres_server import BINARIES, server
 from tidegate.gate.config import Config
-from tidegate.gate.folder_store import LAYOUT
 from tidegate.gate.gate import Gate
+from tidegate.gate.layout import LAYOUT
 
 HERE = Path(__file__).parent
 STATE, PUBLISHED, DUMP = "gate.state", "out", "schema.sql"

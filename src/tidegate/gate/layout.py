@@ -1,0 +1,168 @@
+"""The layout of a state's database, and how states of older layouts are brought to it.
+
+A layout has a number, which the database keeps. Whoever changes what a state holds raises `LAYOUT`,
+adds a migration from the layout before and a state of the new layout to `tests/gate/states/`.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from tidegate.checks import StoreError
+from tidegate.gate.config.config import OPERATIONAL
+from tidegate.gate.database import Database
+from tidegate.gate.integrity import BEGINNING, COLUMNS, Sums, after_fit, after_step
+from tidegate.gate.segments import checksum
+from tidegate.gate.store import DAMAGED
+from tidegate.release import canonical
+
+LAYOUT = 3
+"""The layout that this version reads and writes. Version 0.1.0 had 2."""
+
+SCHEMA = """
+CREATE TABLE state (
+    config TEXT NOT NULL, settings TEXT NOT NULL, committed INTEGER NOT NULL, arrived TEXT,
+    sums TEXT NOT NULL, seal TEXT NOT NULL
+);
+CREATE TABLE streams (
+    stream TEXT PRIMARY KEY, kind TEXT NOT NULL, count INTEGER NOT NULL, done INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE segments (
+    stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+    size INTEGER NOT NULL, checksum INTEGER NOT NULL, file TEXT, data BLOB
+);
+CREATE UNIQUE INDEX segments_by_start ON segments (stream, start);
+CREATE INDEX segments_waiting ON segments (stream, start, stop) WHERE file IS NULL;
+CREATE TABLE quarantine (
+    stream TEXT NOT NULL, slot INTEGER NOT NULL, reason TEXT NOT NULL, payload TEXT,
+    PRIMARY KEY (stream, slot)
+) WITHOUT ROWID;
+CREATE TABLE offsets (
+    source TEXT PRIMARY KEY, stream TEXT NOT NULL, records INTEGER NOT NULL, place TEXT NOT NULL,
+    seal INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE arrivals (
+    stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, source TEXT,
+    PRIMARY KEY (stream, start)
+) WITHOUT ROWID;
+CREATE TABLE keys (stream TEXT, name TEXT, PRIMARY KEY (stream, name)) WITHOUT ROWID;
+CREATE TABLE fits (
+    number INTEGER PRIMARY KEY, stream TEXT NOT NULL, fit TEXT NOT NULL, share TEXT NOT NULL,
+    card TEXT NOT NULL, shape TEXT NOT NULL, weights BLOB NOT NULL, digest TEXT NOT NULL,
+    release INTEGER UNIQUE, previous TEXT, hash TEXT
+);
+CREATE INDEX fits_by_stream ON fits (stream, number);
+CREATE TABLE steps (
+    number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
+    release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL
+);
+CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL)
+"""
+
+Row = Sequence[Any]
+NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
+
+FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
+"""The columns of a fit that are part of the history; the digest is that of its weights."""
+
+STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
+"""The columns of a step that are part of the history."""
+
+
+def migrate(database: Database) -> Sums:
+    """Bring a state of an older layout to this one, within a transaction; the sums of its tables.
+
+    Args:
+        database: The state; the caller has seen that its layout is an older one.
+    """
+    for layout in range(database.layout(), LAYOUT):
+        MIGRATIONS[layout](database)
+    database.keep_layout(LAYOUT)
+    return sums_of(database)
+
+
+def sums_of(database: Database) -> Sums:
+    """The sums of the tables as they are."""
+    return Sums.of({table: _rows(database, table, names) for table, names in COLUMNS.items()})
+
+
+def _rows(database: Database, table: str, columns: str) -> Iterator[Any]:
+    return iter(database.execute(f"SELECT {columns} FROM {table}"))  # noqa: S608
+
+
+def _statement(name: str) -> str:
+    """The statement of `SCHEMA` that makes a table."""
+    return next(each for each in SCHEMA.split(";") if f"CREATE TABLE {name} " in each)
+
+
+def _from_2(database: Database) -> None:
+    """Add settings as they were first written, sums, a history, and where records came from."""
+    _check_seal_of_2(database)
+    for table in ("state", "offsets", "steps"):
+        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    for table in ("state", "offsets", "steps", "arrivals", "published"):
+        database.define(_statement(table))
+    ((config, committed, arrived),) = database.execute(
+        "SELECT config, committed, arrived FROM old_state"
+    ).fetchall()
+    known = json.loads(config)
+    settings = canonical({key: known[key] for key in known if key not in OPERATIONAL})
+    database.execute(
+        "INSERT INTO state VALUES (?, ?, ?, ?, '{}', '')", (config, settings, committed, arrived)
+    )
+    # what came from which source is not known of the records of before
+    database.execute(
+        "INSERT INTO offsets SELECT source, CASE WHEN source IN (SELECT stream FROM streams) "
+        "THEN source ELSE '' END, 0, place, seal FROM old_offsets"
+    )
+    database.execute(
+        "INSERT INTO arrivals SELECT stream, done, count, NULL FROM streams WHERE done < count"
+    )
+    database.executemany(
+        f"INSERT INTO steps VALUES ({', '.join('?' * 10)})",  # noqa: S608
+        list(_steps_of_2(database)),
+    )
+    for table in ("state", "offsets", "steps"):
+        database.execute(f"DROP TABLE old_{table}")
+
+
+def _check_seal_of_2(database: Database) -> None:
+    state = database.execute("SELECT config, committed, arrived FROM state").fetchone()
+    streams = database.execute("SELECT * FROM streams ORDER BY stream").fetchall()
+    seal = database.execute("SELECT seal FROM state").fetchone()[0]
+    if seal != checksum(repr([state, streams]).encode()):
+        raise StoreError(f"{database.where} {DAMAGED}")
+
+
+def _steps_of_2(database: Database) -> Iterator[tuple[Any, ...]]:
+    """The steps with the history up to each."""
+    history = BEGINNING
+    steps = database.execute("SELECT * FROM old_steps ORDER BY number").fetchall()
+    for step, fits in with_fits(database, [(*step, None) for step in steps]):
+        for fit in fits:
+            history = after_fit(history, fit)
+        history = after_step(history, step)
+        yield (*step, history)
+
+
+def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    """Each step with the fits that it made, in order.
+
+    Args:
+        database: Where the fits are.
+        steps: Rows that begin with the columns `STEP`, in their order.
+    """
+    fits = database.execute(f"SELECT {FIT} FROM fits ORDER BY number")  # noqa: S608
+    groups = groupby(fits, key=lambda row: (row[1], json.loads(row[2])["at"]))
+    place, group = next(groups, NOTHING)
+    for step in steps:
+        if place == (step[1], step[3]):
+            yield step, list(group)
+            place, group = next(groups, NOTHING)
+        else:
+            yield step, []
+
+
+MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2}
+"""From each older layout to the one after it."""

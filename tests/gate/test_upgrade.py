@@ -1,0 +1,173 @@
+"""States of older layouts: opened, run on and verified by this version."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from contextlib import chdir, closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.gate.postgres_server import needs_postgres, server
+from tests.gate.states.make import (
+    DUMP,
+    FIRST,
+    HERE,
+    MORE,
+    NAMES,
+    PUBLISHED,
+    STATE,
+    config,
+    grow,
+    run,
+)
+from tidegate.checks import StoreError
+from tidegate.gate import published
+from tidegate.gate.config import Config
+from tidegate.gate.failpoints import UPGRADES
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.gate import Gate
+from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA
+from tidegate.gate.lock import Lock
+from tidegate.gate.verify import verify
+
+LAYOUTS = [*MIGRATIONS, LAYOUT]
+STATES = [
+    pytest.param(layout, name, marks=needs_postgres if name == "postgres" else ())
+    for layout in LAYOUTS
+    for name in NAMES
+]
+OLD = [(layout, "sliding") for layout in MIGRATIONS]
+
+
+def restored(folder: Path, layout: int, name: str) -> Config:
+    """Put a state that an older version has made into a folder; what its gate is told."""
+    with tarfile.open(HERE / f"{layout}-{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    grow(folder, 0, FIRST)
+    if name != "postgres":
+        return config(name)
+    note = folder / STATE / "elsewhere.json"
+    known = json.loads(note.read_text())
+    with psycopg.connect(server().url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {known['name']} CASCADE".encode())
+        lines = (folder / DUMP).read_text().splitlines()
+        connection.execute("\n".join(each for each in lines if each[:1] != "\\").encode())
+    note.write_text(json.dumps({**known, "database": server().url}))
+    return config(name, store={"database": server().url})
+
+
+def hashes(gate: Gate) -> list[str]:
+    return [release.hash for release in gate.releases()]
+
+
+@pytest.mark.parametrize(("layout", "name"), STATES)
+def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path) -> None:
+    settings = restored(tmp_path, layout, name)
+    before = sorted(path.name for path in (tmp_path / PUBLISHED).glob("*.json"))
+    with chdir(tmp_path):
+        with Gate.look(STATE) as gate:  # a reader upgrades it too
+            old = hashes(gate)
+            assert len(old) == len(before) >= 2
+            with closing(FolderStore(Path(STATE), read_only=True)) as store:
+                assert store._db.layout() == LAYOUT
+        Gate.open(STATE, settings).close()
+        with Gate.look(STATE) as gate:
+            assert list(verify(gate)) == []
+        assert list(published.verify(PUBLISHED)) == []
+        grow(tmp_path, FIRST, FIRST + MORE)
+        run(tmp_path, settings)
+        with Gate.look(STATE) as gate:
+            assert list(verify(gate)) == []
+            new = hashes(gate)
+            assert new[: len(old)] == old
+            assert len(new) > len(old)
+            for stream in gate.streams:  # a batch of a known name is not taken twice
+                assert gate.store.count(stream) == FIRST + MORE + 2
+        assert list(published.verify(PUBLISHED)) == []
+        assert published.newest_published(PUBLISHED) == len(new) - 1
+
+
+def test_an_upgraded_state_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+    for layout, name in OLD:
+        folder = tmp_path / f"{layout}"
+        folder.mkdir()
+        restored(folder, layout, name)
+        with closing(FolderStore(folder / STATE)) as store:
+            made = store._db.schema()
+            assert made is not None
+            assert sorted(made) == sorted(each.strip() for each in SCHEMA.split(";"))
+
+
+def contents(state: Path) -> list[str]:
+    """All that a database holds."""
+    with closing(sqlite3.connect(state / "state.db")) as connection:
+        return [*connection.iterdump(), str(connection.execute("PRAGMA user_version").fetchone())]
+
+
+@pytest.mark.parametrize("failpoint", UPGRADES)
+@pytest.mark.parametrize(("layout", "name"), OLD)
+def test_a_killed_upgrade_is_as_if_it_had_not_begun(
+    failpoint: str, layout: int, name: str, tmp_path: Path
+) -> None:
+    settings = restored(tmp_path, layout, name)
+    before = contents(tmp_path / STATE)
+    killed = subprocess.run(
+        [sys.executable, "-m", "tidegate", "status", STATE],
+        cwd=tmp_path,
+        env={**os.environ, "TIDEGATE_FAILPOINT": failpoint},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -9
+    assert (contents(tmp_path / STATE) == before) == (failpoint == "migrate.commit")
+    with chdir(tmp_path), Gate.open(STATE, settings) as gate:
+        assert list(verify(gate)) == []
+
+
+def test_a_newer_layout_is_refused_by_name(tmp_path: Path) -> None:
+    FolderStore(tmp_path / STATE, "{}").close()
+    with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
+        connection.execute(f"PRAGMA user_version={LAYOUT + 1}")
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=f"has layout {LAYOUT + 1}, of a newer Tidegate"):
+            FolderStore(tmp_path / STATE, read_only=read_only)
+
+
+def test_a_layout_that_nobody_released_is_refused(tmp_path: Path) -> None:
+    FolderStore(tmp_path / STATE, "{}").close()
+    with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
+        connection.execute("PRAGMA user_version=1")
+    with pytest.raises(StoreError, match="layout 1, which no released version has written"):
+        FolderStore(tmp_path / STATE)
+
+
+@pytest.mark.parametrize(("layout", "name"), OLD)
+def test_a_state_that_is_in_use_is_not_upgraded(layout: int, name: str, tmp_path: Path) -> None:
+    restored(tmp_path, layout, name)
+    before = contents(tmp_path / STATE)
+    with closing(Lock(tmp_path / STATE)):
+        told = f"has layout {layout} and must be upgraded to {LAYOUT} first: .* in use"
+        with pytest.raises(StoreError, match=told):
+            FolderStore(tmp_path / STATE, read_only=True)
+    assert contents(tmp_path / STATE) == before
+
+
+def test_a_damaged_state_is_not_upgraded(tmp_path: Path) -> None:
+    restored(tmp_path, 2, "sliding")
+    with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
+        connection.execute("UPDATE streams SET count = count + 1")
+        connection.commit()
+    before = contents(tmp_path / STATE)
+    with pytest.raises(StoreError, match="checksum"):
+        FolderStore(tmp_path / STATE)
+    assert contents(tmp_path / STATE) == before
+
+
+def test_every_layout_has_its_states() -> None:
+    found = {path.name for path in HERE.glob("*.tar.gz")}
+    assert found == {f"{layout}-{name}.tar.gz" for layout in LAYOUTS for name in NAMES}
