@@ -141,7 +141,7 @@ def test_a_folder_is_published_step_by_step(tmp_path: Path) -> None:
     for release in chain:
         published.publish(folder, release)
         assert (folder / "latest").read_text() == f"{release.number:06}\n"
-    names = {f"{i:06}.{kind}" for i in range(len(chain)) for kind in ("json", "md", "safetensors")}
+    names = {f"{i:06}.{kind}" for i in range(len(chain)) for kind in (*published.KINDS, "sha256")}
     assert {path.name for path in folder.iterdir()} == names | {"latest"}
     newest = (folder / "latest").read_text().strip()
     model = files.load(folder / f"{newest}.safetensors")
@@ -208,10 +208,10 @@ def test_anybody_can_verify_a_folder(tmp_path: Path) -> None:
     files.export(forged, tmp_path / "000001.safetensors")
     (tmp_path / "000003.safetensors").write_bytes(b"torn")
     assert [problem.replace(f"{tmp_path}/", "") for problem in published.verify(tmp_path)] == [
-        "000000.md is missing, or not of release 0",
+        "000000.md is missing",
         "release 1 does not follow release 0",
-        "000001.json is missing, or not of release 1",
-        "000001.md is missing, or not of release 1",
+        "000001.json is missing, or not the card of release 1",
+        "000001.sha256 is missing, or the files of release 1 are not those that it lists",
         "release 2 does not follow release 1",
         "000003.safetensors is damaged, or no release: do not use it",
     ]

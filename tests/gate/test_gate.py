@@ -436,6 +436,7 @@ def test_a_published_release_predicts_without_the_state(tmp_path: Path) -> None:
         "000000.json",
         "000000.md",
         "000000.safetensors",
+        "000000.sha256",
         "latest",
     ]
 

@@ -15,9 +15,13 @@ from rich.console import Console
 from tidegate.cli import hints, options
 from tidegate.cli.types import Count
 from tidegate.gate.books import Books
+from tidegate.gate.folder_store import holds_state
 from tidegate.gate.gate import Gate
+from tidegate.gate.published import published_in, published_releases
+from tidegate.gate.published import verify as verify_published
 from tidegate.gate.status import status as status_of
-from tidegate.gate.store import Evaluation, Step
+from tidegate.gate.store import Evaluation, Problem, Step
+from tidegate.gate.verify import Told
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
@@ -141,26 +145,68 @@ def release_row(release: StoredRelease) -> dict[str, Any]:
     }
 
 
-@click.command(epilog="\b\nExample:\n  tidegate verify tidegate.state\n")
-@options.state
+EXAMPLES = """\b
+Examples:
+  tidegate verify tidegate.state
+  tidegate verify published                       a published folder alone
+  tidegate verify published --includes 1f0c2a...  a hash that you noted earlier
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--includes",
+    metavar="HASH",
+    help="Also see that a release with this hash, noted earlier, is still there.",
+)
 @options.form
 @options.quiet
-def verify(state: Path, form: str, quiet: bool) -> None:
-    """Recompute plan, ledger, hash chain and checksums; say what is wrong, and end with 1 if so.
+def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
+    """Check a state, or a folder of published releases; end with 1 if anything is wrong.
 
-    It reads all that is held and published as of one moment: a gate may go on meanwhile.
+    Of a state, plan, ledger, hash chain, cards, checksums and published files are recomputed and
+    held against each other, as of one moment: a gate may go on meanwhile. Of a published folder
+    alone, all that can be known without the state.
     """
-    with Gate.look(state) as gate, options.progress("{task.description}", quiet, form) as bar:
+    with options.progress("{task.description}", quiet, form) as bar:
         task = bar.add_task("", total=None)
-        found = list(problems_of(gate, lambda what: bar.update(task, description=what)))
-        newest = None if found else gate.store.newest()
-        fits = sum(1 for _ in gate.store.lines())
+        alone = not holds_state(folder) and published_in(folder)
+        check = _verify_published if alone else _verify_state
+        problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
+    if includes is not None and not any(each.startswith(includes.lower()) for each in hashes):
+        told = "no release with this hash is there: what was there when it was noted was replaced"
+        problems.append(Problem(where=includes, what=told))
     if form == "json":
-        click.echo(json.dumps({"sound": not found, "problems": [asdict(each) for each in found]}))
-    for problem in found if form == "table" else []:
+        found = {"sound": not problems, "problems": [asdict(each) for each in problems]}
+        click.echo(json.dumps(found))
+    for problem in problems if form == "table" else []:
         click.echo(f"{problem.where}: {problem.what}")
-    if found:
+    if problems:
         sys.exit(1)
     if form == "table" and not quiet:
-        count = 0 if newest is None else newest.number + 1
-        click.echo(f"Sound: {fits:,} fits are as planned, {count:,} releases are chained.")
+        click.echo(f"Sound: {sound}")
+
+
+Checked = tuple[list[Problem], list[str], str]
+"""What is wrong, the hashes of all releases, and what to say if nothing is wrong."""
+
+
+def _verify_state(folder: Path, told: Told) -> Checked:
+    with Gate.look(folder) as gate:
+        problems = list(problems_of(gate, told))
+        hashes = [] if problems else [release.hash for release in gate.releases()]
+        fits = sum(1 for _ in gate.store.lines())
+        files = 0 if gate.config.publish is None else len(gate.store.published())
+    sound = f"{fits:,} fits are as planned, {len(hashes):,} releases are chained"
+    if files:
+        sound += f", the files of {files:,} are as published"
+    return problems, hashes, f"{sound}."
+
+
+def _verify_published(folder: Path, told: Told) -> Checked:
+    told("published releases")
+    problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
+    hashes = [] if problems else [release.hash for release in published_releases(folder)]
+    sound = f"{len(hashes):,} releases are chained, their cards and files are as listed."
+    return problems, hashes, f"{sound} Whether newer ones were deleted only the state shows."

@@ -203,6 +203,12 @@ def published_in(folder: Path) -> bool:
     return (folder / "latest").is_file() or bool(_numbers(folder))
 
 
+def published_releases(folder: Path) -> Iterator[StoredRelease]:
+    """The releases in a folder, in order."""
+    for number in _numbers(folder):
+        yield export.load_release(_file(folder, number, "safetensors"))
+
+
 def _file(folder: Path, number: int, kind: str) -> Path:
     return folder / f"{number:06}.{kind}"
 
