@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -40,10 +41,11 @@ from tidegate.learn.learner import Task
 from tidegate.learn.records import Held, Intake, Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import Budget, Ledger, Line, epsilon_for_sample
+from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance
 from tidegate.privacy.sampling import draw
+from tidegate.privacy.shares import Shares
 from tidegate.run import Models
 from tidegate.schedule import (
     Basic,
@@ -476,3 +478,14 @@ def test_copies_of_releases_are_read_only() -> None:
     ).partial_fit(np.eye(8), np.arange(8) % 2)
     for release in (deepcopy(clf.releases_[0]), pickle.loads(pickle.dumps(clf)).releases_[0]):
         assert not release.weights.flags.writeable
+
+
+def test_a_planted_share_publishes_no_more_than_the_budget_allows() -> None:
+    """Whatever the plan says, the ledger has the last word."""
+    clf = SlidingWindowClassifier(
+        budget=PureDP(1.0), window=30, step=10, classes=[0, 1], norm=1.0, not_private_seed=1
+    )
+    X, y = np.ones((100, 2)), np.arange(100) % 2
+    with patch.object(Shares, "of", lambda *_: Fraction(9, 10)), pytest.raises(LedgerError):
+        clf.partial_fit(X, y)
+    assert clf.ledger_.worst().share == Fraction(9, 10)

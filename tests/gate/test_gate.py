@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -37,8 +38,9 @@ from tidegate.learn.learner import Weights
 from tidegate.learn.records import clean
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import Line
+from tidegate.privacy import LedgerError, Line
 from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.shares import Shares
 from tidegate.run import Run, TwoStreamRun
 
 children = multiprocessing.get_context("forkserver")
@@ -501,3 +503,12 @@ def test_hundreds_of_random_kills(tmp_path: Path, undisturbed: dict[bool, list[s
             assert hashes(gate) == undisturbed[False]
             assert list(verify(gate)) == []
     assert kills > 100
+
+
+def test_a_planted_share_publishes_no_more_than_the_budget_allows(tmp_path: Path) -> None:
+    """Whatever the plan says, the ledger in the store has the last word."""
+    with patch.object(Shares, "of", lambda *_: Fraction(9, 10)):
+        with opened(tmp_path / "state", config()) as gate, pytest.raises(LedgerError):
+            gate.ingest(*stream(2000))
+        with Gate.look(tmp_path / "state") as gate:
+            assert gate.ledgers()["records"].worst().share == Fraction(9, 10)

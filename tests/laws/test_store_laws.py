@@ -26,7 +26,8 @@ from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.places import Places
-from tidegate.gate.store import Batch, Evaluation, Quarantined, Step, Store
+from tidegate.gate.store import Batch, Evaluation, Made, Quarantined, Step, Store
+from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
 from tidegate.schedule import Span
 
@@ -255,6 +256,36 @@ def test_all_of_a_step_is_published_or_nothing(opener: Opener) -> None:
         store.publish("records", 5, [made(0, 5), bad])
     assert (chain(store), list(store.lines("records")), store.done("records")) == ([], [], 0)
     assert len(store.publish("records", 5, [made(0, 5), made(1, 5)])) == 2
+    store.close()
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> None:
+    """The transaction that would publish it is refused, also if an evaluation is the last straw."""
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    store.publish("records", 5, [made(0, 5), made(1, 5)])  # 1/2 + 1/4 of records 0 to 4
+    if reopen:
+        store.close()
+        store = opener()
+    before = chain(store), list(store.lines()), list(store.steps()), store.done("records")
+    line = made(2, 6).line
+    dear = Made(line=line._replace(share=Fraction(1, 4)), weights=np.ones(3), card={"shape": [3]})
+    tried = Evaluation(release=0, share=Fraction(4, 5), accuracy=0.5, deviation=0.1)
+    refused: list[tuple[list[Made], Evaluation | None]] = [
+        ([dear, made(3, 6)], None),
+        ([made(2, 6), dear], None),
+        ([dear], tried),
+    ]
+    for fits, evaluation in refused:
+        with pytest.raises((LedgerError, StoreError)):
+            store.publish("records", 6, fits, evaluation=evaluation)
+        after = chain(store), list(store.lines()), list(store.steps()), store.done("records")
+        assert after == before
+    store.publish("records", 6, [dear])  # to the last of it, and record 5 has more left
+    with pytest.raises(LedgerError, match="would take record 0 to 17/16 of its budget"):
+        store.publish("records", 7, [made(3, 7)])
+    assert not list(store.verify())
     store.close()
 
 

@@ -39,6 +39,7 @@ from tidegate.gate.store import (
     Segment,
     Step,
     readable,
+    reported,
 )
 from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Ledger, Line
@@ -774,17 +775,27 @@ class FolderStore:
 
     def verify(self) -> Iterator[Problem]:
         """Read everything, and say what is wrong."""
+        checks = (
+            self._verify_state,
+            self._verify_tables,
+            self._verify_segments,
+            self._verify_fits,
+            self._verify_history,
+        )
+        for check in checks:
+            yield from reported(self.database, self._explaining(check()))
+
+    def _explaining(self, problems: Iterator[Problem]) -> Iterator[Problem]:
         with self._explained():
-            if self._one("SELECT seal FROM state")[0] != self._seal():
-                yield Problem(where=self.database, what=DAMAGED)
-            yield from self._verify_tables()
-            for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
-                yield from _problem(f"the offset of {source}", self.offset, source)
-            for what in self._db.problems():
-                yield Problem(where=self.database, what=f"{what}; {RESTORE}")
-            yield from self._verify_segments()
-            yield from self._verify_fits()
-            yield from self._verify_history()
+            yield from problems
+
+    def _verify_state(self) -> Iterator[Problem]:
+        if self._one("SELECT seal FROM state")[0] != self._seal():
+            yield Problem(where=self.database, what=DAMAGED)
+        for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
+            yield from _problem(f"the offset of {source}", self.offset, source)
+        for what in self._db.problems():
+            yield Problem(where=self.database, what=f"{what}; {RESTORE}")
 
     def _verify_tables(self) -> Iterator[Problem]:
         """Whether each table has the rows that were written, and only those."""

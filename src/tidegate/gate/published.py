@@ -7,6 +7,7 @@ newest. The state keeps the digests of all four: what was changed here is not wh
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -66,12 +67,12 @@ def check_same(folder: Path | str, release: StoredRelease) -> None:
 
 def newest_published(folder: Path | str) -> int | None:
     """The number that `latest` names, None if nothing is published there."""
-    try:
-        return int((Path(folder) / "latest").read_text("ascii"))
-    except FileNotFoundError:
+    text = _read(Path(folder) / "latest")
+    if text is None:
         return None
-    except ValueError:
-        raise InvalidValueError(f"{folder}/latest is damaged: delete it") from None
+    if not re.fullmatch(rb"\d{6,}\n", text):
+        raise InvalidValueError(f"{folder}/latest is damaged: delete it")
+    return int(text)
 
 
 def check_apart(folder: Path, state: Path) -> None:
@@ -160,7 +161,7 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
         yield f"{len(missing):,} releases are missing, the first is {missing[0]}"
     try:
         latest = newest_published(folder)
-        if latest is None or latest < last or (newest is None and latest > last):
+        if latest is None or latest < last or latest not in _numbers(folder):
             yield f"latest names {'nothing' if latest is None else latest}, the newest is {last}"
     except InvalidValueError as error:
         yield str(error)

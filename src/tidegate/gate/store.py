@@ -157,6 +157,15 @@ class Problem:
     what: str
 
 
+def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """Problems one by one; what can no longer be read on the way is the last of them."""
+    try:
+        with readable(where):
+            yield from problems
+    except StoreError as error:
+        yield Problem(where=where, what=str(error))
+
+
 class Store(Protocol):
     """Where the Gate keeps everything.
 

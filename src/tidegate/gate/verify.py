@@ -11,7 +11,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.progress import as_text, lines_at
 from tidegate.gate.quality import on_card
-from tidegate.gate.store import RESTORE, Evaluation, Problem, Step
+from tidegate.gate.store import RESTORE, Evaluation, Problem, Step, reported
 from tidegate.privacy import Line
 from tidegate.release import Card, canonical
 from tidegate.schedule import Span
@@ -39,18 +39,23 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
         told("records, models and releases")
         yield from gate.store.verify()
         told("the plan, step by step")
-        yield from _against_plan(gate)
+        yield from reported(gate.store.database, _against_plan(gate))
         told("the cards")
-        yield from _against_cards(gate)
+        yield from reported(gate.store.database, _against_cards(gate))
         told("the ledger")
-        for stream, ledger in gate.ledgers().items():
-            worst = ledger.worst()
-            if worst.share > 1:
-                what = f"record {worst.record} has paid {worst.share}, more than its whole budget"
-                yield Problem(where=stream, what=what)
+        yield from reported(gate.store.database, _overcharged(gate))
         if publish is not None:
             told(f"what is published in {publish.folder}")
             yield from published.problems(Path(publish.folder), gate.store)
+
+
+def _overcharged(gate: Gate) -> Iterator[Problem]:
+    """Where a record has paid more than there is."""
+    for stream, ledger in gate.ledgers().items():
+        worst = ledger.worst()
+        if worst.share > 1:
+            what = f"record {worst.record} has paid {worst.share}, more than its whole budget"
+            yield Problem(where=stream, what=what)
 
 
 def _against_plan(gate: Gate) -> Iterator[Problem]:

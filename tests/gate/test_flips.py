@@ -1,0 +1,66 @@
+"""One bit that flips anywhere, in a file of the state or of the published folder, is found."""
+
+import random
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.gate.test_forgery import made
+from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate.gate import Gate
+from tidegate.gate.verify import verify
+
+
+def content(path: Path) -> object:
+    """What a file says: of a database the rows, not what lies between them."""
+    if path.name != "state.db":
+        return path.read_bytes()
+    try:
+        with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+            layout = connection.execute("PRAGMA user_version").fetchone()
+            tables = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+            names = sorted(name for kind, name, _ in tables if kind == "table")
+            rows = [connection.execute(f"SELECT * FROM {name}").fetchall() for name in names]
+            return layout, tables, rows
+    except (sqlite3.Error, ValueError) as error:  # what cannot be read is not what was written
+        return str(error)
+
+
+def is_found(state: Path) -> bool:
+    try:
+        with Gate.look(state) as gate:
+            return any(True for _ in verify(gate))
+    except (StoreError, InvalidValueError):
+        return True
+
+
+def missed(state: Path, files: list[Path], flips: int, rng: random.Random) -> list[str]:
+    """Flip bits one at a time; where one that changed what a file says was not found."""
+    found, done = [], 0
+    kept = {path: path.read_bytes() for path in files}
+    says = {path: content(path) for path in files}
+    whole = [path for path in files for _ in range(1 + len(kept[path]) // 4096)]
+    while done < flips:
+        path = rng.choice(whole)
+        at, bit = rng.randrange(len(kept[path])), rng.randrange(8)
+        data = bytearray(kept[path])
+        data[at] ^= 1 << bit
+        path.write_bytes(data)
+        if content(path) != says[path]:
+            done += 1
+            if not is_found(state):
+                found.append(f"{path.name}: bit {bit} of byte {at}")
+        path.write_bytes(kept[path])
+    return found
+
+
+@pytest.mark.parametrize("flips", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_found(flips: int, tmp_path: Path) -> None:
+    state, seed = made(tmp_path), secrets.randbits(32)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".db", ".arrow", ".json", ".md", ".sha256"}
+    assert not is_found(state)
+    assert missed(state, files, flips, random.Random(seed)) == [], f"seed {seed}"
