@@ -24,6 +24,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.laws.brute import charged
 from tidegate.learn import gradient, mean, output, trainer
 from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records, clean
@@ -51,6 +52,10 @@ class Slot(NamedTuple):
 
     def within(self, line: Line) -> bool:
         return line.fit.stream == self.stream and self.record in line.fit.span
+
+    def pays(self, line: Line) -> Fraction:
+        """What the record pays for a fit: nothing for one that does not read it."""
+        return charged(line, self.record) if self.within(line) else Fraction(0)
 
 
 class Call(NamedTuple):
@@ -254,7 +259,7 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
     control flow: both runs make the same calls, with the same shapes and scales.
     post-processing: given the same outputs, the models are the same.
     span: only what reads the changed record moves.
-    fit: no fit costs the record more than the fit's share.
+    fit: no fit costs the record more than it pays for it.
     ledger: the record has paid what the fits that read it cost, and at most all of its budget.
     budget: the whole transcript costs it no more than its budget.
     """
@@ -272,10 +277,9 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
         lost = cost(setup, a, b)
         if lost > 0 and not slot.within(line):
             laws.add("span")
-        if lost > line.share * whole_budget(setup):
+        if lost > slot.pays(line) * whole_budget(setup):
             laws.add("fit")
-    shares = sum((line.share for line in lines if slot.within(line)), Fraction(0))
-    if not first.paid == second.paid == shares <= 1:
+    if not first.paid == second.paid == sum(map(slot.pays, lines)) <= 1:
         laws.add("ledger")
     if total_cost(setup, first, second) > whole_budget(setup):
         laws.add("budget")

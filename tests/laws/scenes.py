@@ -1,19 +1,25 @@
 """The scenes of the laws: every schedule and learner, small, and records that move them most."""
 
+from dataclasses import is_dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tests.laws.replay import Data, Floats, Setup
+from tidegate import schedule as package
 from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation, Softmax
 from tidegate.learn.learner import Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.privacy.allocation import Target
+from tidegate.privacy.certificate import CERTIFIED
 from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Growing,
     Independent,
     MultiResolution,
     SlidingWindow,
@@ -35,6 +41,7 @@ SCHEDULES = {
     "sliding 7": SlidingWindow(window=28, step=4),
     "sliding 9, sampled": SlidingWindow(window=36, step=4, sample=6),
     "basic": Basic(block=8, step=4),
+    "growing": Growing(block=8, step=4, growth=Fraction(1, 2)),
     "independent": Independent(step=4),
     "two streams, cumulative": TwoStream(source=Cumulative(block=8), step=4),
     "two streams, sliding": TwoStream(source=SlidingWindow(window=12, step=4), step=4),
@@ -60,6 +67,31 @@ def _learnings() -> dict[str, Learning]:
 
 LEARNINGS = _learnings()
 MANY_CLASSES = ("softmax", "histogram")
+
+
+def every_schedule() -> set[type]:
+    """All schedules of the package: those it exports, and those a plan can be made for."""
+    exported: list[type] = [getattr(package, name) for name in package.__all__]
+    return {kind for kind in exported if is_dataclass(kind)} | {*CERTIFIED} - {Target}
+
+
+def serves(schedule: str, learning: str) -> bool:
+    """Whether a schedule can be carried out with a budget and a learner."""
+    budget, _, learner = LEARNINGS[learning]
+    weighted = isinstance(SCHEDULES[schedule], Growing)
+    return not weighted or (budget.unit == "mu" and learner.emphasizes)
+
+
+def pairs(*learnings: str) -> list[tuple[str, str]]:
+    """Every schedule with each of these learnings that serves it; without any, it is an error."""
+    found = [(s, x) for s in SCHEDULES for x in learnings or LEARNINGS if serves(s, x)]
+    assert {schedule for schedule, _ in found} == {*SCHEDULES}
+    return found
+
+
+def simplest(schedule: str) -> str:
+    """The cheapest learning that serves a schedule."""
+    return next(x for x in ("mean, pure", "logistic, gradient") if serves(schedule, x))
 
 
 def setup_of(schedule: str, learning: str, **options: Any) -> Setup:

@@ -1,8 +1,9 @@
 """The classic mistakes, planted one at a time: the laws hold without each and break with it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +11,19 @@ import numpy as np
 import pytest
 
 from tests.laws.replay import Scene, Setup, Slot, always, laws_broken
-from tests.laws.scenes import DOWN, PURE, UP, R, blank, confident, setup_of
+from tests.laws.scenes import (
+    DOWN,
+    PURE,
+    SCHEDULES,
+    UP,
+    R,
+    blank,
+    confident,
+    names,
+    setup_of,
+    simplest,
+)
+from tidegate import run
 from tidegate.checks import InvalidValueError
 from tidegate.estimators import (
     ContinualClassifier,
@@ -24,15 +37,24 @@ from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradien
 from tidegate.learn.learner import Pull, Task, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import OverParts
-from tidegate.learn.records import Records, clean
+from tidegate.learn.records import Records, clean, emphasized
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, PureDP, certificate
+from tidegate.privacy import ApproxDP, Line, PureDP, certificate
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
+from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.shares import Shares
-from tidegate.schedule import Continual, Cumulative, Fit, Independent, MultiResolution, Span
+from tidegate.schedule import (
+    Continual,
+    Cumulative,
+    Emphasis,
+    Fit,
+    Independent,
+    MultiResolution,
+    Span,
+)
 
 Patch = AbstractContextManager[Any]
 
@@ -96,6 +118,30 @@ DIAGONAL = [0.02 * R, 0.7 * R, 0.7 * R], [0.02 * R, -0.7 * R, -0.7 * R]
 
 def histogram(kind: str) -> Scene:
     return scene("sliding 5", f"histogram, {kind}", after=(UP, 0), script=always(np.zeros))
+
+
+def growing() -> Scene:
+    """The record is in the first block, which counts for less from base to base."""
+    return scene("growing", "logistic, gradient", slot=Slot(None, 5))
+
+
+def counting(wrong: Callable[[Sequence[Emphasis]], Sequence[Emphasis]]) -> Patch:
+    """Records that count for something else than they pay for."""
+    return patch.object(run, "emphasized", lambda pieces, rest: emphasized(pieces, wrong(rest)))
+
+
+def all_for_one(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
+    return [each._replace(part=Fraction(1)) for each in emphasis]
+
+
+def by_the_block_after(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
+    parts = [part for _, part in (*emphasis[1:], *emphasis[-1:])]
+    return [Emphasis(span, part) for (span, _), part in zip(emphasis, parts, strict=True)]
+
+
+def by_their_root(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
+    """What would be right if a record that counts for w paid w, and not its square."""
+    return [each._replace(part=Fraction(sqrt_down(each.part))) for each in emphasis]
 
 
 PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
@@ -169,6 +215,13 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
         SAMPLED,
         lambda: patch.object(trainer, "epsilon_for_sample", lambda e, m, n: e * n / m),
     ),
+    "emphasis that is not applied": (growing(), lambda: counting(all_for_one)),
+    "emphasis of the block after": (growing(), lambda: counting(by_the_block_after)),
+    "emphasis by its root": (growing(), lambda: counting(by_their_root)),
+    "noise for what a record counts for": (
+        growing(),
+        lambda: patch.object(gradient, "deviation", lambda c, j, mu: 2 * c * j**0.5 / mu * 0.75),
+    ),
     "a schedule that charges 4/3": (
         scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1)),
         lambda: patch.object(Shares, "_scale", property(lambda s: 4 / s.certificate.supremum / 3)),
@@ -182,6 +235,41 @@ def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
     assert laws_broken(fresh(honest)) == set()
     with plant():
         assert laws_broken(fresh(honest)) & {"fit", "budget"}
+
+
+@pytest.mark.parametrize("power", [1, 3])
+def test_a_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
+    """Linear, it would be more than the noise costs; of a higher power, less."""
+
+    def charges(line: Line) -> Iterator[tuple[Span, Fraction]]:
+        parts = line.fit.emphasis or [Emphasis(line.fit.span, Fraction(1))]
+        yield from ((span, line.share * part**power) for span, part in parts)
+
+    assert laws_broken(growing()) == set()
+    with patch.object(Line, "charges", property(charges)):
+        assert "ledger" in laws_broken(growing())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_half_of_the_noise_missing_breaks_a_law(schedule: str) -> None:
+    """Of every schedule: a new one is held to account, or this fails."""
+    slot = Slot(names(schedule)[0], 9)
+    found = scene(
+        schedule,
+        simplest(schedule),
+        data=blank(schedule, 40),
+        slot=slot,
+        before=([R, 0], 1),
+        after=([-R, 0], 1),
+        script=always(np.zeros),
+    )
+    assert laws_broken(found) == set()
+    scale, deviation = MeanPerturbation.scale, gradient.deviation
+    with (
+        patch.object(MeanPerturbation, "scale", lambda *given: scale(*given) / 2),
+        patch.object(gradient, "deviation", lambda *given: deviation(*given) / 2),
+    ):
+        assert "fit" in laws_broken(found)
 
 
 def fresh(found: Scene) -> Scene:
