@@ -14,6 +14,7 @@ from tidegate.features import AppendIntercept
 from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
 from tidegate.privacy import Paper
+from tidegate.privacy.meaning import meaning
 from tidegate.release import FIRST, About, canonical, make_card, release_hash, to_markdown
 from tidegate.schedule import SlidingWindow
 
@@ -64,6 +65,14 @@ def test_the_card_of_gradient_perturbation_has_its_noise() -> None:
     assert 2.0**-17.01 < settings["lattice"] / settings["noise_scale"] < 2.0**-15.99
     spent = settings["sensitivity"] * settings["steps"] ** 0.5 / settings["noise_scale"]
     assert card["mu"] * (1 - 1e-12) < spent < card["mu"] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_a_card_promises_what_its_budget_means(delta: float | None) -> None:
+    _, chain, _ = made([0, 1], delta=delta)
+    promise = to_markdown(chain[0].card).partition("All that is ever released")[2].splitlines()[0]
+    assert meaning(1.0, delta or 0.0) in promise
+    assert ("no set of outcomes becomes more than" in promise) == (delta is None)
 
 
 def test_a_seed_is_told_in_words() -> None:

@@ -22,6 +22,8 @@ from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap, featurize
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
+from tidegate.privacy.meaning import meaning
+from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.noise import lattice
 from tidegate.privacy.rounding import down, up
 from tidegate.schedule import Fit
@@ -364,7 +366,6 @@ class Model:
 def to_markdown(card: Card) -> str:
     """A card for people: the guarantee, what an auditor can check, then all there is."""
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
-    kind = f"{epsilon:g}-differentially private" + (f" but for delta = {delta:g}" * (delta > 0))
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
@@ -373,9 +374,8 @@ def to_markdown(card: Card) -> str:
             "",
         ]
     title += [
-        f"All that is ever released about a record of the stream, this model included, is {kind}: "
-        "replacing the content of that one record changes the probability of no outcome by more "
-        f"than a factor of e^{epsilon:g}.",
+        "All that is ever released about a record of the stream, this model included, is "
+        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta)}",
         "From this card, without any record, an auditor can recompute the plan, the share of every "
         "fit, that no record's shares add up to more than 1, the noise that this share demands and "
         "the hash that binds this card, its weights and all releases before.",

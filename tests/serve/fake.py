@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger
+from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.schedule import Fit, SlidingWindow, Span
@@ -133,6 +134,7 @@ class Fake:
             "private": True,
             "schedule": described(self.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "meaning": meaning(1.0, 1e-6),
             "releases": len(self.released),
             "newest": None,
             "training": False,

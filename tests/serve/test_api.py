@@ -20,6 +20,7 @@ from tests.cli.run import json_lines
 from tests.serve.served import Served, config, served, stream
 from tidegate.gate import Gate
 from tidegate.gate.export import load
+from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
 
 
@@ -51,6 +52,7 @@ def test_status_says_what_the_command_line_says_but_for_what_is_private(service:
         assert mine[name] == its[name]
     assert told["releases"] == known["releases"] == 3
     assert told["budget"] == known["budget"]
+    assert told["meaning"] == meaning(**told["budget"])
     assert "unusable" not in json.dumps(told)
     assert "held_bytes" not in mine, "the size of sparse rows depends on what they hold"
 

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
+from tidegate.privacy.meaning import meaning
 
 pytestmark = needed
 
@@ -109,7 +110,8 @@ def test_loads_nothing_from_elsewhere_and_keeps_its_policy(browser: Browser, url
 
 
 def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
-    expect(page.locator("#promise")).to_contain_text("at most ε = 1")
+    expect(page.locator("#promise")).to_contain_text("at most ε = 1, δ = 10⁻⁶ about")
+    expect(page.locator("#meaning")).to_have_text(meaning(1.0, 1e-6))
     worst = fake.ledger.worst()
     assert values(page, "#ledger-table") == [
         fake.records,

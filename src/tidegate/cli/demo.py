@@ -23,6 +23,7 @@ from tidegate.demo.plot import plot as draw
 from tidegate.demo.state import STATE
 from tidegate.demo.stream import DriftingStream
 from tidegate.picture import Chain, strip
+from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
 
 ROWS = 10
@@ -41,8 +42,8 @@ IDEA = """\
 The records are of {classes} classes on a ring that starts to turn after a quarter of the stream.
 Models of old records go stale, so they are made anew, for ever. Each tells a little about its
 records, and what it tells adds up. Here every private way keeps one promise: all its models
-together tell about any one record at most [bold]epsilon = {epsilon:g}[/],
-but for delta = {delta:g}.
+together tell about any one record at most [bold]epsilon = {epsilon:g}, delta = {delta:g}[/].
+{meaning}
 """
 
 WAYS = {
@@ -137,6 +138,7 @@ def _explain(console: Console, comparison: Comparison) -> None:
         "releases": comparison.releases,
         "epsilon": budget.epsilon,
         "delta": budget.delta,
+        "meaning": meaning(budget.epsilon, budget.delta),
     }
     ways = Table.grid(padding=(0, 2))
     for name, text in WAYS.items():

@@ -58,8 +58,9 @@ class ApproxDP:
     """(epsilon, delta)-differential privacy by Gaussian noise: a fit with share s has mu sqrt(s).
 
     Args:
-        epsilon: The bound on any record's privacy loss, above 0 ...
-        delta: ... but for this probability, between 0 and 1.
+        epsilon: Replacing a record multiplies the probability of any set of outcomes by at most
+            e^epsilon, above 0 ...
+        delta: ... and adds at most this to it, between 0 and 1.
 
     >>> ApproxDP(1.0, 1e-6).mu
     0.2367043806634357

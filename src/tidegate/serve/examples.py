@@ -3,6 +3,7 @@
 from http import HTTPStatus
 from typing import Any
 
+from tidegate.privacy.meaning import meaning
 from tidegate.serve.bodies import ARROW, JSON
 
 Said = dict[str, Any]
@@ -46,6 +47,7 @@ STRIP = {
 PROMISE = {
     "schedule": {"kind": "SlidingWindow", "window": 7168, "step": 1024, "sample": None},
     "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "meaning": meaning(1.0, 1e-6),
     "private": True,
 }
 BLOCK = {

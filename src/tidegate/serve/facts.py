@@ -12,6 +12,7 @@ from typing import Any
 from tidegate.gate.books import Books
 from tidegate.gate.gate import Gate
 from tidegate.plan import TwoStreamPlan
+from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease, described
 
@@ -109,6 +110,7 @@ class Facts:
         return {
             "schedule": described(self.gate.plan.schedule),
             "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+            "meaning": meaning(budget.epsilon, budget.delta),
             "private": self.gate.config.not_private_seed is None,
         }
 

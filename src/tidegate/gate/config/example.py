@@ -71,7 +71,7 @@ kind = "{kind}"
 # more private and noisier: 1 is a strong promise, 10 is a weak one.
 [budget]
 epsilon = 1.0
-delta = 1e-6      # how likely the promise may fail; without it, it never does, for more noise
+delta = 1e-6      # far below 1 / records, see docs/guarantee.md; without it: stricter, more noise
 {allocation}
 # What a record is: columns of numbers, or one column of text in UTF-8. One that does not fit is set
 # aside in its slot and counted, and nothing stops: look at `tidegate status` after the first run.

@@ -3,11 +3,11 @@
 import { $, count, el, exact, percent, records, small } from "./elements.js";
 import { firstAt } from "./stream.js";
 
-export function showPromise({ budget, private: kept }, { lines }) {
+export function showPromise({ budget, meaning, private: kept }, { lines }) {
   const { epsilon, delta } = budget;
   $("promise").textContent =
     "All models released here, now and for ever, together tell at most " +
-    `ε = ${epsilon} about any one record.`;
+    `ε = ${epsilon}${delta ? `, δ = ${small(delta)}` : ""} about any one record.`;
   const most = Math.max(...lines.map((line) => line.paid));
   $("used").replaceChildren(
     "So far the record that has paid most has used ",
@@ -17,10 +17,7 @@ export function showPromise({ budget, private: kept }, { lines }) {
   $("meters").replaceChildren(...lines.map((line) => meter(
     line.stream, line.paid, lines.length > 1 ? line.stream : "",
   )));
-  $("meaning").textContent =
-    "Exchange any one record for another, and nothing that is published here becomes more than " +
-    `${count(Math.ceil(Math.exp(epsilon) * 100) / 100)} times as likely (e to the power of ε` +
-    `${delta ? `; but for a chance of δ = ${small(delta)}` : ""}).`;
+  $("meaning").textContent = meaning;
   $("warning").hidden = kept;
   $("warning").textContent =
     "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
