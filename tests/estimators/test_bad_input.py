@@ -284,7 +284,7 @@ def test_usable_arrays(face: Face, name: str) -> None:
     """They are taken in, read-only as they may be, and are not kept: the caller may change them."""
     given_X, unusable = ARRAYS[name]
     face.fit(given_X, Y)
-    assert face.quarantined_ == unusable * (1 + isinstance(face, TwoStreamClassifier))
+    assert face.quarantined_ == unusable
     assert face.n_features_in_ == 3
     assert np.isfinite(weights(face)[-1]).all()
     if unusable == 0 and hasattr(face, "predict"):
@@ -533,7 +533,7 @@ def test_refused_by_predict(kind: type) -> None:
 def test_every_record_unusable_or_of_one_class() -> None:
     for kind in CLASSIFIERS:
         silent = classifier(kind).fit(X * np.nan, Y)
-        assert silent.quarantined_ == 12 * (1 + (kind is TwoStreamClassifier))
+        assert silent.quarantined_ == 12
         assert np.abs(weights(silent)[-1]).max() < 1  # nothing but the little noise
         one = classifier(kind).fit(np.ones((12, 2)), np.ones(12))
         assert one.predict(np.ones((1, 2))).tolist() == [1]
@@ -578,6 +578,9 @@ def test_bad_stream() -> None:
     for stream in ("sauce", None, ["source"]):
         with pytest.raises(ValueError, match="stream must be source or target"):
             face.partial_fit(X, Y, stream=stream)
+    for names in (["source"] * 11, "target", [["source"]] * 12, [*["target"] * 11, "sauce"]):
+        with pytest.raises(ValueError, match=r"^stream (must|should) be [^\n]*$"):
+            face.fit(X, Y, stream=names)
     assert not hasattr(face, "releases_")
 
 

@@ -46,7 +46,7 @@ from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
-from tidegate.run import Models
+from tidegate.run import Models, TwoStreamRun
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -224,6 +224,41 @@ def test_releases_of_two_streams(budget: Budget, source: Any) -> None:
     assert list(face.ledgers_.source.runs()) == list(ledgers.source.runs())
     assert list(face.ledgers_.target.runs()) == list(ledgers.target.runs())
     assert max(face.ledgers_.source.worst().share, face.ledgers_.target.worst().share) <= 1
+
+
+def rows_of_streams(face: Face, X: Any, y: Any, **options: Any) -> dict[str, list[float]]:
+    """What `fit` takes each row, known by its only feature, to be of."""
+    taken: dict[str, list[float]] = {"source": [], "target": []}
+    take = TwoStreamRun.take
+
+    def watched(run: TwoStreamRun, records: Records, stream: Any) -> None:
+        taken[stream] += records.X[:, 0].tolist()
+        take(run, records, stream)
+
+    with patch.object(TwoStreamRun, "take", watched):
+        face.fit(X, y, **options)
+    return taken
+
+
+@given(
+    st.none() | st.lists(st.sampled_from(["source", "target"]), min_size=40, max_size=40),
+    st.sampled_from(["paper", "tapered"]),
+)
+@settings(max_examples=20)
+def test_a_row_is_in_one_stream_and_pays_at_most_all(names: Any, allocation: str) -> None:
+    """In both streams a row would pay nearly twice its budget."""
+    X, y = np.arange(1, 41)[:, None] / 41, np.arange(40) % 2
+    face = classifier(TwoStreamClassifier, budget=PureDP(1.0), allocation=allocation)
+    taken = rows_of_streams(face, X, y, **({} if names is None else {"stream": names}))
+    assert sorted(taken["source"] + taken["target"]) == X[:, 0].tolist()
+    paid = dict.fromkeys(X[:, 0].tolist(), Fraction(0))
+    for stream, rows in taken.items():
+        for slot, row in enumerate(rows):
+            paid[row] += face.ledgers_.of(stream).paid(slot)
+    assert max(paid.values()) <= 1
+    expected = names or ["source"] * 20 + ["target"] * 20
+    for stream, rows in taken.items():
+        assert rows == [row for row, name in zip(X[:, 0], expected, strict=True) if name == stream]
 
 
 def test_the_target_refines_the_source() -> None:

@@ -482,7 +482,7 @@ ESTIMATORS: list[tuple[Any, dict[str, Any]]] = [
     (PrivateClassifier, {"classes": [0, 1], "norm": R}),
     (ContinualClassifier, {"block": 4, "step": 4, "classes": [0, 1], "norm": R}),
     (SlidingWindowClassifier, {"window": 4, "step": 2, "classes": [0, 1], "norm": R}),
-    (TwoStreamClassifier, {"source": Cumulative(block=4), "step": 4, "classes": [0, 1], "norm": R}),
+    (TwoStreamClassifier, {"source": Cumulative(block=2), "step": 2, "classes": [0, 1], "norm": R}),
 ]
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.records import CategoryIntake, Intake
+from tidegate.learn.records import CategoryIntake, Intake, Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
@@ -118,8 +118,12 @@ class Face(BaseEstimator):
             begun = replace(begun, intake=begun.intake.after(records))
             self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
         self.quarantined_ += int((~records.usable).sum())
-        begun.run.take(records, *stream)
+        self._hand_over(begun.run, records, *stream)
         return self
+
+    def _hand_over(self, run: Any, records: Records, *stream: Any) -> None:
+        """Add records to the stream."""
+        run.take(records, *stream)
 
     def _check_parameters(self, begun: Mapping[str, Any]) -> None:
         """Refuse to go on with others than the stream began with: they would not be heeded."""

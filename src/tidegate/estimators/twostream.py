@@ -1,25 +1,28 @@
 """A classifier of a target stream that leans on a source stream."""
 
 from copy import copy
-from typing import Any, Self
+from itertools import groupby
+from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.estimators.face import Begun
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap
+from tidegate.learn.records import FeatureMap, Records, as_labels
 from tidegate.plan import TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget
 from tidegate.run import TwoStreamRun
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
 
+STREAMS = get_args(Stream)
+
 
 class TwoStreamClassifier(Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
-    Each record pays in its own stream only. `predict` uses the newest release, whose stream is
-    the source's only until the next target step is complete.
+    Each record is in one stream, and pays in that one only. `predict` uses the newest release,
+    whose stream is the source's only until the next target step is complete.
 
     Args:
         budget: What any single record of either stream may lose, over all time.
@@ -86,18 +89,19 @@ class TwoStreamClassifier(Classifier):
         self.compute = compute
         self.not_private_seed = not_private_seed
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, stream: Any = None) -> Self:
         """Forget everything, then take X and y in as the start of both streams.
 
-        For one table of records; streams that differ go through `partial_fit`. The same records
-        then stand in both streams, and pay in both.
+        Each row goes to one of them: in both it would pay twice. The stream of a row is public, so
+        it must not be chosen by what the row holds.
 
         Args:
             X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
             y: A label for each, shape (n,).
+            stream: "source" or "target" for each row, shape (n,). By default the first half of the
+                rows (the larger one) is of the source, and the rest of the target.
         """
-        self._take(self._begin_both(), X, y, "source")
-        return self.partial_fit(X, y, stream="target")
+        return self._take(self._begin_both(), X, y, *_runs(len(as_labels(y)), stream))
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, *, stream: Stream = "target"
@@ -114,10 +118,14 @@ class TwoStreamClassifier(Classifier):
             stream: "source" or "target".
         """
         del classes
-        if stream not in ("source", "target"):
+        if stream not in STREAMS:
             raise refuse("stream", "source or target", stream)
         begun = self._begun if hasattr(self, "_begun") else self._begin_both()
-        return self._take(begun, X, y, stream)
+        return self._take(begun, X, y, (stream, slice(None)))
+
+    def _hand_over(self, run: Any, records: Records, *runs: tuple[Stream, slice]) -> None:
+        for stream, rows in runs:
+            run.take(records.take(rows), stream)
 
     def _begin_both(self) -> Begun:
         trainer, intake, classes = self._parts()
@@ -134,3 +142,27 @@ class TwoStreamClassifier(Classifier):
         }
         parameters = self.get_params()
         return Begun(run=run, intake=intake, attributes=attributes, parameters=parameters)
+
+
+def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:
+    """Rows that are next to each other and of one stream, in order.
+
+    >>> _runs(5, None)
+    [('source', slice(0, 3, None)), ('target', slice(3, 5, None))]
+    >>> _runs(3, ["source", "target", "target"])
+    [('source', slice(0, 1, None)), ('target', slice(1, 3, None))]
+    """
+    if stream is None:
+        half = (count + 1) // 2
+        return [("source", slice(0, half)), ("target", slice(half, count))]
+    names = as_labels(stream, "stream")
+    if len(names) != count:
+        raise refuse("stream", f"{count} names, one for each row", told=f"{len(names)}")
+    if wrong := [name for name in names if name not in STREAMS]:
+        raise refuse("stream", "source or target for each row", wrong[0])
+    found, start = [], 0
+    for name, run in groupby(names):
+        stop = start + len(list(run))
+        found.append((name, slice(start, stop)))
+        start = stop
+    return found
