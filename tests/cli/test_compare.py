@@ -59,6 +59,7 @@ def test_json_has_every_release(config: str) -> None:
     ("words", "said"),
     [
         (["--method", "dp-ftrl"], "needs a delta"),
+        (["--delta", "0.01"], "delta must be at most 0.001, or confirmed by weak_delta"),
         (["--holdout", "2/3"], "at most 1/2"),
         (["--block", "150"], "block"),
         (["--window", "5000"], "starts at 5,000"),
@@ -70,6 +71,13 @@ def test_mistakes_are_named_in_one_line(config: str, words: list[str], said: str
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+def test_a_large_delta_can_be_confirmed(config: str) -> None:
+    words = ["--delta", "0.01", "--weak-delta", "--format", "json"]
+    done = tidegate("compare", config, data(config), *QUICK, *words)
+    assert done.returncode == 0, done.stderr
+    assert {json.loads(line)["delta"] for line in done.stdout.splitlines()} >= {0.01}
 
 
 def test_the_records_of_the_gate_itself_are_refused(config: str) -> None:

@@ -215,6 +215,7 @@ BAD = [
     ("sliding", {"--delta": "0"}, "delta must be a number above 0 and below 1, got 0"),
     ("sliding", {"--delta": "1"}, "delta must be a number above 0 and below 1, got 1"),
     ("sliding", {"--delta": "nan"}, "delta must be a number above 0 and below 1, got nan"),
+    ("sliding", {"--delta": "0.01"}, "delta must be at most 0.001, or confirmed by weak_delta"),
     ("sliding", {"--window": "7"}, "window must be two or more whole steps of 2, got 7"),
     ("sliding", {"--window": "2"}, "window must be two or more whole steps of 2, got 2"),
     ("sliding", {"--step": "-2"}, "step must be a whole number from 1 to 9007199254740992, got -2"),
@@ -264,6 +265,13 @@ def test_bad_input_gets_one_line_and_no_plan(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_large_delta_can_be_confirmed() -> None:
+    words = [word for option in GOOD.items() for word in option]
+    done = tidegate("plan", "sliding", *words, "--delta", "0.01", "--weak-delta")
+    assert done.returncode == 0
+    assert "epsilon = 1, delta = 0.01" in done.stdout
 
 
 def test_help_has_examples_that_run() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import budgets, schedules
 from tidegate.gate.config import Config, ConfigError, differences, example
+from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, Softmax
 from tidegate.learn.records import clean
 from tidegate.plan import Plan, TwoStreamPlan
@@ -194,6 +196,35 @@ def test_differing_keys_are_named_with_both_values() -> None:
         "budget.epsilon: 1.0 before, now 2.0",
         "features[0].value: 1.0 before, now 2.0",
     ]
+
+
+def test_a_large_delta_has_to_be_said_twice() -> None:
+    (said,) = mistakes(budget={"epsilon": 1.0, "delta": 0.01})
+    assert said.startswith("budget.delta must be at most 0.001, or confirmed by weak_delta")
+    assert mistakes(budget={"epsilon": 1.0, "weak_delta": True}) == (
+        "budget.weak_delta must be left out where there is no delta, got True",
+    )
+    twice = Config.of(minimal(budget={"epsilon": 1.0, "delta": 0.01, "weak_delta": True}))
+    assert twice.plan().budget.delta == 0.01
+
+
+def test_a_state_keeps_no_confirmation_and_asks_for_none() -> None:
+    """So one that was made before a large delta had to be confirmed opens as it did."""
+    config = Config.of(minimal(budget={"epsilon": 1.0, "delta": 0.01, "weak_delta": True}))
+    assert json.loads(config.to_json())["budget"] == {"epsilon": 1.0, "delta": 0.01}
+    again = Config.from_json(config.to_json())
+    assert again == config
+    assert again.to_json() == config.to_json()
+    assert again.privacy_json() == config.privacy_json()
+    assert again.plan().budget.delta == 0.01
+
+
+def test_a_gate_with_a_large_delta_goes_on(tmp_path: Path) -> None:
+    sections = minimal(budget={"epsilon": 1.0, "delta": 0.01, "weak_delta": True})
+    for config in (Config.of(sections), Config.of(sections), None):
+        with Gate.open(tmp_path / "state", config) as gate:
+            gate.ingest(np.ones((70, 2)), np.ones(70))
+            assert gate.config.budget.delta == 0.01
 
 
 def test_it_builds_the_real_objects() -> None:

@@ -140,7 +140,7 @@ def epsilon_bound(
     return math.log((low - delta) / high) if low > delta else -math.inf
 
 
-PURE, GAUSSIAN = PureDP(2.0), ApproxDP(2.0, 0.1)
+PURE, GAUSSIAN = PureDP(2.0), ApproxDP(2.0, 0.1, weak_delta=True)
 PULL = Pull(norm=R, regularization=0.5)
 HUBER = Task(loss=Huber(), norm=R, regularization=8.0)
 LOGISTIC = Task(loss=Logistic(), norm=R, regularization=8.0)

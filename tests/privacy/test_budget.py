@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
-from tidegate.privacy import ApproxDP, PureDP, gaussian_delta, gaussian_mu
+from tidegate.privacy import ApproxDP, PureDP, gaussian_delta, gaussian_epsilon, gaussian_mu
+from tidegate.privacy.budget import budget_of
 from tidegate.privacy.rounding import down, sqrt_down, up
 
 fractions = st.fractions(min_value=0, max_denominator=10**30).map(abs)
@@ -40,6 +41,26 @@ def test_mu_is_the_largest_float_within_delta(epsilon: float, delta: float) -> N
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
     assert gaussian_delta(epsilon, math.nextafter(mu, math.inf)) > delta
+
+
+@given(st.floats(1e-3, 10), deltas)
+def test_epsilon_is_the_smallest_float_within_delta(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(mu, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    below = math.nextafter(epsilon, 0)
+    assert below == 0 or gaussian_delta(below, mu) > delta
+
+
+@given(epsilons, deltas)
+def test_epsilon_comes_back_from_mu(epsilon: float, delta: float) -> None:
+    assert gaussian_epsilon(gaussian_mu(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(("records", "epsilon"), [(1, 1.0), (5, 5.9), (10, 13.5), (20, 33.0)])
+def test_what_a_person_with_many_records_has(records: int, epsilon: float) -> None:
+    """The numbers of docs/guarantee.md: k records of one stream are k mu."""
+    found = gaussian_epsilon(records * ApproxDP(1.0, 1e-6).mu, 1e-6)
+    assert round(found, 1) == epsilon
 
 
 @given(epsilons, st.floats(1e-2, 10))
@@ -86,6 +107,21 @@ def test_bad_epsilon(epsilon: object) -> None:
 def test_bad_delta(delta: object) -> None:
     with pytest.raises(InvalidValueError, match="delta must be a number above 0 and below 1, got"):
         ApproxDP(1.0, delta)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [math.nextafter(1e-3, 1), 0.01, 0.5, 1 - 1e-9])
+def test_a_large_delta_has_to_be_confirmed(delta: float) -> None:
+    for confirmation in (False, None, 1, "yes"):
+        with pytest.raises(InvalidValueError, match=r"delta must be at most 0.001, or confirmed"):
+            ApproxDP(1.0, delta, weak_delta=confirmation)  # type: ignore[arg-type]
+    assert ApproxDP(1.0, delta, weak_delta=True).mu == gaussian_mu(1.0, delta)
+    assert budget_of(1.0, delta, weak_delta=True) == ApproxDP(1.0, delta, weak_delta=True)
+
+
+def test_a_small_delta_needs_no_confirmation() -> None:
+    assert ApproxDP(1.0, 1e-3) == ApproxDP(1.0, 1e-3, weak_delta=True)
+    with pytest.raises(InvalidValueError, match="weak_delta must be left out where there is no"):
+        budget_of(1.0, weak_delta=True)
 
 
 def test_what_floats_cannot_hold_is_refused() -> None:

@@ -59,6 +59,7 @@ Examples:
 )
 @click.option("--epsilon", type=EPSILON, multiple=True, help="Budgets to try; several times.")
 @click.option("--delta", type=DELTA, help="For all of them, instead of the configured one.")
+@options.weak_delta
 @click.option("--window", type=Count(), help="Records in a window [configured, or 7 steps].")
 @click.option("--block", type=Count(), help="Records before the first base [8 steps].")
 @click.option("--step", type=Count(), help="Records between two releases [configured].")
@@ -76,6 +77,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     methods: tuple[str, ...],
     epsilon: tuple[float, ...],
     delta: float | None,
+    weak_delta: bool,
     runs: int,
     holdout: Fraction | None,
     plot: Path | None,
@@ -97,6 +99,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         tables=tables,
         sizes={name: size for name, size in sizes.items() if size is not None},
         budgets=[(each, delta) for each in epsilon or (own["epsilon"],)],
+        weak_delta=weak_delta,
     )
     records = read(comparison.config, comparison.config.source_of(data))
     stream = comparison.stream(records, every=None if holdout is None else _every(holdout))

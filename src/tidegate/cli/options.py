@@ -19,6 +19,9 @@ form = click.option(
     show_default=True,
     help="For people, or for programs: a line of JSON each.",
 )
+weak_delta = click.option(
+    "--weak-delta", is_flag=True, help="Confirm a delta above 0.001, which hardly protects."
+)
 quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
 state = click.argument("state", type=click.Path(path_type=Path))
 

@@ -23,16 +23,15 @@ from tidegate.cli.types import Count, Number, PlotFile, Ratio
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import (
     Allocation,
-    ApproxDP,
     Budget,
     Ledger,
     Line,
     Paper,
-    PureDP,
     Tapered,
     epsilon_for_sample,
 )
 from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.budget import budget_of
 from tidegate.privacy.rounding import down
 from tidegate.schedule import (
     Basic,
@@ -93,6 +92,7 @@ Examples:
 @click.option("--target-steps", type=Count(), help="twostream: target steps after them [1].")
 @click.option("--epsilon", type=EPSILON, required=True, help="The bound on any record's loss.")
 @click.option("--delta", type=DELTA, help="With it, the bound is (epsilon, delta).")
+@options.weak_delta
 @click.option(
     "--allocation",
     type=click.Choice([Paper.name, Tapered.name]),
@@ -116,6 +116,7 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     kind: str,
     epsilon: float,
     delta: float | None,
+    weak_delta: bool,
     allocation: str,
     rate: Fraction | None,
     until: int,
@@ -129,7 +130,7 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     KIND is multiresolution, continual, growing, sliding, basic, independent or twostream. All
     numbers are in records.
     """
-    budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+    budget = budget_of(epsilon, delta, weak_delta=weak_delta)
     sizes = {name: size for name, size in given.items() if size is not None}
     if kind == "twostream":
         planned = _two_streams(sizes, budget, _allocation(allocation, rate), until)

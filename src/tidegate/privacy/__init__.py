@@ -2,7 +2,14 @@
 
 from tidegate.privacy.allocation import Allocation, Paper, Tapered
 from tidegate.privacy.amplification import epsilon_for_sample
-from tidegate.privacy.budget import ApproxDP, Budget, PureDP, gaussian_delta, gaussian_mu
+from tidegate.privacy.budget import (
+    ApproxDP,
+    Budget,
+    PureDP,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 from tidegate.privacy.certificate import Certificate, certify
 from tidegate.privacy.ledger import Ledger, LedgerError, Line, Paid
 from tidegate.privacy.shares import Shares
@@ -23,5 +30,6 @@ __all__ = [
     "certify",
     "epsilon_for_sample",
     "gaussian_delta",
+    "gaussian_epsilon",
     "gaussian_mu",
 ]

@@ -6,7 +6,7 @@ The conversion between (epsilon, delta) and mu is proved in docs/proofs/budget.m
 import math
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
@@ -18,6 +18,9 @@ from tidegate.privacy.rounding import down, sqrt_down, up
 
 PRECISIONS = (128, 512, 2048, 8192)
 """Bits of ball arithmetic, tried in turn until a comparison is decided."""
+
+LARGEST_DELTA = 1e-3
+"""A larger delta has to be confirmed: publishing one record in a thousand would be within it."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,20 @@ class ApproxDP:
     Args:
         epsilon: Replacing a record multiplies the probability of any set of outcomes by at most
             e^epsilon, above 0 ...
-        delta: ... and adds at most this to it, between 0 and 1.
+        delta: ... and adds at most this to it, between 0 and 1; far below one over the number of
+            records (docs/guarantee.md says how to choose it).
+        weak_delta: Confirms a delta above 0.001, which hardly promises anything.
 
     >>> ApproxDP(1.0, 1e-6).mu
     0.2367043806634357
+    >>> ApproxDP(1.0, 0.01)
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: delta must be at most 0.001, or confirmed by weak_delta ...
     """
 
     epsilon: float
     delta: float
+    weak_delta: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     unit: ClassVar[Literal["mu"]] = "mu"
     """What `of_share` returns."""
@@ -79,6 +88,9 @@ class ApproxDP:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
         object.__setattr__(self, "delta", between("delta", self.delta, 0, 1))
+        if self.delta > LARGEST_DELTA and self.weak_delta is not True:
+            allowed = f"at most {LARGEST_DELTA:g}, or confirmed by weak_delta"
+            raise refuse("delta", f"{allowed} (as an option: --weak-delta)", self.delta)
         _ = self.mu  # refuse now what has no noise scale
 
     @cached_property
@@ -92,6 +104,19 @@ class ApproxDP:
 
 
 Budget = PureDP | ApproxDP
+
+
+def budget_of(epsilon: float, delta: float | None = None, *, weak_delta: bool = False) -> Budget:
+    """The budget of an epsilon, and of a delta if there is one.
+
+    >>> budget_of(1.0), budget_of(1.0, 1e-6)
+    (PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-06))
+    """
+    if delta is not None:
+        return ApproxDP(epsilon, delta, weak_delta=weak_delta)
+    if weak_delta:
+        raise refuse("weak_delta", "left out where there is no delta", weak_delta)
+    return PureDP(epsilon)
 
 
 class Allowance(NamedTuple):
@@ -161,6 +186,28 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if low == 0:
         raise refuse("epsilon", f"in reach of Gaussian noise at delta {delta}", epsilon)
     return _float(low)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest float epsilon of which it can be proved that mu-GDP implies it with `delta`.
+
+    >>> mu = ApproxDP(1.0, 1e-6).mu
+    >>> round(gaussian_epsilon(mu, 1e-6), 6), round(gaussian_epsilon(10 * mu, 1e-6), 1)
+    (1.0, 13.5)
+    """
+    positive("mu", mu)
+    between("delta", delta, 0, 1)
+    most = 1.0
+    while not _certainly_within(most, mu, delta):
+        most = positive("epsilon", 2 * most)
+    low, high = 0, _ordinal(most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _certainly_within(_float(middle), mu, delta):
+            high = middle
+        else:
+            low = middle
+    return _float(high)
 
 
 def _ordinal(number: float) -> int:

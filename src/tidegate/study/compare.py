@@ -93,11 +93,13 @@ class Comparison:
             configuration, or 7 steps for a window and 8 for a block.
         budgets: To be tried: pairs of epsilon, and of delta or None; that of the configuration if
             there are none.
+        weak_delta: Confirms a delta among them that is above 0.001.
     """
 
     tables: Mapping[str, Any]
     sizes: Mapping[str, int] = field(default_factory=dict)
     budgets: Sequence[tuple[float, float | None]] = ()
+    weak_delta: bool = False
 
     @cached_property
     def config(self) -> Config:
@@ -185,7 +187,10 @@ class Comparison:
         """The configuration with another schedule and budget, and nothing else changed."""
         own = self.tables["schedule"] if kind == self.kind else {}
         schedule = {**own, "kind": kind} | {name: self.size(name) for name in SCHEDULES[kind]}
-        budget = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
+        budget: dict[str, Any] = {"epsilon": epsilon}
+        if delta is not None:
+            weak = self.weak_delta or (delta == self.config.budget.delta)  # confirmed there
+            budget |= {"delta": delta, "weak_delta": weak}
         kept = {**self.tables, "schedule": schedule, "budget": budget}
         if kind == "growing" != self.kind:  # whose shares are its own
             kept.pop("allocation", None)

@@ -48,6 +48,9 @@ OPERATIONAL = {"source", "publish", "store", "compute"}
 """Where records come from, where they are kept, where releases go and what computes them: privacy
 depends on none."""
 
+CONFIRMATIONS = {"weak_delta"}
+"""Keys that confirm another one. They are asked for once, and no state keeps them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
@@ -178,8 +181,11 @@ class Config:
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
-        """From what `to_json` has made."""
-        return cls.of(json.loads(json_text))
+        """From what `to_json` has made, by this or an earlier version.
+
+        What has to be confirmed by now was so when the text was made, or needed not to be.
+        """
+        return cls.of(_confirmed(json.loads(json_text)))
 
     def to_json(self) -> str:
         """The one JSON text of this configuration, defaults filled in."""
@@ -298,10 +304,18 @@ def file_name(path: str | Path) -> str:
     return f"file {Path(path).resolve()}"
 
 
+def _confirmed(given: Any) -> Any:
+    """The tables of a JSON text with what they do not keep: that their delta was confirmed."""
+    budget = given.get("budget") if isinstance(given, dict) else None
+    if not isinstance(budget, dict) or "delta" not in budget:
+        return given
+    return {**given, "budget": {**budget, "weak_delta": True}}
+
+
 def _plain(value: Any) -> Any:
     """Tables as dictionaries without the keys that have no value, for JSON."""
     if is_dataclass(value):
-        return {name: _plain(v) for name, v in given_keys(value).items()}
+        return {name: _plain(v) for name, v in given_keys(value, *CONFIRMATIONS).items()}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return str(value) if isinstance(value, Fraction) else value

@@ -20,6 +20,7 @@ from tidegate.features import (
     Scattering,
 )
 from tidegate.gate.config.keys import (
+    flag,
     given_keys,
     key,
     labels,
@@ -45,8 +46,9 @@ from tidegate.gate.sources import (
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
-from tidegate.privacy import Allocation, ApproxDP, Budget, Paper, PureDP, Tapered
+from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.allocation import OneStream
+from tidegate.privacy.budget import budget_of
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -125,13 +127,14 @@ class BudgetTable:
 
     epsilon: float = key(positive)
     delta: float | None = key(partial(between, low=0, high=1), default=None)
+    weak_delta: bool | None = key(flag, default=None, compare=False)
 
     def __post_init__(self) -> None:
         self.build()
 
     def build(self) -> Budget:
         """The budget."""
-        return PureDP(self.epsilon) if self.delta is None else ApproxDP(self.epsilon, self.delta)
+        return budget_of(self.epsilon, self.delta, weak_delta=bool(self.weak_delta))
 
 
 ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.name: Tapered}

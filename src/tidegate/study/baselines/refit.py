@@ -51,7 +51,8 @@ def split(budget: Budget, releases: int) -> Budget:
     epsilon = down(Fraction(budget.epsilon) / releases)
     if isinstance(budget, PureDP):
         return PureDP(epsilon)
-    return ApproxDP(epsilon, down(Fraction(budget.delta) / releases))
+    delta = down(Fraction(budget.delta) / releases)
+    return ApproxDP(epsilon, delta, weak_delta=budget.weak_delta)
 
 
 @dataclass(frozen=True, kw_only=True)
