@@ -160,6 +160,24 @@ def test_a_record_can_lose_all_that_it_pays(schedule: str, learning: str) -> Non
         assert lost > Fraction(99, 100) * first.paid * whole_budget(setup)
 
 
+@pytest.mark.parametrize("records", [1, 2, 4])
+@pytest.mark.parametrize("learning", ["mean, pure", "mean, gaussian", "logistic, gradient"])
+def test_the_records_of_one_person_in_a_step_cost_their_number(learning: str, records: int) -> None:
+    """k epsilon, or k mu: they move one fit together, behind one noise."""
+    setup, slot, data = setup_of("independent", learning), Slot(None, 0), blank("independent", 4)
+    for record in range(records):
+        data = neighbour(data, Slot(None, record), R * E1, 1)
+    other = data
+    for record in range(records):
+        other = neighbour(other, Slot(None, record), -R * E1, 1)
+    first = transcript(setup, data, slot, always(np.zeros))
+    second = replay(setup, first, other, slot)
+    assert second is not None
+    lost = total_cost(setup, first, second)
+    most = whole_budget(setup) * records ** (2 if setup.plan.budget.unit == "mu" else 1)
+    assert Fraction(99, 100) * most < lost <= most
+
+
 @pytest.mark.parametrize(
     ("learning", "script"),
     [
