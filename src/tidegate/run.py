@@ -88,6 +88,7 @@ class Run:
     def __init__(self, plan: Plan, trainer: Trainer[Any], engine: Engine | None = None) -> None:
         if isinstance(plan.schedule, Growing) and not trainer.learner.emphasizes:
             raise refuse("learner", "GradientPerturbation for a Growing schedule", trainer.learner)
+        trainer.learner.check_size(trainer.task, plan.schedule.largest)
         self.plan = plan
         self.models = Models(trainer, engine)
         self.ledger = plan.ledger()
@@ -117,6 +118,7 @@ class TwoStreamRun:
     def __init__(
         self, plan: TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
     ) -> None:
+        trainer.learner.check_size(trainer.task, plan.schedule.largest)
         self.plan = plan
         self.models = Models(trainer, engine)
         self.ledgers = plan.ledgers()

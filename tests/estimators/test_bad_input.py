@@ -573,6 +573,16 @@ def test_bad_parameters(face: Face) -> None:
         running.set_params(**{name: good})
 
 
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_a_lambda_that_takes_too_many_passes_is_refused(kind: type) -> None:
+    """From public numbers: the records are not looked at."""
+    face = classifier(kind, norm=30.0, regularization=1e-6)
+    for batch in (np.zeros((50, 2)), np.full((50, 2), np.nan)):
+        with pytest.raises(ValueError, match=r"^regularization must be at least [^\n]* passes"):
+            face.fit(batch, np.arange(50) % 2)
+    assert not hasattr(face, "releases_")
+
+
 def test_bad_stream() -> None:
     face = classifier(TwoStreamClassifier)
     for stream in ("sauce", None, ["source"]):

@@ -227,6 +227,34 @@ def test_a_gate_with_a_large_delta_goes_on(tmp_path: Path) -> None:
             assert gate.config.budget.delta == 0.01
 
 
+TINY = {
+    "budget": {"epsilon": 1.0},
+    "records": {"classes": [0, 1], "norm": 30.0},
+    "learner": {"regularization": 1e-6},
+}
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"kind": "independent", "step": 50},
+        {"kind": "continual", "block": 80, "step": 10},
+        {"kind": "twostream", "step": 10, "source": {"kind": "cumulative", "block": 10}},
+    ],
+)
+def test_a_lambda_that_takes_too_many_passes_is_refused(schedule: dict[str, Any]) -> None:
+    (said,) = mistakes(schedule=schedule, **TINY)
+    assert said.startswith("learner.regularization must be at least ")
+    assert said.endswith("passes over its records, got 1e-06")
+
+
+def test_a_state_with_such_a_lambda_opens() -> None:
+    """It was made before such settings were refused: its ledger and releases can still be read."""
+    kept = json.loads(Config.of(minimal(**{**TINY, "learner": {"regularization": 1.0}})).to_json())
+    kept["learner"]["regularization"] = 1e-6
+    assert Config.from_json(json.dumps(kept)).task().regularization == 1e-6
+
+
 def test_it_builds_the_real_objects() -> None:
     config = Config.of(
         minimal(

@@ -95,6 +95,18 @@ def test_a_sampled_fit_reads_less_than_its_span(schedule: OneStream, until: int)
         assert fit.sample == (sample if sample is not None and sample < fit.span.size else None)
 
 
+@given(schedules, st.integers(1, 2000))
+def test_no_fit_reads_more_than_the_largest(schedule: OneStream, until: int) -> None:
+    """And one reads as much, or with no limit more than anything that is given."""
+    sizes = [fit.sample or fit.span.size for fit in fits(schedule, until)]
+    if schedule.largest is not None:
+        assert all(size <= schedule.largest for size in sizes)
+    elif sizes:
+        assert max(fit.span.size for fit in fits(schedule, 64 * until)) > max(sizes)
+    if schedule.largest is not None and not getattr(schedule, "sample", None) and sizes:
+        assert max(sizes) == schedule.largest
+
+
 @given(st.one_of(continual, basic), untils)
 def test_one_release_a_step_from_the_first_block_on(schedule: OneStream, until: int) -> None:
     assert isinstance(schedule, Continual | Basic)

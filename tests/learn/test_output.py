@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task, Weights
+from tidegate.learn.output import MOST_PASSES
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -89,6 +90,54 @@ def test_left_to_the_learner_a_margin_gets_noise_of_an_eighth(
     )
     spread = 1.0 if unit == "mu" else math.sqrt(math.prod(loss.shape(5)) + 1)
     assert 2.0 * settings["noise_scale"] * spread == pytest.approx(1 / 8, rel=2e-3)
+
+
+def test_the_worst_case_of_known_settings() -> None:
+    learner, one = OutputPerturbation(), Allowance("mu", 1.0)
+    assert learner.passes(task(Logistic(), 1e-6, 30.0), 50) == pytest.approx(3.5e6, rel=0.01)
+    default = learner.pull(Task(loss=Logistic(), norm=1.0, regularization=None), 10**8, 1, one)
+    assert default == pytest.approx(8e-8)
+    assert learner.passes(task(Logistic(), default), 10**8) == pytest.approx(0.76e6, rel=0.01)
+    learner.check_size(task(Logistic(), default), 10**8)
+
+
+@given(losses, st.floats(1e-3, 1e3), st.integers(1, 2**53), st.floats(1e-6, 1e12))
+def test_left_to_the_learner_no_fit_takes_too_many_passes(
+    loss: Loss, norm: float, n: int, amount: float
+) -> None:
+    """So a gate whose stream has no end never comes to a fit that it would have to refuse."""
+    learner, open_task = OutputPerturbation(), Task(loss=loss, norm=norm, regularization=None)
+    pull = learner.pull(open_task, n, 5, Allowance("mu", amount))
+    assert learner.passes(task(loss, pull, norm), n) <= MOST_PASSES
+    learner.check_size(open_task, None)
+
+
+@given(losses, st.floats(1e-3, 1e3), st.floats(1e-9, 10), st.integers(1, 2**53))
+def test_without_a_limit_the_worst_number_of_slots_counts(
+    loss: Loss, norm: float, regularization: float, n: int
+) -> None:
+    """Up to a round, of which there are about forty."""
+    learner, problem = OutputPerturbation(), task(loss, regularization, norm)
+    assert learner.passes(problem, n) <= 1.05 * learner.passes(problem, None)
+
+
+def test_what_float64_cannot_prove_is_refused_beforehand() -> None:
+    with pytest.raises(InvalidValueError, match="regularization must be at least"):
+        OutputPerturbation().check_size(task(Logistic(), 1e-9, 1e3), 10)
+
+
+@given(losses, st.floats(0.1, 100), st.none() | st.integers(1, 10**9))
+def test_a_lambda_too_small_is_refused_with_one_that_is_not(
+    loss: Loss, norm: float, largest: int | None
+) -> None:
+    learner = OutputPerturbation()
+    with pytest.raises(InvalidValueError, match="regularization must be at least") as refused:
+        learner.check_size(task(loss, 1e-12 * norm**2, norm), largest)
+    assert "more than 1,000,000 passes" in str(refused.value)
+    least = float(str(refused.value).split()[5])
+    learner.check_size(task(loss, least, norm), largest)
+    with pytest.raises(InvalidValueError, match="regularization must be at least"):
+        learner.check_size(task(loss, 0.8 * least, norm), largest)
 
 
 def test_a_history_too_long_for_the_slack_gets_what_float64_can_prove() -> None:

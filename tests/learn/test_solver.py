@@ -19,7 +19,12 @@ from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
 from tidegate.learn.minimum import _matrix, _norm
 from tidegate.learn.objective import InMemory, Weights, rounding_bound
-from tidegate.learn.solver import certified_minimum, worst_case_passes
+from tidegate.learn.solver import (
+    accelerated_passes,
+    certified_minimum,
+    condition_of,
+    worst_case_passes,
+)
 
 regularizations = st.sampled_from([1e-6, 1e-3, 0.1, 10.0, 1e6])
 
@@ -128,9 +133,8 @@ def test_accelerated_fallback_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FAST_PASSES", 0)
     F = ill_conditioned(Counted)
     assert certified_minimum(F, 1e-11).gradient_norm <= 1e-11
-    root = math.sqrt((0.25 + 4e-3) / 4e-3)
-    rounds = math.ceil(math.log2(1 / 1e-11)) + 1
-    assert F.passes <= 2 + rounds * (math.ceil(root * math.log(8 * root**2)) + 1)
+    condition = condition_of(F.loss, F.norm, F.regularization)
+    assert F.passes <= 2 + accelerated_passes(condition, fall=2 / 1e-11)
 
 
 def test_plain_fallback_finishes_within_its_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,9 @@ class GradientPerturbation:
         if unit != "mu":
             raise refuse("budget", "ApproxDP for GradientPerturbation", told="PureDP")
 
+    def check_size(self, task: Task, largest: int | None) -> None:
+        """The number of steps is bounded by itself, whatever the task."""
+
     def settings(
         self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:

@@ -72,6 +72,14 @@ class Learner(Protocol[AnyTask]):
     def check(self, task: AnyTask, unit: str) -> None:
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""
 
+    def check_size(self, task: AnyTask, largest: int | None) -> None:
+        """Refuse, before any record, a task whose fits could be too large to carry out.
+
+        Args:
+            task: What is learnt.
+            largest: The most slots that a fit will read; None if there is no limit.
+        """
+
     def settings(
         self, task: AnyTask, *, n: int, d: int, allowance: Allowance, prior: Weights | None
     ) -> Mapping[str, float]:

@@ -40,6 +40,9 @@ class MeanPerturbation:
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
 
+    def check_size(self, task: Pull, largest: int | None) -> None:
+        """Any number of slots will do."""
+
     def scale(self, task: Pull, allowance: Allowance) -> float:
         """The noise of the sum, which moves by at most the ball's diameter."""
         return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
@@ -87,6 +90,9 @@ class HistogramPerturbation:
 
     def check(self, task: Pull, unit: str) -> None:
         """Any pull and both kinds of budget will do."""
+
+    def check_size(self, task: Pull, largest: int | None) -> None:
+        """Any number of slots will do."""
 
     def scale(self, allowance: Allowance) -> float:
         """The noise of the counts: a record moves two of them by one, 2 in L1 and sqrt 2 in L2."""

@@ -9,16 +9,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from tidegate.checks import between, refuse
+from tidegate.checks import MAX_COUNT, between, refuse
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.objective import OverParts, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
-from tidegate.learn.solver import certified_minimum
+from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace
 from tidegate.privacy.rounding import up
+
+MOST_PASSES = 10**6
+"""Passes over its records that a fit may take in the worst case of the accelerated method."""
+
+LARGEST_CONDITION = 2**21
+"""Condition of a fit whose lambda is not given: whatever n is, it is within MOST_PASSES."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +54,57 @@ class OutputPerturbation:
         if task.regularization is not None and task.regularization <= 0:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
 
+    def check_size(self, task: Task, largest: int | None) -> None:
+        """Refuse a lambda so small that a fit could take more than `MOST_PASSES`."""
+        if not task.regularization or self.passes(task, largest) <= MOST_PASSES:
+            return
+        low, high = task.regularization, task.loss.smoothness(task.norm)
+        while high > 1.01 * low:
+            middle = math.sqrt(low * high)
+            enough = self.passes(replace(task, regularization=middle), largest) <= MOST_PASSES
+            low, high = (low, middle) if enough else (middle, high)
+        allowed = f"at least {_two_digits_up(high)} for a norm of {task.norm:g}"
+        why = f"or a fit could take more than {MOST_PASSES:,} passes over its records"
+        raise refuse("regularization", f"{allowed}, {why}", task.regularization)
+
+    def passes(self, task: Task, n: int | None) -> float:
+        """Most passes of the accelerated method from a center at 0, from public numbers.
+
+        It is infinite where float64 can prove nothing.
+
+        Args:
+            task: With a lambda.
+            n: The number of slots; None for the worst of all numbers.
+        """
+        pull, bound = _given(task), task.loss.lipschitz(task.norm)
+        tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
+        proved = rounding_bound(
+            task.loss,
+            d=1,
+            norm=task.norm,
+            regularization=pull,
+            center_norm=0.0,
+            tolerance=tolerance,
+        )
+        if tolerance < 2 * proved:
+            return math.inf
+        # The tolerance falls as n grows until it is 2.5 times what can be proved.
+        reached = 1.5 * proved if n is None else tolerance - proved
+        return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
+
     def pull(self, task: Task, n: int, d: int, allowance: Allowance) -> float:
         """Lambda: the task's, or the one with which a margin gets noise of deviation 1/8.
 
         That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, and
-        Delta is G/(lambda n): all public.
+        Delta is G/(lambda n): all public. So is the least lambda that `LARGEST_CONDITION` allows.
         """
         if task.regularization is not None:
             return task.regularization
         allowed = allowance.amount
         if allowance.unit == "epsilon":
             allowed /= math.sqrt(math.prod(task.loss.shape(d)) + 1)
-        return 8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed)
+        least = task.loss.smoothness(task.norm) / (2 * (LARGEST_CONDITION - 1))
+        return max(8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed), least)
 
     def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
@@ -119,6 +164,16 @@ class OutputPerturbation:
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def _two_digits_up(value: float) -> str:
+    """A positive number in two digits, rounded up.
+
+    >>> _two_digits_up(5.41e-5), _two_digits_up(0.0998)
+    ('5.5e-05', '0.1')
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit) * unit:.2g}"
 
 
 def _given(task: Task) -> float:

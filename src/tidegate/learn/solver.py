@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.checks import refuse
+from tidegate.learn.loss import Loss
 from tidegate.learn.objective import Objective, Weights, radius, rounding_bound
 
 FAST_PASSES = 2000
@@ -172,9 +173,19 @@ def _inverse(objective: Objective, pairs: Pairs, gradient: Weights) -> Weights:
 
 def _condition(objective: Objective) -> tuple[float, float]:
     """Smoothness L of F, and its ratio to the strong convexity 2 lambda."""
-    strong = 2 * objective.regularization
-    smooth = (objective.loss.smoothness(objective.norm) + strong) * (1 + 1e-12)
-    return smooth, smooth / strong
+    condition = condition_of(objective.loss, objective.norm, objective.regularization)
+    return condition * 2 * objective.regularization, condition
+
+
+def condition_of(loss: Loss, norm: float, regularization: float) -> float:
+    """The ratio of smoothness to strong convexity of an objective.
+
+    >>> from tidegate.learn.loss import Logistic
+    >>> round(condition_of(Logistic(), norm=1.0, regularization=0.5), 6)
+    1.25
+    """
+    strong = 2 * regularization
+    return (loss.smoothness(norm) + strong) * (1 + 1e-12) / strong
 
 
 def _accelerated(
@@ -186,7 +197,7 @@ def _accelerated(
     momentum = (root - 1) / (root + 1)
     while True:
         start, ahead = float(np.linalg.norm(gradient)), w
-        for _ in range(math.ceil(root * math.log(8 * condition))):
+        for _ in range(_steps_to_halve(condition)):
             if solution := certificate.of(ahead, gradient):
                 return solution
             last, w = w, ahead - gradient / smooth
@@ -195,6 +206,24 @@ def _accelerated(
         gradient = objective.gradient(w)
         if not np.linalg.norm(gradient) <= start / 2:
             return None
+
+
+def _steps_to_halve(condition: float) -> int:
+    """How many steps of accelerated descent halve the gradient norm, whatever the records."""
+    return math.ceil(math.sqrt(condition) * math.log(8 * condition))
+
+
+def accelerated_passes(condition: float, fall: float) -> int:
+    """Most passes in which accelerated descent brings the gradient norm down to a part of itself.
+
+    Args:
+        condition: The ratio of smoothness to strong convexity.
+        fall: The norm at the start over the norm to be reached.
+
+    >>> accelerated_passes(1.5e6, fall=1e11)
+    738705
+    """
+    return (_steps_to_halve(condition) + 1) * max(1, math.ceil(math.log2(fall)))
 
 
 def worst_case_passes(objective: Objective, tolerance: float) -> int:

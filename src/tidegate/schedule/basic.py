@@ -36,6 +36,11 @@ class Basic:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "block", whole_block(self.block, self.step))
 
+    @property
+    def largest(self) -> None:
+        """No limit: bases read all of the history."""
+        return
+
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of this step."""
         steps, rest = divmod(at, self.step)

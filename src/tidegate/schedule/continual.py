@@ -44,6 +44,11 @@ class Continual:
         object.__setattr__(self, "block", whole_block(self.block, self.step))
         object.__setattr__(self, "sample", optional("sample", self.sample))
 
+    @property
+    def largest(self) -> int | None:
+        """The sample; without one there is no limit."""
+        return self.sample
+
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of this step."""
         steps, rest = divmod(at, self.step)

@@ -39,6 +39,11 @@ class Cumulative:
         """The block."""
         return self.block
 
+    @property
+    def largest(self) -> int | None:
+        """The sample; without one there is no limit."""
+        return self.sample
+
     def due(self, at: int) -> Sequence[Fit]:
         """The base, if the records have doubled since the last one."""
         blocks, rest = divmod(at, self.block)

@@ -85,6 +85,10 @@ class Schedule(Protocol):
     def step(self) -> int:
         """The smallest block, in records; fits are due only at multiples of it."""
 
+    @property
+    def largest(self) -> int | None:
+        """The most slots that any fit reads; None if there is no limit."""
+
     def due(self, at: int) -> Sequence[Fit]:
         """The fits to carry out once `at` records have arrived, in order."""
 

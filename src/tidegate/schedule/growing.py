@@ -89,6 +89,11 @@ class Growing:
         marks = _marks(list(islice(self._times(), number + 2)))
         return 1 - (marks[number] / marks[number + 1]) ** 2
 
+    @property
+    def largest(self) -> None:
+        """No limit: bases read all of the history."""
+        return
+
     def due(self, at: int) -> Sequence[Fit]:
         """The base of this time, if there is one."""
         steps, rest = divmod(at, self.step)

@@ -27,6 +27,11 @@ class Independent:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
 
+    @property
+    def largest(self) -> int:
+        """The step."""
+        return self.step
+
     def due(self, at: int) -> Sequence[Fit]:
         """The one fit of the step that ends at `at`."""
         number, rest = divmod(at, self.step)

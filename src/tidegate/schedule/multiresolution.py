@@ -43,6 +43,11 @@ class MultiResolution:
         """The block."""
         return self.block
 
+    @property
+    def largest(self) -> int | None:
+        """The sample; without one there is no limit."""
+        return self.sample
+
     def due(self, at: int) -> Sequence[Fit]:
         """One fit for each level whose block ends here, the smallest first."""
         blocks, rest = divmod(at, self.block)

@@ -65,6 +65,11 @@ class SlidingWindow:
         """How many steps the base has."""
         return self.window // self.step - self.left
 
+    @property
+    def largest(self) -> int:
+        """The base, or half of what stands beside it, or the sample."""
+        return least(max(self.base, (self.left + 1) // 2) * self.step, self.sample)
+
     def due(self, at: int) -> Sequence[Fit]:
         """The base and all levels at the start of a pass, else the levels whose bit flips."""
         steps, rest = divmod(at, self.step)

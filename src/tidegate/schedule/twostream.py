@@ -50,6 +50,11 @@ class TwoStream:
             raise refuse("source", "a Cumulative or SlidingWindow schedule", self.source)
         object.__setattr__(self, "step", whole("step", self.step))
 
+    @property
+    def largest(self) -> None:
+        """No limit: a phase of the target lasts until the source's next model."""
+        return
+
     def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
         """What follows when a step of a stream completes: the state after it, and its fits.
 

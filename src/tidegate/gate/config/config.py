@@ -163,8 +163,10 @@ class Config:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":
-        """From the tables of a TOML or JSON text."""
-        return read_table(cls, "", given)
+        """From the tables of a TOML text."""
+        config = read_table(cls, "", given)
+        config.check_size()
+        return config
 
     @classmethod
     def parse(cls, toml: str) -> "Config":
@@ -183,9 +185,10 @@ class Config:
     def from_json(cls, json_text: str) -> "Config":
         """From what `to_json` has made, by this or an earlier version.
 
-        What has to be confirmed by now was so when the text was made, or needed not to be.
+        What has to be confirmed by now was so when the text was made, or needed not to be, and
+        what is too large for a new state is not refused to one that exists.
         """
-        return cls.of(_confirmed(json.loads(json_text)))
+        return read_table(cls, "", _confirmed(json.loads(json_text)))
 
     def to_json(self) -> str:
         """The one JSON text of this configuration, defaults filled in."""
@@ -198,6 +201,13 @@ class Config:
         """
         kept = {k: v for k, v in _plain(self).items() if k not in OPERATIONAL}
         return _canonical(kept)
+
+    def check_size(self) -> None:
+        """Refuse now, and not after weeks of records, fits that could be too large to carry out."""
+        try:
+            self.learner.build().check_size(self.task(), self.schedule.build().largest)
+        except InvalidValueError as error:
+            raise ConfigError([f"learner.{error}"]) from error
 
     def plan(self) -> Plan | TwoStreamPlan:
         """What will be released when, and what it costs."""
