@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +60,8 @@ def through_a_gate(folder: Path, source: dict[str, Any]) -> Run:
 
 @contextmanager
 def nats_server(folder: Path) -> Iterator[str]:
-    program = shutil.which("nats-server") or "/usr/sbin/nats-server"
+    beside = f"{sysconfig.get_path('scripts')}/nats-server"  # where pip puts it
+    program = shutil.which(beside) or shutil.which("nats-server") or "/usr/sbin/nats-server"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

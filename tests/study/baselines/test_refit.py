@@ -26,7 +26,7 @@ WINDOW = Times(first=200, step=50, window=200)
 GRADIENT = GradientPerturbation()
 
 needs_diffprivlib = pytest.mark.skipif(
-    find_spec("diffprivlib") is None, reason="diffprivlib is not installed"
+    find_spec("diffprivlib") is None, reason="needs diffprivlib (pip install diffprivlib)"
 )
 
 
