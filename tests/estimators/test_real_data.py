@@ -1,35 +1,23 @@
 """Real records, where TIDEGATE_DATA names a folder that has them."""
 
 import gzip
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
+from tests.data_sets import data_set
 from tidegate import ApproxDP, ContinualClassifier, PrivateClassifier
 from tidegate.features import HashedText
 
 BUDGET = ApproxDP(1.0, 1e-5)
 
 
-def data(*parts: str) -> Path:
-    folder = os.environ.get("TIDEGATE_DATA")
-    if folder is None:
-        pytest.skip("TIDEGATE_DATA names no folder with data sets")
-    path = Path(folder, *parts)
-    if not path.exists():
-        pytest.skip(f"no {'/'.join(parts)} in TIDEGATE_DATA")
-    return path
-
-
 def mnist(kind: str, most: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """The first images, each scaled to norm 1 by itself."""
-    with gzip.open(data("mnist", f"{kind}-images-idx3-ubyte.gz")) as images:
+    with gzip.open(data_set("mnist", f"{kind}-images-idx3-ubyte.gz")) as images:
         X = np.frombuffer(images.read(16 + most * 784), np.uint8, offset=16).reshape(-1, 784)
-    with gzip.open(data("mnist", f"{kind}-labels-idx1-ubyte.gz")) as labels:
+    with gzip.open(data_set("mnist", f"{kind}-labels-idx1-ubyte.gz")) as labels:
         y = np.frombuffer(labels.read(8 + most), np.uint8, offset=8)
     norms = np.linalg.norm(X.astype(np.float32), axis=1, keepdims=True)
     return (X / norms).astype(np.float32), y.astype(int)
@@ -49,7 +37,7 @@ def test_defaults_learn_digits() -> None:
 
 def test_defaults_learn_titles() -> None:
     """Better than always naming the archive that is most common among what follows."""
-    with gzip.open(data("arxiv", "titles-1993-1996.tsv.gz"), "rt", encoding="utf-8") as lines:
+    with gzip.open(data_set("arxiv", "titles-1993-1996.tsv.gz"), "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines][:20_000]
     archives = sorted({"hep-th", "hep-ph", "cond-mat", "astro-ph", "gr-qc"})
     known = [row for row in rows if row[2] in archives]

@@ -19,7 +19,7 @@ from tidegate.gate.places import Places
 
 BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=Path("/none")).parent
 needs_postgres = pytest.mark.skipif(
-    not BINARIES.exists(), reason="needs a PostgreSQL server: apt-get install postgresql"
+    not BINARIES.exists(), reason="needs PostgreSQL (apt-get install postgresql)"
 )
 
 # what tests damage rows with: SQLite has one

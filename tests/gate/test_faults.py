@@ -4,10 +4,13 @@ import errno
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -404,15 +407,29 @@ def test_a_database_that_cannot_grow(state: Path) -> None:
         assert content(store) == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
+@contextmanager
+def not_root(state: Path) -> Iterator[Path]:
+    """A copy of a state, owned by a user that may not write everywhere, who we are meanwhile."""
+    with TemporaryDirectory(prefix="state-") as folder:
+        copy = shutil.copytree(state, Path(folder, "state"))
+        user = 65534 if os.geteuid() == 0 else os.geteuid()  # nobody
+        for path in [Path(folder), copy, *copy.rglob("*")]:
+            os.chown(path, user, -1)
+        before = os.geteuid()
+        os.seteuid(user)
+        try:
+            yield copy
+        finally:
+            os.seteuid(before)
+
+
 def test_a_read_only_folder(state: Path) -> None:
-    for path in [*state.rglob("*"), state]:
-        path.chmod(0o500)
-    try:
+    with not_root(state) as copy:
+        for path in [*copy.rglob("*"), copy]:
+            path.chmod(0o500)
         with pytest.raises(StoreError, match="Permission denied"):
-            FolderStore(state)
-    finally:
-        for path in [state, *state.rglob("*")]:
+            FolderStore(copy)
+        for path in [copy, *copy.rglob("*")]:
             path.chmod(0o700)
-    with closing(FolderStore(state)) as store:
-        assert not list(store.verify())
+        with closing(FolderStore(copy)) as store:
+            assert not list(store.verify())

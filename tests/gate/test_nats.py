@@ -3,7 +3,6 @@
 import asyncio
 import random
 import re
-import shutil
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.gate.certificate import certificate
 from tests.gate.natsserver import STREAM, Server, needs_server
 from tests.gate.sent import bodies
 from tidegate.checks import InvalidValueError
@@ -431,19 +431,15 @@ def test_credentials_come_from_outside(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run([*made, *names], check=True, capture_output=True)
-    options = ("--tls", "--tlscert", certificate, "--tlskey", key)
+    key, signed = (str(path) for path in certificate(tmp_path))
+    options = ("--tls", "--tlscert", signed, "--tlskey", key)
     with Server(tmp_path / "server", *options) as server:
-        trusted = ssl.create_default_context(cafile=certificate)
+        trusted = ssl.create_default_context(cafile=signed)
         server.do(lambda js: js.add_stream(name=STREAM, subjects=["records.>"]), tls=trusted)
         server.do(lambda js: js.publish("records.x", bodies(7, 1)[0]), tls=trusted)
         caplog.clear()
-        assert taken(server, ca=certificate)[0] == [7]
+        assert taken(server, ca=signed)[0] == [7]
         with pytest.raises(SourceError, match="the certificate is not trusted: self-signed"):
             taken(server)
         assert caplog.text == ""

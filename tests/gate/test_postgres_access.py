@@ -3,8 +3,6 @@
 import json
 import logging
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,32 +12,20 @@ from urllib.parse import quote
 import pytest
 
 from tests.cli.run import Done, tidegate
+from tests.gate.certificate import certificate
 from tests.gate.commands import grow, make
 from tests.gate.postgres_server import Server, needs_postgres
 from tidegate.checks import StoreError
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.places import Places
 
-pytestmark = [
-    needs_postgres,
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl for a certificate"),
-]
+pytestmark = [needs_postgres, pytest.mark.slow]
 RIGHT, WRONG = "right-7d1f0c", "wrong-93ab5e"
 ONLY_BY_TLS = "local all all trust\nhostssl all all all scram-sha-256\n"
 ENCRYPTED = """
 SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
 WHERE application_name = 'tidegate' AND client_addr IS NOT NULL
 """
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """The key and the certificate of a server called localhost, which vouches for itself."""
-    key, signed = folder / "server.key", folder / "server.crt"
-    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(signed)]
-    subprocess.run([*new, *more], check=True, capture_output=True)
-    return key, signed
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,9 @@
 
 import gzip
 import math
-import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, gradient
 from tidegate.learn import records as learn_records
@@ -694,12 +693,9 @@ def test_defaults_learn_and_a_prior_helps() -> None:
 
 
 def mnist(kind: str) -> tuple[Floats, Labels]:
-    root = os.environ.get("TIDEGATE_DATA")
-    if root is None:
-        pytest.skip("TIDEGATE_DATA does not name a directory with mnist/*.gz")
-    with gzip.open(Path(root, "mnist", f"{kind}-images-idx3-ubyte.gz")) as file:
+    with gzip.open(data_set("mnist", f"{kind}-images-idx3-ubyte.gz")) as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784) / 255
-    with gzip.open(Path(root, "mnist", f"{kind}-labels-idx1-ubyte.gz")) as file:
+    with gzip.open(data_set("mnist", f"{kind}-labels-idx1-ubyte.gz")) as file:
         labels = np.frombuffer(file.read(), np.uint8, offset=8).astype(int)
     return images / np.linalg.norm(images, axis=1, keepdims=True) * (1 - 1e-9), labels
 

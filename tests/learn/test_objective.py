@@ -1,5 +1,6 @@
 """Passes against plain formulas and differences; the rounding bound against long doubles."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,6 @@ def test_rounding_bound_holds(loss: Loss, size: tuple[int, int], seed: int) -> N
 
 
 def test_exact_pass_over_float32_makes_no_float64_copy_of_all_rows() -> None:
-    tracemalloc = pytest.importorskip("tracemalloc")
     F = objective(Softmax(3), 20_000, 50, 0)
     assert isinstance(F.records, Records)
     X, y = F.records.X, F.records.y

@@ -1,6 +1,5 @@
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -8,6 +7,7 @@ from urllib.error import URLError
 import numpy as np
 import pytest
 
+from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.study.datasets import (
     ARCHIVES,
@@ -116,12 +116,9 @@ def test_words_depend_on_their_own_title_alone() -> None:
 
 
 def test_the_real_ones() -> None:
-    folder = os.environ.get("TIDEGATE_DATA")
-    if folder is None:
-        pytest.skip("TIDEGATE_DATA names no folder with data sets")
-    train, test = mnist(Path(folder) / "mnist")
+    train, test = mnist(data_set("mnist"))
     assert (len(train.labels), len(test.labels)) == (60_000, 10_000)
-    found = titles(Path(folder) / "arxiv" / "titles-1993-1996.tsv.gz")
+    found = titles(data_set("arxiv", "titles-1993-1996.tsv.gz"))
     assert len(found.texts) == 36_032
     assert (np.diff(found.dates).astype(int) >= 0).all()
 

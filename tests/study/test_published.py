@@ -1,12 +1,11 @@
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.data_sets import data_set
 from tidegate.learn import minimize
 from tidegate.learn.loss import Softmax
 from tidegate.privacy.allocation import OneStream
@@ -91,10 +90,7 @@ def test_what_the_text_calls_epsilon_is_hundreds_of_times_more() -> None:
     Independent Laplace noise of scale b tells two minimisers apart by up to their L1 distance
     over b. One image is replaced by another, nothing is contrived.
     """
-    folder = os.environ.get("TIDEGATE_DATA")
-    if folder is None:
-        pytest.skip("TIDEGATE_DATA names no folder with data sets")
-    images, labels = mnist(Path(folder) / "mnist")[0]
+    images, labels = mnist(data_set("mnist"))[0]
     drawn = np.random.default_rng(0).permutation(len(labels))[:1034]
     rows, y = pixel_values(images[drawn]), labels[drawn]
 
