@@ -153,7 +153,7 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
     """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ImportError:
+    except ModuleNotFoundError:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
     ledgers: dict[Stream | None, Ledger] = defaultdict(Ledger)
 

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.memory import check_room, explain, lacking
 
 COMMANDS = {
     "demo": ("demo", "See private models follow a stream that drifts."),
@@ -64,6 +65,8 @@ class Commands(click.Group):
             near = get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {cmd_name!r}: {hint}")
+        if cmd_name != "plan":  # all others load numpy and more
+            check_room()
         module = import_module(f"tidegate.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
@@ -100,9 +103,11 @@ def main() -> None:  # noqa: C901 (a list of endings)
     except BrokenPipeError:
         # The reader of a pipe (head, less) has seen enough; nothing more can be told to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename or 'the output'}", 2)
     except Exception as error:  # the last resort: a program owes its user one line
+        if lacking(error):
+            _fail(explain(), 2)
+        if isinstance(error, OSError):
+            _fail(f"{error.strerror or error}: {error.filename or 'the output'}", 2)
         command = "tidegate --traceback " + " ".join(sys.argv[1:2])
         _fail(f"this is a bug in tidegate ({type(error).__name__}); see it with {command} ...", 1)
 

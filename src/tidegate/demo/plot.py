@@ -29,7 +29,7 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
     """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ImportError:
+    except ModuleNotFoundError:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
     figure = Figure(figsize=(9.5, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])

@@ -23,7 +23,7 @@ def draw(path: Path, found: Sequence[Result]) -> None:
     """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ImportError:
+    except ModuleNotFoundError:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
     budgets = list(dict.fromkeys(result.contender.budget for result in found))
     figure = Figure(figsize=(6.5 * len(budgets), 4.8), layout="constrained")

@@ -349,7 +349,7 @@ def dask(**options: Any) -> "Dask":
     """Dask is installed only where it is wanted."""
     try:
         from tidegate.compute.cluster import Dask  # noqa: PLC0415
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         allowed = "memory or disk without the extra: pip install 'tidegate[dask]'"
         raise refuse("engine", allowed, "dask") from error
     return Dask(**options)
