@@ -8,6 +8,7 @@ from tests.gate.made import made, records
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.places import Places
 from tidegate.gate.store import Batch, NoStateError, Quarantined
+from tidegate.gate.whole_file import write_whole
 
 SIZES = (1, 3, 40, 7, 20, 2, 75)
 STEP, WINDOW = 16, 80
@@ -59,6 +60,12 @@ def live(
     catch_up(store, notes)
     store.close()
     os.close(notes)
+
+
+def write_file(path: Path, failpoint: str) -> None:
+    """Write a file and be killed at that."""
+    os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    write_whole(path, b"new", point="export")
 
 
 def catch_up(store: FolderStore, notes: int) -> None:

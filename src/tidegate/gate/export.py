@@ -6,7 +6,6 @@ weights, so that what it is and what it cost goes where it goes.
 
 import io
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -22,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
-from tidegate.gate.failpoints import failpoint
 from tidegate.gate.segment_folder import sync_folder
+from tidegate.gate.whole_file import delete_unfinished, read_whole, write_whole
 from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
@@ -50,7 +49,9 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     kind = kind or ENDINGS[ending]
     if kind not in KINDS:
         raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
-    write(path, KINDS[kind](release))
+    data = KINDS[kind](release)
+    delete_unfinished(path.parent, path.name)
+    write(path, data)
 
 
 def load(path: Path | str, features: FeatureMap | None = None) -> Model:
@@ -220,23 +221,11 @@ def _text(release: StoredRelease) -> str:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put data in a file so that a crash leaves the old file or the new one, never a part."""
-    if path.is_file() and path.read_bytes() == data:
-        return
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        failpoint("export.write")
-        with unfinished.open("wb") as file:
-            file.write(data)
-            file.flush()
-            failpoint("export.fsync")
-            os.fsync(file.fileno())
-        failpoint("export.rename")
-        unfinished.replace(path)
-    except OSError:  # on a full disk, what cannot be used must not stay
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
+    """Put data in a file, durably, unless it holds just that; a link of its name is replaced."""
+    with suppress(OSError):
+        if read_whole(path) == data:
+            return
+    write_whole(path, data, point="export")
     sync_folder(path.parent)
 
 

@@ -17,6 +17,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
+from tidegate.gate.whole_file import delete_unfinished, write_whole
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PLACE = "{member}"
@@ -84,9 +85,9 @@ class Fleet:
 
     def write(self, fates: Mapping[str, Fate]) -> None:
         """Note what has become of the members, for whoever asks."""
-        hidden = self.root / ".members.json"
-        hidden.write_text(json.dumps({name: asdict(fate) for name, fate in fates.items()}))
-        hidden.rename(self._notes)
+        text = json.dumps({name: asdict(fate) for name, fate in fates.items()})
+        delete_unfinished(self.root, self._notes.name)
+        write_whole(self._notes, text.encode(), point="members")
 
     def fates(self) -> dict[str, Fate]:
         """What has become of the members by the notes, "stopped" if nobody goes on with them."""

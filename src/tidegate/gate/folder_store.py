@@ -24,7 +24,7 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit, after_step, digest
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
 from tidegate.gate.lock import Lock
-from tidegate.gate.places import ELSEWHERE, UNFINISHED, Elsewhere, Places
+from tidegate.gate.places import ELSEWHERE, Elsewhere, Places
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.store import (
@@ -41,6 +41,7 @@ from tidegate.gate.store import (
     readable,
     reported,
 )
+from tidegate.gate.whole_file import UNFINISHED
 from tidegate.learn.records import Records, Slots, chosen, join
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical, seal
@@ -55,7 +56,7 @@ seal = excluded.seal
 LONGEST_KEY = 1000
 """Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
 
-OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, UNFINISHED}
+OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE}
 """All that a state folder holds."""
 
 
@@ -146,7 +147,8 @@ class FolderStore:
     def _make_folder(self) -> None:
         self._refuse_remains()
         files = self.folder / "segments"
-        if self.folder.exists() and (set(os.listdir(self.folder)) - OURS or _any(files)):
+        there = set(os.listdir(self.folder)) if self.folder.exists() else set()
+        if any(not UNFINISHED.fullmatch(name) for name in there - OURS) or _any(files):
             raise StoreError(f"{self.folder} holds other files: choose a folder of its own")
         make_folder(self.folder)
         self.folder.chmod(0o700)

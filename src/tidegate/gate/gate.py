@@ -30,6 +30,7 @@ from tidegate.gate.store import (
     Store,
     readable,
 )
+from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Intake, Records, Slots, emphasized
@@ -138,6 +139,7 @@ class Gate:
         _ = self._holdout  # refused now if it cannot be read
         if self._published is not None:
             published.check_apart(self._published, state)
+            delete_unfinished(self._published)
             published.check_known(self._published, self.store)
         self.store.sweep()
         if self.store.config() != self.config.to_json():

@@ -1,7 +1,6 @@
 """Where a state's database and segments are, if they are not in its folder."""
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -20,9 +19,9 @@ from tidegate.gate.segment_folder import (
 )
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import readable
+from tidegate.gate.whole_file import delete_unfinished, write_whole
 
 ELSEWHERE = "elsewhere.json"
-UNFINISHED = f"{ELSEWHERE}.unfinished"
 
 SECRETS = ("key", "secret", "token", "password")
 """What the names of credentials have in them."""
@@ -100,12 +99,8 @@ class Elsewhere(NamedTuple):
     def keep(self, folder: Path) -> None:
         """Have a folder remember where the rest of the state is."""
         text = json.dumps({"name": self.name, **asdict(self.places)}, indent=1)
-        unfinished = os.open(folder / UNFINISHED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(unfinished, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        (folder / UNFINISHED).rename(folder / ELSEWHERE)
+        delete_unfinished(folder, ELSEWHERE)
+        write_whole(folder / ELSEWHERE, text.encode(), point="elsewhere", mode=0o600)
         sync_folder(folder)
 
     def segments(self, folder: Path) -> SegmentFolder:

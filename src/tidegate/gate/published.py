@@ -15,6 +15,7 @@ from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.gate import export
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.store import Problem, Store
+from tidegate.gate.whole_file import read_whole
 from tidegate.release import StoredRelease
 
 KINDS = ("safetensors", "md", "json")
@@ -222,7 +223,7 @@ def _numbers(folder: Path) -> Sequence[int]:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_whole(path)
     except OSError:
         return None
 
@@ -238,9 +239,10 @@ def _digest_of(path: Path) -> str | None:
 
 def _hash(path: Path) -> str | None:
     """The hash that a published card gives, None if there is no card."""
-    try:
-        return str(json.loads(path.read_bytes())["hash"])
-    except FileNotFoundError:
+    data = _read(path)
+    if data is None:
         return None
+    try:
+        return str(json.loads(data)["hash"])
     except (ValueError, KeyError, TypeError):
         raise InvalidValueError(f"{path} is damaged, or no release") from None

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tidegate.gate.failpoints import failpoint
+from tidegate.gate.whole_file import write_whole
 
 Where = Path | str
 """Where a segment is: a file of this machine, or the URI of one that any machine can read."""
@@ -57,21 +58,7 @@ class LocalFolder:
 
     def write(self, name: str, buffer: Any) -> None:
         """Write a file under another name first, so that it is never half there."""
-        temporary = self._path / f"{name}.part"
-        try:
-            failpoint("segment.write")
-            how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with open(os.open(temporary, how, 0o600), "wb") as file:
-                file.write(buffer)
-                file.flush()
-                failpoint("segment.fsync")
-                os.fsync(file.fileno())
-            failpoint("segment.rename")
-            temporary.rename(self._path / name)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        write_whole(self._path / name, buffer, point="segment", mode=0o600)
 
     def sync(self) -> None:
         """Make the names of all files durable."""
