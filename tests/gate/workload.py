@@ -3,6 +3,7 @@
 import os
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 from tests.gate.made import made, records
 from tidegate.gate.folder_store import FolderStore
@@ -60,6 +61,15 @@ def live(
     catch_up(store, notes)
     store.close()
     os.close(notes)
+
+
+def hold(folder: Path, pipe: Any) -> None:
+    """Hold a state, and go on with the script by a batch whenever that is asked for."""
+    store = opened(folder, Places())
+    pipe.send(store.count("records"))
+    for index in range(100):
+        pipe.recv()
+        pipe.send(store.append(batch(index)))
 
 
 def write_file(path: Path, failpoint: str) -> None:

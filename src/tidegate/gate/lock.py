@@ -1,33 +1,52 @@
 """One Gate per state: the operating system's lock, and a witness of what has been committed."""
 
+import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tidegate.checks import StoreError
+
+FILE = "lock"
+
+LOCKLESS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.EOPNOTSUPP}
+"""What a file system says that cannot lock a folder, as that of a network."""
 
 
 class Lock:
     """Held from construction to `close`, or to the end of the process however it ends.
 
+    Both the folder and the file `lock` in it are locked: a file that is deleted takes its lock
+    along, and whoever creates it again could lock the new one.
+
     The file also says which process holds it and how many transactions that process has seen
     committed. A database that knows of fewer has lost some: the one kind of damage that SQLite
-    takes for an ordinary crash.
+    takes for an ordinary crash. If the file is deleted, the next transaction writes it again.
 
     Args:
         folder: The state to lock.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._path = folder / FILE
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            free = _lock_folder(self._folder, fcntl.LOCK_EX)
+            self._file = self._open()
+        except BaseException:
+            os.close(self._folder)
+            raise
+        if not (free and _lock(self._file, fcntl.LOCK_EX)):
             holder, _ = self._read()
-            os.close(self._file)
-            raise StoreError(f"{folder} is in use by process {holder}: stop that first") from None
+            self.close()
+            by = f"process {holder}" if holder else "another process"
+            raise StoreError(f"{folder} is in use by {by}: stop that first")
         self.committed = self._read()[1]
         self.witness(self.committed)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
     def _read(self) -> tuple[int, int]:
         """The process and its count; zeros if the file is new, or was torn by a power failure."""
@@ -38,23 +57,54 @@ class Lock:
 
     def witness(self, committed: int) -> None:
         """Note that this many transactions are durable."""
+        if not self._in_place():
+            made = self._open()
+            with suppress(OSError):  # the folder is what counts
+                _lock(made, fcntl.LOCK_EX)
+            os.close(self._file)
+            self._file = made
         os.pwrite(self._file, b"%20d %20d\n" % (os.getpid(), committed), 0)
+
+    def _in_place(self) -> bool:
+        """Whether the file that is locked still has its name."""
+        try:
+            return os.path.samestat(os.lstat(self._path), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Let another Gate have the state."""
         os.close(self._file)
+        os.close(self._folder)
 
 
 def held(folder: Path) -> bool:
     """Whether somebody holds the lock of a folder."""
-    try:
-        file = os.open(folder / "lock", os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
+    for path in (folder, folder / FILE):
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                if not _lock_folder(descriptor, fcntl.LOCK_SH):
+                    return True
+            finally:
+                os.close(descriptor)
     return False
+
+
+def _lock_folder(descriptor: int, how: int) -> bool:
+    """Lock a folder, where that can be done; False if somebody else has."""
+    try:
+        return _lock(descriptor, how)
+    except OSError as error:
+        if error.errno not in LOCKLESS:
+            raise
+        return True
+
+
+def _lock(descriptor: int, how: int) -> bool:
+    """Lock a file or a folder; False if somebody else has."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
