@@ -12,7 +12,7 @@ import pytest
 from tests.gate import workload
 from tests.gate.gatelife import config, opened, stream
 from tests.gate.released import made
-from tidegate.gate import export
+from tidegate.gate import export, published
 from tidegate.gate.failpoints import EXPORTS
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
@@ -126,7 +126,7 @@ def test_links_in_the_publish_folder_lead_nowhere(tmp_path: Path) -> None:
     assert not (out / "000001.md").is_symlink()
     with Gate.look(state) as gate:
         assert len(list(gate.releases())) == 4
-    assert not list(export.verify(out))
+    assert not list(published.verify(out))
 
 
 def test_a_gate_deletes_what_a_killed_one_left_in_its_publish_folder(tmp_path: Path) -> None:
