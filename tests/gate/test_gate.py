@@ -26,7 +26,7 @@ from tidegate.gate.books import Books
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.keys import given_keys
 from tidegate.gate.export import load
-from tidegate.gate.failpoints import EXPORTS, NAMES
+from tidegate.gate.failpoints import EXPORTS, NAMES, PUBLISHED
 from tidegate.gate.gate import Gate
 from tidegate.gate.published import newest_published
 from tidegate.gate.published import verify as verify_folder
@@ -184,7 +184,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[str
     return found
 
 
-ONE_STREAM = [(name, False) for name in (*NAMES, *EXPORTS)]
+ONE_STREAM = [(name, False) for name in (*NAMES, *EXPORTS, *PUBLISHED)]
 TWO_STREAMS = [
     (f"{call}.{place}", True)
     for call in ("append", "publish", "forget")

@@ -26,10 +26,11 @@ EXPORTS = (
     "export.write",
     "export.fsync",
     "export.rename",
-    "published.commit",
-    "published.done",
 )
-"""Those of the files that releases are published to, and of what the state knows of them."""
+"""Those of the files that releases are published to."""
+
+PUBLISHED = ("published.commit", "published.done")
+"""Those of what the state keeps of these files."""
 
 UPGRADES = ("migrate.commit", "migrate.done")
 """Those of a state that is brought to a newer layout."""

@@ -23,7 +23,7 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit, after_step, digest
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
-from tidegate.gate.lock import Lock
+from tidegate.gate.lock import Lock, Witness, witness_of
 from tidegate.gate.places import ELSEWHERE, Elsewhere, Places
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
@@ -106,6 +106,7 @@ class FolderStore:
         self._sound: set[str] = set()  # files whose checksum has been verified
         self._lock: Lock | None = None
         self._turn = threading.RLock()
+        self._witness: Witness | None = None  # as of the last snapshot
         self._sums = Sums()  # of the transaction under way
         self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
         self._db: Database = SqliteDatabase(self.folder, writes=not read_only)
@@ -345,6 +346,7 @@ class FolderStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Within it all that is read is of one moment, whatever another process writes."""
+        self._witness = witness_of(self.folder)  # before: a gate may go on
         with self._explained():
             self._db.begin_looking()
         try:
@@ -794,6 +796,13 @@ class FolderStore:
     def _verify_state(self) -> Iterator[Problem]:
         if self._one("SELECT seal FROM state")[0] != self._seal():
             yield Problem(where=self.database, what=DAMAGED)
+        known = self._witness or witness_of(self.folder)
+        if known is None:
+            what = "is missing or damaged: nothing shows whether the newest transactions are there"
+            yield Problem(where="lock", what=f"{what}; see docs/store.md")
+        elif known.committed > (committed := self._one("SELECT committed FROM state")[0]):
+            what = f"has lost the last {known.committed - committed} transaction(s): {RESTORE}"
+            yield Problem(where=self.database, what=what)
         for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
             yield from _problem(f"the offset of {source}", self.offset, source)
         for what in self._db.problems():

@@ -3,8 +3,10 @@
 import errno
 import fcntl
 import os
+import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tidegate.checks import StoreError
 
@@ -38,22 +40,16 @@ class Lock:
             os.close(self._folder)
             raise
         if not (free and _lock(self._file, fcntl.LOCK_EX)):
-            holder, _ = self._read()
+            holder = _parse(os.pread(self._file, 64, 0))
             self.close()
-            by = f"process {holder}" if holder else "another process"
+            by = f"process {holder.process}" if holder else "another process"
             raise StoreError(f"{folder} is in use by {by}: stop that first")
-        self.committed = self._read()[1]
+        known = _parse(os.pread(self._file, 64, 0))  # none if new, or torn by a power failure
+        self.committed = 0 if known is None else known.committed
         self.witness(self.committed)
 
     def _open(self) -> int:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-
-    def _read(self) -> tuple[int, int]:
-        """The process and its count; zeros if the file is new, or was torn by a power failure."""
-        words = os.pread(self._file, 64, 0).split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
-            return 0, 0
-        return int(words[0]), int(words[1])
 
     def witness(self, committed: int) -> None:
         """Note that this many transactions are durable."""
@@ -63,7 +59,7 @@ class Lock:
                 _lock(made, fcntl.LOCK_EX)
             os.close(self._file)
             self._file = made
-        os.pwrite(self._file, b"%20d %20d\n" % (os.getpid(), committed), 0)
+        os.pwrite(self._file, _line(os.getpid(), committed), 0)
 
     def _in_place(self) -> bool:
         """Whether the file that is locked still has its name."""
@@ -76,6 +72,35 @@ class Lock:
         """Let another Gate have the state."""
         os.close(self._file)
         os.close(self._folder)
+
+
+class Witness(NamedTuple):
+    """Which process held a state last, and how many transactions it has seen committed."""
+
+    process: int
+    committed: int
+
+
+def witness_of(folder: Path) -> Witness | None:
+    """What the file `lock` says; None if it is missing or damaged."""
+    try:
+        return _parse((folder / FILE).read_bytes())
+    except OSError:
+        return None
+
+
+def _line(process: int, committed: int) -> bytes:
+    text = b"%20d %20d" % (process, committed)
+    return b"%s %08x\n" % (text, zlib.crc32(text))
+
+
+def _parse(data: bytes) -> Witness | None:
+    """What a line says, with its checksum or as version 0.1.0 wrote it, without one."""
+    words = data.split()
+    if not all(word.isdigit() for word in words[:2]) or len(words) not in (2, 3):
+        return None
+    found = Witness(int(words[0]), int(words[1]))
+    return found if data in (_line(*found), b"%20d %20d\n" % found) else None
 
 
 def held(folder: Path) -> bool:
