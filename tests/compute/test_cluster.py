@@ -31,7 +31,8 @@ from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
 from tidegate.compute.cluster import VERSION, WIDTH, Dask, OnCluster, Resident
-from tidegate.compute.engine import Run, Then, cuts, gathered, same
+from tidegate.compute.cuts import Run, equal_sizes, shared_out
+from tidegate.compute.engine import Then, same
 from tidegate.features.rows import entries_of
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
@@ -128,10 +129,10 @@ def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
     whole = records(40 * CHUNK)
     parts = cluster.parts([whole], whole.form)
     assert isinstance(parts, OnCluster)
-    many = replace(parts, runs=gathered([whole.take(c) for c in cuts(whole.n, CHUNK)], CHUNK))
+    many = replace(parts, runs=shared_out([whole], equal_sizes(whole.n, CHUNK)))
     assert many.fold(_none, _deeper) <= 2 * WIDTH
     assert many.fold(_count, operator.add) == whole.n
-    first = tuple(whole.X[cut.start, 0] for cut in cuts(whole.n, CHUNK))
+    first = tuple(whole.X[::CHUNK, 0])
     assert many.fold(_first, operator.add) == first  # in order
 
 
@@ -298,6 +299,17 @@ def test_workers_of_another_version_are_refused(
     monkeypatch.setattr("tidegate.compute.cluster._checked", import_module("unknown_there").checked)
     with pytest.raises(ComputeError, match=f"have Tidegate none, but this is {known}: install"):
         cluster.parts([whole], whole.form)
+
+
+def test_workers_that_round_otherwise_are_refused() -> None:
+    """Where a part goes depends on its bytes, and on another machine its margins would move."""
+    engine, client = Dask(scheduler="127.0.0.1:1"), Mock()
+    engine._running = (client,)
+    client.run.return_value = {"a": (VERSION, True, "up"), "b": (VERSION, True, "up")}
+    assert engine.check_workers()
+    client.run.return_value["b"] = (VERSION, True, "down")
+    with pytest.raises(ComputeError, match="do not round products alike: use machines of one kind"):
+        engine.check_workers()
 
 
 def test_a_part_is_for_any_worker_where_all_are_lost() -> None:

@@ -3,6 +3,7 @@
 import math
 import weakref
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,12 +16,12 @@ from scipy import sparse
 from tests.compute.streams import config, opened, records, weights
 from tidegate.checks import StoreError
 from tidegate.compute import Disk, Memory
-from tidegate.compute.engine import cuts, gathered
+from tidegate.compute.cuts import gathered, recut, shared_out
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
 from tidegate.learn.learner import Task
-from tidegate.learn.objective import CHUNK, OverParts
+from tidegate.learn.objective import OverParts
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
@@ -74,14 +75,26 @@ def test_sums_over_the_disk_are_the_sums_in_memory(kind: Any) -> None:
         np.testing.assert_allclose(one, other, atol=1e-6 if draft else 1e-14)
 
 
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.integers(CHUNK, 200))
-def test_no_part_is_short_unless_it_is_the_only_one(sizes: list[int], rows: int) -> None:
-    pieces = [records(size) for size in sizes]
-    runs = gathered(pieces, CHUNK)
-    assert [piece for run in runs for piece in run.pieces] == pieces
-    blocks = [block for run in runs for block in cuts(run.n, rows)]
-    assert sum(block.stop - block.start for block in blocks) == sum(sizes)
-    assert all(block.stop - block.start >= CHUNK for block in blocks) or len(blocks) == 1
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=12),
+    st.lists(st.integers(1, 400), min_size=1, max_size=12),
+)
+def test_slots_cut_anew_are_the_same_in_the_same_order(held: list[int], wanted: list[int]) -> None:
+    n = min(sum(held), sum(wanted))
+    whole = records(n)
+    pieces = [whole.take(slice(*ends)) for ends in pairwise(edges(held, n))]
+    sizes = [stop - start for start, stop in pairwise(edges(wanted, n))]
+    one = list(recut((run.load() for run in gathered(pieces, 100)), sizes))
+    other = [run.load() for run in shared_out(pieces, sizes)]
+    for parts in (one, other):
+        assert [part.n for part in parts] == sizes
+        assert np.array_equal(np.vstack([part.X for part in parts]), whole.X)
+        assert np.array_equal(np.concatenate([part.y for part in parts]), whole.y)
+
+
+def edges(sizes: list[int], n: int) -> list[int]:
+    """Where runs of some sizes end, up to n."""
+    return sorted({min(edge, n) for edge in accumulate([*sizes, n], initial=0)})
 
 
 def test_no_result_is_merged_too_often() -> None:
@@ -110,9 +123,11 @@ class Watched:
         return whole
 
 
-def test_no_more_than_two_pieces_are_in_memory() -> None:
+def test_no_more_than_two_pieces_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     form = records(1).form
+    monkeypatch.setattr("tidegate.compute.engine.BLOCK", 128 * form.shape[1])
     parts = DISK.parts([Watched(seed) for seed in range(6)], form)
+    assert parts.sizes == (128,) * 23 + (56,)  # most pieces have a part that begins in another
     assert total(parts, lambda part: part.X.sum(axis=0)).shape == form.shape[1:]
     assert len(Watched.loaded) == 6
 

@@ -2,6 +2,9 @@
 
 import gzip
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
@@ -371,6 +374,40 @@ def test_an_emphasis_that_is_not_applied_is_caught(monkeypatch: pytest.MonkeyPat
 
 def records(n: int) -> Records:
     return Records(rows(3, n, 2), np.zeros(n, np.intp), np.ones(n, bool))
+
+
+MARGINS = """
+import numpy as np
+from tidegate.learn.gradient import Exact, clipped_sum
+
+class Shown:
+    def residual(self, margins, y):
+        shown.append(margins.tobytes())
+        return 0 * margins
+
+def at(array, place):
+    room = np.empty(array.nbytes + 128, np.uint8)
+    first = -room.ctypes.data % 64 + place
+    moved = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+rng = np.random.default_rng(0)
+for n in (1, 3, 100):
+    for d in (1, 5, 31, 64, 100):
+        rows, w, shown = rng.normal(size=(n, d)), rng.normal(size=d), []
+        for place in (0, 8, 16, 24, 40):
+            part = Exact(at(rows, place), np.ones(n), np.zeros(n, np.intp), None)
+            clipped_sum(part, w=at(w, place % 16), loss=Shown(), clip=1.0, bits=20)
+        assert len(set(shown)) == 1, (n, d)
+"""
+
+
+def test_margins_do_not_depend_on_where_rows_lie() -> None:
+    """OpenBLAS has kernels for old processors that round by the address of an array."""
+    chosen = {**os.environ, "OPENBLAS_CORETYPE": "Prescott"}
+    ended = subprocess.run([sys.executable, "-c", MARGINS], env=chosen, check=False)
+    assert ended.returncode == 0
 
 
 def test_an_emphasis_is_rounded_down() -> None:

@@ -8,21 +8,21 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import reduce
+from hashlib import sha256
 from importlib.metadata import version
-from itertools import accumulate, groupby
-from math import ceil
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, Self
 
 import dask
+import numpy as np
 from distributed import Client, KilledWorker, LocalCluster, Security
 from scipy import sparse
 
 from tidegate.checks import ComputeError, optional, refuse
-from tidegate.compute.engine import SMALL, Memory, Run, Then, cuts, gathered, same
+from tidegate.compute.cuts import Run, part_sizes, shared_out
+from tidegate.compute.engine import SMALL, Memory, Then, same
 from tidegate.features.rows import Rows
-from tidegate.learn.objective import CHUNK
 from tidegate.learn.parts import Cut, Part, Parts, Result
 from tidegate.learn.records import Piece, Records
 
@@ -100,13 +100,12 @@ class Dask:
             if not self.check_workers(places):
                 pieces = [piece.load() for piece in pieces]
             threads = sum(self.client().nthreads().values())
-        # of sparse rows the width says nothing; a segment's worth of them is no more than a segment
         size = form.dtype.itemsize * max(1, form.shape[1])
-        most = SMALL if sparse.issparse(form) else LARGEST // size
-        count = max(threads, ceil(n / most))
-        fine = [slots for piece in pieces for slots in _fine(piece, max(CHUNK, n // (8 * count)))]
-        runs = gathered(even(fine, count), CHUNK)
-        sizes = tuple(run.n for run in runs)
+        most = (
+            SMALL if sparse.issparse(form) else LARGEST // size
+        )  # entries would depend on records
+        sizes = part_sizes(n, threads, most)
+        runs = shared_out(pieces, sizes)
         return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)
 
     def client(self) -> Any:
@@ -128,7 +127,8 @@ class Dask:
         """Whether all workers can read some files; refused if one is of another version.
 
         What workers do to records is what the guarantee rests on; and one that does not know what
-        it is sent ends, and leaves who waits for it waiting.
+        it is sent ends, and leaves who waits for it waiting. Where a part goes depends on how busy
+        workers are and on its bytes, so all must round alike (docs/proofs/gradient.md, A1).
         """
         client = self.client()
         client.wait_for_workers(1, timeout=WAIT)
@@ -138,7 +138,10 @@ class Dask:
         if versions - {VERSION}:
             theirs = f"the workers of {self.scheduler} have Tidegate {', '.join(sorted(versions))}"
             raise ComputeError(f"{theirs}, but this is {VERSION}: install the same there")
-        return all(readable for _, readable in known)
+        if len({rounded for _, _, rounded in known}) > 1:
+            theirs = f"the workers of {self.scheduler} do not round products alike"
+            raise ComputeError(f"{theirs}: use machines of one kind, see docs/scale.md")
+        return all(readable for _, readable, _ in known)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -228,30 +231,18 @@ class OnCluster(Cut, Generic[Part]):
             yield client.submit(_loaded, run, self.make, pure=False, **near)
 
 
-def _checked(places: Sequence[Path]) -> tuple[str, bool]:
-    return VERSION, all(os.access(place, os.R_OK) for place in places)
+def _checked(places: Sequence[Path]) -> tuple[str, bool, str]:
+    return VERSION, all(os.access(place, os.R_OK) for place in places), _rounded()
 
 
-def _fine(piece: Piece, size: int) -> Sequence[Piece]:
-    """Records that are in memory are cut, so that each worker can have some."""
-    if not isinstance(piece, Records):
-        return [piece]
-    return [piece.take(block) for block in cuts(piece.n, size)]
-
-
-def even(pieces: Sequence[Piece], count: int) -> list[Run]:
-    """Neighbouring pieces put together into runs of about the same size.
-
-    >>> import numpy as np
-    >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
-    >>> [run.n for run in even([slots] * 7, 3)]
-    [10, 15, 10]
-    """
-    stops = list(accumulate(piece.n for piece in pieces))
-    middles = [stop - piece.n / 2 for stop, piece in zip(stops, pieces, strict=True)]
-    places = [int(count * middle / stops[-1]) for middle in middles]
-    groups = groupby(zip(places, pieces, strict=True), key=itemgetter(0))
-    return [Run(tuple(piece for _, piece in group)) for _, group in groups]
+def _rounded() -> str:
+    """A digest of how margins are rounded here: by processor, library and number of threads."""
+    random, digest = np.random.default_rng(0), sha256()
+    for n, d, outputs in ((97, 5, 2), (1000, 64, 10), (255, 784, 3)):
+        rows, weights = random.normal(size=(n, d)), random.normal(size=(d, outputs))
+        digest.update(np.exp(weights.T @ rows.T).tobytes())
+        digest.update(np.exp(np.ascontiguousarray(weights[:, 0]) @ rows.T).tobytes())
+    return digest.hexdigest()
 
 
 def _loaded(run: Run, make: Callable[[Records], Any]) -> "Resident":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.features.rows import Rows, entries_of, with_entries
+from tidegate.features.rows import Rows, aligned, entries_of, with_entries
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
@@ -252,14 +252,15 @@ class Exact(NamedTuple):
         if emphasized != (records.emphasis is not None):  # fail closed: somebody would pay too much
             raise refuse("emphasis", "given with the records if and only if the fit has one", None)
         kept = zeroed(records.X, ~records.usable)
-        rows = truncate(kept.astype(np.float64, copy=False), bits)
+        rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
         return cls(rows, row_lengths(rows), records.y, records.emphasis)
 
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
-    # Classes first, as a loss takes them, and as a product of float64 takes half the time.
-    margins = np.asarray(w.T @ part.rows.T)
+    # Classes first, as a loss takes them, and as a product of float64 takes half the time. Aligned,
+    # also if a cluster has moved the part: else other slots' margins might be rounded otherwise.
+    margins = np.asarray(aligned(w).T @ aligned(part.rows).T)
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
     if part.emphasis is not None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tidegate.features.rows import aligned
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
@@ -20,7 +21,8 @@ def correct(weights: Weights, records: Records) -> int:
 
     This number is secret: `private_accuracy` makes it public.
     """
-    margins = np.asarray(records.X @ weights)
+    rows = aligned(records.X.astype(np.float64, copy=False))  # wherever they were stored
+    margins = np.asarray(rows @ aligned(weights))
     codes = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
     return int(np.count_nonzero((codes == records.y) & records.usable))
 
