@@ -29,14 +29,14 @@ def batch(start: int, n: int) -> Batch:
     return Batch(stream="records", records=records(start, n))
 
 
-def test_a_large_batch_goes_straight_to_files_and_a_small_one_waits(tmp_path: Path) -> None:
+def test_a_large_batch_goes_straight_to_files_and_what_is_left_waits(tmp_path: Path) -> None:
     with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
         store.append(batch(0, 70))
         store.append(batch(70, 3))
         assert [(*segment.span, segment.file is None) for segment in store.held()] == [
             (0, 32, False),
             (32, 64, False),
-            (64, 70, False),
+            (64, 70, True),
             (70, 73, True),
         ]
 
@@ -89,17 +89,44 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_small_batches_become_one_file(tmp_path: Path) -> None:
     with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
-        for slot in range(9):
+        for slot in range(65):
             store.append(batch(slot, 1))
         held = store.held()
         assert [(*segment.span, segment.file is None) for segment in held] == [
-            (0, 4, False),
-            (4, 8, False),
-            (8, 9, True),
+            (0, 32, False),
+            (32, 64, False),
+            (64, 65, True),
         ]
         assert [segment.size for segment in held[:2]] == [
             (tmp_path / "segments" / str(segment.file)).stat().st_size for segment in held[:2]
         ]
+
+
+def test_a_state_whose_segments_end_with_batches_goes_on(tmp_path: Path) -> None:
+    """As 0.1.0 has left it: from there on segments end where they always do."""
+    with closing(FolderStore(tmp_path, "", segment_records=32)) as store:
+
+        def append(start: int, n: int) -> None:
+            store.append(replace(batch(start, n), cut=1000))
+
+        with pytest.MonkeyPatch.context() as before:
+            before.setattr(folder_store, "segment_slots", lambda rows, _: rows.shape[0])
+            append(0, 14)
+            before.setattr(folder_store, "segment_slots", lambda *_: 1000)
+            append(14, 27)  # these wait, beyond where a segment ends now
+            append(41, 3)
+        for start in range(44, 100, 6):
+            append(start, 6)
+        assert [(*segment.span, segment.file is None) for segment in store.held()] == [
+            (0, 14, False),
+            (14, 41, True),
+            (41, 64, False),
+            (64, 96, False),
+            (96, 98, True),
+            (98, 104, True),
+        ]
+        assert same(store.read("records", Span(0, 104)), records(0, 104))
+        assert not list(store.verify())
 
 
 def test_a_span_of_one_segment_is_a_view_and_of_several_a_copy(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, refuse
+from tidegate.compute.cuts import power_of_two
 from tidegate.features.rows import Rows
 from tidegate.gate import segments
 from tidegate.gate.database import Database
@@ -42,7 +43,7 @@ from tidegate.gate.store import (
     reported,
 )
 from tidegate.gate.whole_file import UNFINISHED
-from tidegate.learn.records import Records, Slots, chosen, join
+from tidegate.learn.records import Piece, Records, Slots, chosen, join
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical, seal
 from tidegate.schedule import Emphasis, Fit, Span
@@ -52,6 +53,9 @@ INSERT INTO offsets VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE
 SET stream = excluded.stream, records = excluded.records, place = excluded.place,
 seal = excluded.seal
 """
+
+SEGMENT_BYTES = 2**24
+"""Bytes of dense rows that a file has at most, and that wait in the database at most."""
 
 LONGEST_KEY = 1000
 """Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
@@ -63,9 +67,10 @@ OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE}
 class FolderStore:
     """A state folder, held by one process at a time.
 
-    Records are in files, but for a few: small batches wait in the database until there are enough
-    for a file, and what would be a tiny file stays there. One thread may append while another
-    reads, publishes and forgets: they take turns at the database, not at what they do besides.
+    Records are in files, but for a few: those of a file that is not complete wait in the database,
+    and what would be a tiny file stays there. Where files end depends on how many records there
+    are, never on the batches they came in. One thread may append while another reads, publishes and
+    forgets: they take turns at the database, not at what they do besides.
 
     Args:
         folder: Where the state is.
@@ -74,7 +79,8 @@ class FolderStore:
         settings: Of a new state: what of the configuration shapes privacy, and never changes.
         places: Where its database and segments are to be, by default in the folder. If given for a
             state that is there, they must be as they were: it would not be found elsewhere.
-        segment_records: The most records in a file. A file of less than 1/1024 of it is tiny.
+        segment_records: The most records in a file; wide rows have fewer, see `segment_slots`. A
+            file of less than 1/1024 of it is tiny.
         read_only: Only look, also while another process holds the state.
 
     >>> from tempfile import TemporaryDirectory
@@ -440,20 +446,21 @@ class FolderStore:
     def _place(self, stream: str, start: int, records: Records, cut: int) -> list[tuple[Any, ...]]:
         """The rows of new records, which replace those that waited from the first of them on.
 
-        Segments end where the stream may be cut off. Until that is reached, or enough have come,
-        batches wait by themselves; then they are joined, and go to a file unless they are few.
+        A segment ends where the stream may be cut off and, before that, after a fixed number of
+        slots, whatever batches came. Until then batches wait by themselves; then they are joined,
+        and go to a file unless they are few.
         """
-        stop = start + records.n
+        stop, size = start + records.n, segment_slots(records.X, self._most)
         block = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL AND start >= ?"
-        (waiting,) = self._one(block, stream, start - start % cut)
+        (waiting,) = self._one(block, stream, start - start % cut % size)
         rows: list[tuple[Any, ...]] = []
         begin = start if waiting is None else waiting
         try:
             while begin < stop:
-                end = min(begin + self._most, begin - begin % cut + cut, stop)
+                end = begin + min(size - begin % cut % size, cut - begin % cut)
                 few = self._few
-                if end % cut and end - begin < max(few, min(cut, self._most) // 8):  # to wait
-                    begin, few = max(begin, start), self._most
+                if end > stop:  # to wait
+                    begin, end, few = max(begin, start), stop, self._most
                 some = segments.part(records, max(begin, start) - start, end - start)
                 if begin < start:  # only the first: more than one segment's never wait
                     some = join([self.read(stream, Span(begin, start)), some])
@@ -483,8 +490,11 @@ class FolderStore:
         """
         return join([piece.load() for piece in self.pieces(stream, span, slots)])
 
-    def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[segments.Stored]:
-        """The same, segment by segment; a checksum is verified when a file is first loaded."""
+    def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[Piece]:
+        """The same, segment by segment; a checksum is verified when a file is first loaded.
+
+        Records in the database are one piece: a fit does not see which batches wait there.
+        """
         pieces, reached = [], span.start
         for start, stop, size, checksum, file, data in self._stored(stream, span):
             if start > reached:
@@ -506,7 +516,12 @@ class FolderStore:
                 f"records [{span.start}, {span.stop}) of {stream} are not held: "
                 "they are forgotten, or have not arrived"
             )
-        return [piece for piece in pieces if piece.n]
+        found: list[Piece] = []
+        held = (piece for piece in pieces if piece.n)
+        for in_file, group in groupby(held, key=lambda piece: piece.data is None):
+            some = list(group)
+            found += some if in_file else [join([piece.load() for piece in some])]
+        return found
 
     def _stored(self, stream: str, span: Span) -> list[Any]:
         """The segments that a span touches, found by two steps down an index."""
@@ -897,6 +912,21 @@ class FolderStore:
         with closing(self._db.beside()) as present:
             row = present.execute(query, (segment.stream, segment.span.start)).fetchone()
             return row is not None and row[0] == segment.file
+
+
+def segment_slots(rows: Rows, most: int) -> int:
+    """The number of slots in a file: a function of the kind and width of rows, which are public.
+
+    Dense rows fill at most `SEGMENT_BYTES`. The length of sparse rows depends on the records, so
+    their files hold an eighth of the most.
+
+    >>> [segment_slots(np.zeros((0, width), np.float32), 65_536) for width in (30, 784, 10**6)]
+    [65536, 4096, 64]
+    """
+    if not isinstance(rows, np.ndarray):
+        return max(1, most // 8)
+    fitting = SEGMENT_BYTES // (rows.dtype.itemsize * max(1, rows.shape[1]))
+    return max(1, most // 1024, min(most, power_of_two(fitting)))
 
 
 def holds_state(folder: Path) -> bool:
