@@ -19,7 +19,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.sources import servers
 from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
-from tidegate.gate.sources.kafka_reader import STEP, Reader, _client, read_settings
+from tidegate.gate.sources.kafka_reader import Reader, _client, read_settings
 from tidegate.gate.sources.kafka_topic import as_text, places_of
 
 COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
@@ -243,16 +243,17 @@ def test_no_setting_changes_what_exactly_once_rests_on(
     assert {name: made[name] for name in rests_on} == rests_on
 
 
-def test_batches_are_bounded_by_bytes(
-    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("long", [0, 200, 699])
+def test_batches_end_by_counts_however_long_a_message_is(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.kafka_reader.BYTES", 2**16)
-    cluster.send(topic, bodies(0, 300))
-    cluster.send(topic, [b'{"a": 7, "y": 0, "z": "' + b"x" * 1000 + b'"}'] * 400)
+    monkeypatch.setattr("tidegate.gate.sources.broker.MOST", 300)
+    sent = bodies(0, 700)
+    sent[long] = sent[long][:-1] + b', "z": "' + b"x" * 900_000 + b'"}'
+    cluster.send(topic, sent)
     batches = list(source(cluster, topic).batches(None))
-    assert slots(batches) == [*range(300), *[7] * 400]
-    sizes = [sum(len(batch.arrived(index)) for index in range(batch.n)) for batch in batches]
-    assert 2**15 < max(sizes) < 2**16 + STEP * 1100
+    assert slots(batches) == list(range(700))
+    assert [batch.n for batch in batches] == [300, 300, 100]
 
 
 class Gappy:

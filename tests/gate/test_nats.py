@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,6 +163,23 @@ def sent_of_sizes(server: Server, sizes: list[int], headers: dict[str, str] | No
     server.do(publish)
 
 
+@contextmanager
+def watched(room: int) -> Iterator[list[list[int]]]:
+    """How long the messages of each pull are, with so many bytes of room."""
+    pulls: list[list[int]] = []
+    some = Reader._some
+
+    async def seen(reader: Reader, n: int, room: int = 0) -> Any:
+        found = await some(reader, n, room)
+        pulls.append([len(message.data) for message in found])
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
+        patch.setattr(Reader, "_some", seen)
+        yield pulls
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.sampled_from([0, 1, 2, 300, 2000]), min_size=1, max_size=30),
@@ -178,14 +196,26 @@ def test_pulls_are_bounded_by_bytes(
     server.remove()
     server.make()
     sent_of_sizes(server, sizes, headers)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
-        batches = list(source(server).batches(None))
-    assert slots(batches) == list(range(len(sizes)))
-    for batch in batches:
-        arrived = [len(batch.arrived(index)) for index in range(batch.n)]
-        assert batch.n == 1 or sum(arrived) <= room  # a message that is too large comes alone
+    with watched(room) as pulls:
+        (batch,) = source(server).batches(None)  # however many pulls that takes
+    assert slots([batch]) == list(range(len(sizes)))
+    for lengths in pulls:  # a message that is too large comes alone
+        assert len(lengths) <= 1 or sum(lengths) <= room
     assert caplog.text == ""  # nothing was waited for
+
+
+@pytest.mark.parametrize("subject", [None, f"{STREAM}.x"])
+@pytest.mark.parametrize("long", [0, 5, 10])
+def test_batches_end_by_counts_however_long_a_message_is(
+    server: Server, monkeypatch: pytest.MonkeyPatch, subject: str | None, long: int
+) -> None:
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 4)
+    sent_of_sizes(server, [2000 if slot == long else 0 for slot in range(11)])
+    with watched(300) as pulls:
+        batches = list(source(server, subject=subject).batches(None))
+    assert slots(batches) == list(range(11))
+    assert [batch.n for batch in batches] == [4, 4, 3]
+    assert len(pulls) > 3
 
 
 @pytest.mark.parametrize("headers", [None, {"Nats-Expected-Stream": STREAM, "c": "7"}])
@@ -195,11 +225,9 @@ def test_a_room_that_is_used_up_exactly_is_not_waited_at(
     sent_of_sizes(server, [0] * 4, headers)
     counts = set()
     for room in range(195, 205) if headers is None else range(293, 303):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
-            batches = list(source(server).batches(None))
-        assert slots(batches) == [0, 1, 2, 3]
-        counts.add(batches[0].n)
+        with watched(room) as pulls:
+            assert slots(list(source(server).batches(None))) == [0, 1, 2, 3]
+        counts.add(len(pulls[0]))
     assert counts == {1, 2}  # so that one of the rooms was exactly that of two messages
     assert caplog.text == ""
 
@@ -208,19 +236,22 @@ def test_a_room_that_is_used_up_exactly_is_not_waited_at(
 def test_a_size_that_is_counted_otherwise_costs_a_wait_and_no_message(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"BYTES": 200, "SILENCE": 1.0, "_size": lambda _: 99}.items():
+    for name, value in {"SILENCE": 1.0, "_size": lambda _: 99}.items():
         monkeypatch.setattr(f"tidegate.gate.sources.nats_reader.{name}", value)
     sent_of_sizes(server, [0] * 5)
-    assert [slots([batch]) for batch in source(server).batches(None)] == [[0, 1], [2, 3], [4]]
+    with watched(200) as pulls:
+        assert slots(list(source(server).batches(None))) == [0, 1, 2, 3, 4]
+    assert list(map(len, pulls)) == [2, 2, 1]
 
 
 def test_large_messages_after_small_ones(server: Server) -> None:
     sizes = [10] * 4200 + [900_000] * 40 + [10] * 5
     sent_of_sizes(server, sizes)
-    batches = list(source(server).batches(None))
+    with watched(2**24) as pulls:
+        batches = list(source(server).batches(None))
     assert slots(batches) == list(range(len(sizes)))
-    largest = max(sum(len(b.arrived(index)) for index in range(b.n)) for b in batches)
-    assert 2**23 < largest <= 2**24
+    assert [batch.n for batch in batches] == [4096, 149]
+    assert 2**23 < max(map(sum, pulls)) <= 2**24
 
 
 @pytest.mark.parametrize("subject", [None, f"{STREAM}.x"])
@@ -244,7 +275,7 @@ def test_a_message_lost_on_its_way_is_read_again(
             await receive(reader, message)
 
     monkeypatch.setattr(Reader, "_receive", lossy)
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.MOST", 4)
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 4)
     server.send(bodies(0, 11))
     assert taken(server, subject=subject)[0] == list(range(11))
     assert left == []
@@ -398,7 +429,7 @@ def test_no_stream_and_no_server(shared: Server, caplog: pytest.LogCaptureFixtur
 def test_a_server_that_is_killed_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.MOST", 256)
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 256)
     found: list[float] = []
     with Server(tmp_path) as server:
         server.make()

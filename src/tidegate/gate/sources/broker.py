@@ -20,8 +20,11 @@ PATIENCE = 60.0
 PAUSE = 0.25
 """Seconds between two tries."""
 
-MOST, BYTES = 4096, 2**24
-"""How many messages, and how many bytes, are asked for in one go at most."""
+MOST, ENTRIES = 4096, 2**20
+"""Most messages in a batch, and most values that are read from them."""
+
+BYTES = 2**24
+"""Bytes that are requested at a time; a batch of long messages takes several requests."""
 
 Resume = tuple[str, str]
 """An offset that cannot be gone on from, and the one that the operator says to take instead."""
@@ -59,6 +62,20 @@ class LostError(Exception):
         return SourceError(
             f"{self}: {self._remedy} add {resume} to its [source], see docs/sources.md"
         )
+
+
+def batch_size(columns: Columns) -> int:
+    """The number of messages in a batch, unless fewer are there.
+
+    Their bytes must not decide where a batch ends. So a batch takes up to this number times the
+    broker's longest message, and two of them may be in memory.
+
+    >>> batch_size(Columns(label="y", text="title"))
+    4096
+    >>> batch_size(Columns(label="y", features=tuple(f"x{i}" for i in range(1023))))
+    1024
+    """
+    return max(64, min(MOST, ENTRIES // len(columns.names)))
 
 
 def check_same(what: str, whose: str | None, named: str, other: str) -> None:
@@ -118,7 +135,7 @@ class Patience:
 
 
 class Pulled(NamedTuple):
-    """The bodies of some messages one after the other, and the offset after them."""
+    """The bodies of a batch of messages one after the other, and the offset after them."""
 
     bodies: list[bytes]
     offset: str
@@ -144,7 +161,7 @@ class Broker(Protocol):
         """An offset that is gone, and one to take instead."""
 
     def look(self, offset: str | None) -> Generator[Pulled]:
-        """All messages that are there after an offset.
+        """All messages that are there after an offset, in batches that end by counts.
 
         Raises LostError if those that come next are gone or are others, SourceError for what will
         not pass, and ConnectionError or TimeoutError for what may.

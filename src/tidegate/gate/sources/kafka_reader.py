@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidegate.gate.sources.broker import BYTES, MOST, LostError, Pulled
+from tidegate.gate.sources.broker import LostError, Pulled, batch_size
 from tidegate.gate.sources.kafka_topic import KafkaTopic, Place, as_text
 from tidegate.gate.sources.source import SourceError
 
@@ -15,7 +15,7 @@ TIMEOUT = 10.0
 """Seconds that a broker may take for one answer."""
 
 STEP = 64
-"""Messages that are taken at a time: only afterwards is it known how large they are."""
+"""Messages that are taken from the client at a time."""
 
 FINAL = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -108,16 +108,14 @@ class Reader:
         """All messages that are there, in the order of their chunks."""
         for partition in self._partitions():
             self._check(partition)
-        size = self._source.chunk
+        size, most = self._source.chunk, batch_size(self._source.columns)
         while left := [each for each, at in self._next.items() if at < self._end[each]]:
             partition = min(left, key=lambda each: (self._next[each] // size, each))
             stop = min((self._next[partition] // size + 1) * size, self._end[partition])
             bodies: list[bytes] = []
-            room = BYTES
-            while self._next[partition] < stop and len(bodies) < MOST and room > 0:
-                for message in self._some(partition, stop):
+            while self._next[partition] < stop and len(bodies) < most:
+                for message in self._some(partition, stop, most - len(bodies)):
                     bodies.append(message.value() or b"")
-                    room -= len(bodies[-1])
                     self._places[partition] = _place(message)
             if bodies:
                 yield Pulled(bodies, as_text(self._places, self._source.topic))
@@ -153,7 +151,7 @@ class Reader:
                 told = f"has another message {taken} than the one that was taken, or none"
                 raise self._lost_in(partition, told, taken)
 
-    def _some(self, partition: int, stop: int) -> list[Message]:
+    def _some(self, partition: int, stop: int, most: int = STEP) -> list[Message]:
         """The next messages of a partition before an offset, which not all offsets have."""
         at = self._next[partition]
         if self._assigned != partition:
@@ -162,8 +160,9 @@ class Reader:
         arrived = self._consumer.consume(1, timeout=TIMEOUT)
         if not arrived:
             raise TimeoutError("nothing came")
-        if stop - at > 1:  # what is there already: offsets of no message would be waited for
-            arrived += self._consumer.consume(min(stop - at, STEP) - 1, timeout=0)
+        wanted = min(stop - at, most, STEP)
+        if wanted > 1:  # what is there already: offsets of no message would be waited for
+            arrived += self._consumer.consume(wanted - 1, timeout=0)
         found: list[Message] = []
         for message in arrived:
             error, offset = message.error(), message.offset() or 0

@@ -26,7 +26,7 @@ from nats.js.api import (
     StreamInfo,
 )
 
-from tidegate.gate.sources.broker import BYTES, MOST, LostError, Pulled
+from tidegate.gate.sources.broker import BYTES, LostError, Pulled, batch_size
 from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
@@ -203,19 +203,32 @@ class Reader:
             )
 
     async def pull(self) -> Pulled | None:
-        """The next messages of those that were there when it was opened, None at their end."""
-        if self._gap is not None:
+        """The next messages of those that were there when it was opened, None at their end.
+
+        A whole batch of them, or all that are left: their bytes decide only how many requests that
+        takes. A gap after some of them is reported by the next pull.
+        """
+        bodies: list[bytes] = []
+        most = batch_size(self._source.columns)
+        while self._left and self._gap is None and len(bodies) < most:
+            try:
+                bodies += await self._next(most - len(bodies))
+            except LostError as error:
+                self._gap = error
+        if self._gap is not None and not bodies:
             raise self._gap
-        if not self._left:
-            return None
+        return Pulled(bodies, self._place.text()) if bodies else None
+
+    async def _next(self, most: int) -> list[bytes]:
+        """The bodies of up to `most` messages: at most `BYTES`, or one message that is longer."""
         with _explained(self._source):
-            messages = await self._some(min(self._left, MOST), BYTES) or await self._some(1)
+            messages = await self._some(min(self._left, most), BYTES) or await self._some(1)
             if self._source.subject is None:
                 messages = self._before_gap(messages)
             else:
                 await self._check_first()
         self._place = replace(_place(messages[-1]), whose=self._source.whose)
-        return Pulled([message.data for message in messages], self._place.text())
+        return [message.data for message in messages]
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
         """Messages up to the first that is missing, which is told after them."""

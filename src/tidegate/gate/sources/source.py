@@ -50,6 +50,7 @@ class Source(Protocol):
         """The records after an offset, or all of them.
 
         How they are cut into batches means nothing: batches are as large as is convenient to read.
+        A source ends them by counts, not by bytes; the store and the fits cut them anew.
         """
 
 
