@@ -1,0 +1,465 @@
+"""How long a record is moves no cut: of segments, of what a fit reads, of parts on any engine.
+
+A BLAS rounds the product of a row by the row's place in a matrix of some shape. A cut that follows
+bytes changes the shape with the length of one record, and with it the margins of *other* records:
+what they add to a sum then moves as well, which no noise was drawn for.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, count, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gate.made import records as made
+from tests.gate.made import same
+from tests.gate.natsserver import Server, needs_server
+from tests.gate.test_kafka import Cluster
+from tidegate.compute import Disk, Engine, Memory
+from tidegate.compute.cluster import Dask
+from tidegate.compute.cuts import gathered, part_sizes, shared_out
+from tidegate.features.rows import Rows
+from tidegate.gate.config import Config
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.gate import Gate
+from tidegate.gate.sources import (
+    Batches,
+    Columns,
+    KafkaTopic,
+    NatsStream,
+    RawBatch,
+    Source,
+    StandardInput,
+    csv_source,
+    json_source,
+    parquet_source,
+)
+from tidegate.gate.store import Batch
+from tidegate.learn.parts import Parts
+from tidegate.learn.records import Piece, Records
+from tidegate.schedule import Span
+from tidegate.serve.bodies import JSON, Reader
+
+N, D, CHANGED = 1500, 12, 700
+NAMES = tuple(f"x{index}" for index in range(D))
+COLUMNS = Columns(label="y", features=NAMES, whole_labels=True, dtype="float64")
+ORDER = np.random.default_rng(2).permutation(D)
+CLIP = 0.5
+SEGMENT = 256
+
+RECORDS = {"classes": [0, 1], "norm": 2.0, "columns": [*NAMES], "label": "y", "dtype": "float64"}
+CONFIG = Config.of(
+    {
+        "schedule": {"kind": "continual", "block": 500, "step": 500},
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "records": RECORDS,
+        "learner": {"kind": "gradient", "clip": CLIP, "steps": 3, "rate": 1.0},
+        "not_private_seed": 3,
+    }
+)
+
+Sent = list[dict[str, Any]]
+"""Records as somebody sends them: what is not a column is not read."""
+
+
+def sent(*, length: int, value: float) -> Sent:
+    """Rows that cancel out against `huge`, so that rounding alone decides their margins.
+
+    Args:
+        length: Of what one record brings along and nobody reads.
+        value: The first feature of that record; its others are 0.
+    """
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.uniform(-0.3, 0.3, (N, D // 2)), 2, axis=1)[:, ORDER]
+    X[CHANGED] = [value, *[0.0] * (D - 1)]
+    y = rng.integers(2, size=N)
+    y[CHANGED] = 1
+    told = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
+    records = [{**row, "y": label, "z": ""} for row, label in zip(told, y.tolist(), strict=True)]
+    records[CHANGED]["z"] = "x" * length
+    return records
+
+
+def huge(number: int) -> Any:
+    """A release that is as possible as any other: its entries cancel out in pairs."""
+    size = np.repeat(np.random.default_rng(1).uniform(1, 2, D // 2), 2) * 1e17 / (3 + number)
+    return (size * np.tile([1.0, -1.0], D // 2))[ORDER]
+
+
+# --- every source
+
+NUMBERS = count()
+
+Make = Callable[[Path, Sent], Source]
+
+
+def flushed(records: Sequence[Any], most: int) -> Iterator[list[Any]]:
+    """Records in the runs of a sender that waits until it has so many bytes."""
+    some: list[Any] = []
+    size = 0
+    for record in records:
+        some.append(record)
+        size += len(record if isinstance(record, bytes) else json.dumps(record))
+        if size >= most:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def lines(records: Sent) -> list[bytes]:
+    return [json.dumps(record).encode() for record in records]
+
+
+def from_csv(folder: Path, records: Sent) -> Source:
+    head = [*NAMES, "y", "z"]
+    rows = [",".join(str(record[name]) for name in head) for record in records]
+    (folder / "r.csv").write_text("\n".join([",".join(head), *rows, ""]))
+    return csv_source("r", folder / "r.csv", COLUMNS)
+
+
+def from_jsonl(folder: Path, records: Sent) -> Source:
+    (folder / "r.jsonl").write_bytes(b"\n".join([*lines(records), b""]))
+    return json_source("r", folder / "r.jsonl", COLUMNS)
+
+
+def from_a_followed_file(folder: Path, records: Sent) -> Source:
+    """Its writer flushes whenever it has so many bytes."""
+    path, flushes = folder / "r.jsonl", flushed(lines(records), 2**15)
+    path.write_bytes(b"")
+
+    def grow() -> bool:
+        more = next(flushes, None)
+        with path.open("ab") as file:
+            file.writelines(line + b"\n" for line in more or [])
+        return more is not None
+
+    return json_source("r", path, COLUMNS, follow=grow)
+
+
+def from_standard_input(_: Path, records: Sent) -> Source:
+    stream = io.BytesIO(b"\n".join([*lines(records), b""]))
+    return StandardInput(name="r", columns=COLUMNS, stream=stream)
+
+
+def from_parquet(folder: Path, records: Sent) -> Source:
+    """Its writer ends a row group whenever it has so many bytes."""
+    groups = [pa.Table.from_pylist(group) for group in flushed(records, 2**17)]
+    with pq.ParquetWriter(folder / "r.parquet", groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+    return parquet_source("r", folder / "r.parquet", COLUMNS)
+
+
+def from_python(_: Path, records: Sent) -> Source:
+    pairs = [
+        ([[record[name] for name in NAMES] for record in some], [record["y"] for record in some])
+        for some in flushed(records, 2**15)
+    ]
+    return Batches(name="r", pairs=pairs)
+
+
+@dataclass
+class Bodies:
+    """Bodies that a client sends over HTTP, each of about so many bytes."""
+
+    records: Sent
+    name: str = "r"
+
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        assert offset is None
+        reader = Reader(config=CONFIG)
+        for number, some in enumerate(flushed(self.records, 2**15)):
+            body = reader.batch(JSON, json.dumps({"records": some}).encode())
+            yield replace(body, offset=str(number))
+
+
+def from_http(_: Path, records: Sent) -> Source:
+    return Bodies(records)
+
+
+FROM: dict[str, Make] = {
+    "csv": from_csv,
+    "json lines": from_jsonl,
+    "a followed file": from_a_followed_file,
+    "standard input": from_standard_input,
+    "parquet": from_parquet,
+    "python": from_python,
+    "http": from_http,
+}
+BROKERS = ["kafka", pytest.param("nats", marks=needs_server)]
+FILES = {"csv", "json lines", "standard input", "parquet"}
+"""Whose batches still end where a block of bytes does: the store and the engines do not follow."""
+
+SENDERS = {"a followed file", "python", "http"}
+"""Where batches are as their sender has made them; what comes after must not follow them."""
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture(scope="module")
+def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """What makes a source of some records."""
+    if request.param in FROM:
+        return FROM[request.param]
+    monkeypatch.setattr("tidegate.gate.sources.broker.MOST", 600)
+    monkeypatch.setattr("tidegate.gate.sources.nats_reader.BYTES", 2**16)
+    broker = request.getfixturevalue(request.param)
+
+    def source(_: Path, records: Sent) -> Source:
+        name = f"{request.param}{next(NUMBERS)}"
+        if isinstance(broker, Cluster):
+            broker.send(name, lines(records))
+            return KafkaTopic(name="r", columns=COLUMNS, servers=(broker.server,), topic=name)
+        broker.make(name)
+        broker.send(lines(records), f"{name}.x")
+        return NatsStream(name="r", columns=COLUMNS, urls=(broker.url,), stream=name)
+
+    return source
+
+
+# --- every engine
+
+
+@dataclass
+class Everywhere:
+    """Cuts the records of every fit on all engines, and computes on one of them."""
+
+    engines: dict[str, Engine]
+    used: str
+    cuts: list[Any] = field(default_factory=list)
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+        found = {name: engine.parts(pieces, form) for name, engine in self.engines.items()}
+        self.cuts.append([piece.n for piece in pieces])
+        self.cuts.append({name: parts.sizes for name, parts in found.items()})
+        return found[self.used]
+
+    def close(self) -> None:
+        """The cluster is used again."""
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[dict[str, Engine]]:
+    with Dask(workers=2, small=64) as dask, patch("tidegate.compute.engine.BLOCK", 64 * D):
+        yield {"memory": Memory(), "disk": Disk(small=64), "dask": dask}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a stream has led to.
+
+    Attributes:
+        batches: How many slots each batch had.
+        segments: Which slots each file has.
+        cuts: How many slots each piece that a fit has read had, and each part on every engine.
+        sums: What was to be hidden by noise.
+    """
+
+    batches: list[int]
+    segments: list[Span]
+    cuts: list[Any]
+    sums: list[Any]
+
+
+def seen(make: Make, records: Sent, engine: Everywhere, folder: Path) -> Seen:
+    """Take records in from a source; in place of the noise it is `huge` that is released."""
+    folder.mkdir()
+    batches, sums = [], []
+
+    def hidden(center: Any, sigma: float, bits: object) -> Any:
+        del sigma, bits
+        sums.append(center.copy())
+        return huge(len(sums))
+
+    source = make(folder, records)
+    store = FolderStore(folder / "state", CONFIG.to_json(), segment_records=SEGMENT)
+    with Gate(store, CONFIG) as gate, patch("tidegate.learn.gradient.gaussian", hidden):
+        gate.engine = engine
+        for raw in source.batches(None):
+            batches.append(raw.n)
+            gate.take(raw, source=source.name)
+            assert all(release.number >= 0 for release in gate.advance())
+        assert gate.store.count("records") == N
+        segments = [each.span for each in gate.store.held() if each.file is not None]
+    return Seen(batches=batches, segments=segments, cuts=engine.cuts, sums=sums)
+
+
+def broken(one: Seen, other: Seen) -> set[str]:
+    """The laws that two streams break which differ in the record that is CHANGED alone."""
+    laws = {
+        name for name in ("batches", "segments", "cuts") if vars(one)[name] != vars(other)[name]
+    }
+    for a, b in zip(one.sums, other.sums, strict=True):
+        moved = a - b  # sums are multiples of a power of two, and so is this: it is exact
+        if moved[1:].any() or abs(moved[0]) > 2 * CLIP:  # the record has a first feature only
+            laws.add("sums")
+    return laws
+
+
+def both(
+    make: Make, engines: dict[str, Engine], folder: Path, *, used: str, length: int
+) -> tuple[Seen, Seen]:
+    short = seen(make, sent(length=0, value=1.0), Everywhere(engines, used), folder / "short")
+    long = sent(length=length, value=-1.0)
+    return short, seen(make, long, Everywhere(engines, used), folder / "long")
+
+
+@pytest.mark.parametrize("make", [*FROM, *BROKERS], indirect=True)
+def test_the_length_of_a_record_moves_nothing_but_what_it_adds(
+    make: Make, engines: dict[str, Engine], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """One record is longer than what a source reads at a time."""
+    source = request.node.callspec.params["make"]
+    length = 5 * 2**20 if source in FROM else 900_000
+    one, other = both(make, engines, tmp_path, used="disk", length=length)
+    whole = range(0, N - SEGMENT + 1, SEGMENT)
+    assert one.segments == [Span(start, start + SEGMENT) for start in whole]
+    assert any(each.any() for each in one.sums)
+    assert broken(one, other) <= ({"batches"} if source in {*SENDERS, *FILES} else set())
+
+
+@pytest.mark.parametrize("used", ["memory", "dask"])
+def test_on_no_engine_the_length_of_a_record_moves_a_sum(
+    engines: dict[str, Engine], tmp_path: Path, used: str
+) -> None:
+    one, other = both(from_python, engines, tmp_path, used=used, length=2**15)
+    assert broken(one, other) == {"batches"}  # which were as its sender has made them
+
+
+# --- every layer by itself
+
+sizes = st.lists(st.integers(1, 90), min_size=1, max_size=8)
+
+
+def edges(runs: list[int], n: int) -> list[int]:
+    """Where runs of some sizes end, the last one at n."""
+    return sorted({min(edge, n) for edge in accumulate([*runs, n], initial=0)})
+
+
+def stored(runs: list[int], n: int, kind: str, cut: int | None, span: Span) -> list[Any]:
+    """How a store cuts n records that come in some runs: its files, and what a fit would read."""
+    with (
+        TemporaryDirectory() as folder,
+        closing(FolderStore(Path(folder), "", segment_records=16)) as store,
+    ):
+        for start, stop in pairwise(edges(runs, n)):
+            some = made(start, stop - start, kind=kind)
+            store.append(Batch(stream="records", records=some, cut=cut))
+        files = [each.span for each in store.held() if each.file is not None]
+        pieces = store.pieces("records", span)
+        assert same(store.read("records", span), made(span.start, span.size, kind=kind))
+        return [files, [piece.n for piece in pieces]]
+
+
+@settings(max_examples=10)
+@given(
+    steps=st.integers(1, 6),
+    more=st.integers(0, 30),
+    runs=st.tuples(sizes, sizes),
+    kind=st.sampled_from(["float32", "sparse float64"]),
+    cut=st.none() | st.integers(1, 50),
+)
+def test_how_records_come_moves_no_segment(
+    steps: int, more: int, runs: tuple[list[int], list[int]], kind: str, cut: int | None
+) -> None:
+    """What a fit reads ends with a step, and where a schedule forgets so does a segment."""
+    span = Span((cut or 3) * (steps // 2), (cut or 20) * steps)
+    one, other = (stored(each, span.stop + more, kind, cut, span) for each in runs)
+    assert one == other
+
+
+@given(n=st.integers(65, 2000), one=sizes, other=sizes, workers=st.integers(1, 9))
+def test_how_records_are_stored_moves_no_part(
+    n: int, one: list[int], other: list[int], workers: int
+) -> None:
+    whole = made(0, n)
+
+    def cut(runs: list[int]) -> list[list[Records]]:
+        pieces = [whole.take(slice(*ends)) for ends in pairwise(edges(runs, n))]
+        disk = Disk(small=64).parts(pieces, whole.form)
+        spread = shared_out(pieces, part_sizes(n, workers, 2**20))
+        found = [[Memory().parts(pieces, whole.form)], disk.fold(listed, list.__add__)]
+        return [*found, [run.load() for run in spread]]
+
+    with patch("tidegate.compute.engine.BLOCK", 64 * whole.d):
+        for parts, others in zip(cut(one), cut(other), strict=True):
+            assert len(parts) == len(others)
+            assert all(map(same, parts, others))
+
+
+def listed(part: Records) -> list[Records]:
+    return [part]
+
+
+# --- mistakes, planted one at a time
+
+
+def by_bytes(source: Make, most: int) -> Make:
+    """A source whose batches end where it has read so many bytes."""
+
+    @dataclass
+    class Capped:
+        source: Source
+        name: str = "r"
+
+        def batches(self, offset: str | None) -> Iterator[RawBatch]:
+            for raw in self.source.batches(offset):
+                texts = [raw.arrived(slot).encode() for slot in range(raw.n)]
+                ends = edges([len(some) for some in flushed(texts, most)], raw.n)
+                for start, stop in pairwise(ends):
+                    yield replace(raw, X=raw.X[start:stop], y=raw.y[start:stop])
+
+    return lambda folder, records: Capped(source(folder, records))
+
+
+def as_stored(self: Disk, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+    """Parts that are the pieces."""
+    runs = gathered(pieces, 1)
+    parts = RIGHT(self, pieces, form)
+    return replace(parts, runs=runs, sizes=tuple(run.n for run in runs))  # type: ignore[type-var]
+
+
+RIGHT = Disk.parts
+
+
+@pytest.mark.parametrize("make", ["kafka"], indirect=True)
+def test_a_batch_cut_by_bytes_is_found(
+    make: Make, engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    planted = by_bytes(make, 2**16)
+    one, other = both(planted, engines, tmp_path, used="disk", length=900_001)
+    assert broken(one, other) == {"batches"}  # the store and the engines do not follow it
+
+
+def test_segments_and_parts_cut_by_bytes_are_found(
+    engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    """A segment that ends with its batch, and a part that ends with its segment."""
+    follows = patch(
+        "tidegate.gate.folder_store.segment_slots", lambda rows, _: max(1, rows.shape[0])
+    )
+    with follows, patch.object(Disk, "parts", as_stored):
+        one, other = both(from_python, engines, tmp_path, used="disk", length=2**15)
+    assert broken(one, other) >= {"segments", "cuts"}
