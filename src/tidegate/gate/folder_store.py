@@ -113,6 +113,7 @@ class FolderStore:
         self._lock: Lock | None = None
         self._turn = threading.RLock()
         self._witness: Witness | None = None  # as of the last snapshot
+        self._ready = False  # whether its tables are those of the newest layout
         self._sums = Sums()  # of the transaction under way
         self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
         self._db: Database = SqliteDatabase(self.folder, writes=not read_only)
@@ -187,6 +188,7 @@ class FolderStore:
 
     def _open(self, config: str | None, settings: str, elsewhere: Elsewhere) -> None:
         layout = self._db.layout()
+        self._ready = layout == LAYOUT
         if config is not None:
             if layout:
                 raise StoreError(f"{self.folder} holds a state already: open it, or choose another")
@@ -201,9 +203,10 @@ class FolderStore:
             raise StoreError(f"{told}: start a new state")
         if self._lock is not None:
             self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
-            if self._db.layout() < LAYOUT:
+            if 0 < layout < LAYOUT:
                 with self._transaction("migrate"):
                     self._sums = migrate(self._db)
+            self._ready = True
             if self._one("SELECT seal FROM state")[0] != self._seal():
                 raise StoreError(f"{self._db.where} {DAMAGED}")
 
@@ -290,8 +293,7 @@ class FolderStore:
                 raise StoreError(f"{self.folder} {told}")
             try:
                 self._db.begin()
-                known = self._db.layout() == LAYOUT
-                self._sums = Sums(self._one("SELECT sums FROM state")[0] if known else "{}")
+                self._sums = Sums(self._one("SELECT sums FROM state")[0] if self._ready else "{}")
                 yield
                 values = (self._sums.text(),)
                 self._db.execute("UPDATE state SET committed = committed + 1, sums = ?", values)
