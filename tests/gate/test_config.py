@@ -125,7 +125,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
         | st.fixed_dictionaries({"name": st.just("tapered")}, optional={"rate": ratios.map(str)}),
         "learner": st.fixed_dictionaries(
             {"kind": st.just("output")},
-            optional={"regularization": positives, "slack": ratios.map(float)},
+            optional={"regularization": st.floats(1, 1e3), "slack": ratios.map(float)},
         ),
         "quality": st.fixed_dictionaries({}, optional={"share": ratios.map(str)}),
         "source": st.fixed_dictionaries({"source": files, "target": files}) if two else files,
