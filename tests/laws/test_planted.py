@@ -40,7 +40,7 @@ from tidegate.learn.objective import OverParts
 from tidegate.learn.records import Records, clean, emphasized
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, Line, PureDP, certificate
+from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP, certificate
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
@@ -222,11 +222,26 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
         growing(),
         lambda: patch.object(gradient, "deviation", lambda c, j, mu: 2 * c * j**0.5 / mu * 0.75),
     ),
-    "a schedule that charges 4/3": (
-        scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1)),
-        lambda: patch.object(Shares, "_scale", property(lambda s: 4 / s.certificate.supremum / 3)),
-    ),
 }
+
+
+def without_a_limit() -> Patch:
+    """A ledger that adds up whatever is charged: what the laws say if it is not the last word."""
+    defaults = Ledger.__init__.__kwdefaults__
+    assert defaults is not None
+    return patch.dict(defaults, limit=None)
+
+
+def test_a_schedule_that_charges_four_thirds_breaks_a_law() -> None:
+    """It is refused by the ledger; and if it were not, the budget would show it."""
+    honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
+    wrong = patch.object(Shares, "_scale", property(lambda s: 4 / s.certificate.supremum / 3))
+    assert laws_broken(fresh(honest)) == set()
+    with wrong:
+        with pytest.raises(LedgerError, match="would take record 0 to 4/3 of its budget"):
+            laws_broken(fresh(honest))
+        with without_a_limit():
+            assert laws_broken(fresh(honest)) & {"fit", "budget"}
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
@@ -451,14 +466,20 @@ def test_an_off_by_one_at_powers_of_two_breaks_a_law(
     wrong: MultiResolution | Continual,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is refused; and if it were certified for what it should be, the ledger would show it."""
+    """It is refused, also by the ledger; and if it were by neither, the laws would show it."""
     with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
         Plan(schedule=wrong, budget=PURE)
     monkeypatch.setattr(certificate, "CERTIFIED", (*certificate.CERTIFIED, type(wrong)))
     honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
-    for schedule, laws in ((right, set[str]()), (wrong, {"ledger", "budget"})):
-        plan = Plan(schedule=schedule, budget=PURE)
-        assert laws_broken(replace(honest, setup=replace(honest.setup, plan=plan))) == laws
+    right_scene, wrong_scene = (
+        replace(honest, setup=replace(honest.setup, plan=Plan(schedule=schedule, budget=PURE)))
+        for schedule in (right, wrong)
+    )
+    assert laws_broken(right_scene) == set()
+    with pytest.raises(LedgerError, match="of its budget"):
+        laws_broken(wrong_scene)
+    with without_a_limit():
+        assert laws_broken(wrong_scene) == {"ledger", "budget"}
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), 1e-320])
