@@ -432,11 +432,11 @@ def test_where_a_run_of_two_files_was_stopped_does_not_change_the_order_of_steps
         write_csv(path, n)
 
     def run(state: str, sizes: list[int]) -> list[tuple[str, int]]:
-        """Blocks of these sizes, with a stop after so many batches each time."""
+        """Batches of these sizes, with a stop after so many of them each time."""
         for size in sizes:
             with opened(tmp_path / state, known) as gate:
                 sources = {
-                    name: replace(files, format=replace(files.format, block=size))
+                    name: replace(files, format=replace(files.format, count=size))
                     for name, files in known.sources().items()
                     if isinstance(files, Files) and isinstance(files.format, Csv)
                 }
@@ -450,7 +450,7 @@ def test_where_a_run_of_two_files_was_stopped_does_not_change_the_order_of_steps
     assert run("stopped", SIZES) == run("whole", SIZES[-1:])
 
 
-SIZES = [700, 1500, 4000, 999, 2**20]
+SIZES = [7, 15, 40, 9, 2**16]
 
 
 def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     with open(read, "rb", buffering=0) as pipe, opened(tmp_path / "state", known) as gate:
         sources = dict(known.sources(pause=None))
         columns = known.records.build()
-        sources["target"] = StandardInput(name="target", columns=columns, stream=pipe)
+        sources["target"] = StandardInput(name="target", columns=columns, stream=pipe, step=50)
         found = releases_of(gate, sources, again, Mock())
         assert next(found).card["stream"] == "source"  # while the pipe is open and empty
         os.write(write, rows)

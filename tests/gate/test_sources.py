@@ -1,7 +1,6 @@
 """A record keeps its slot whatever it and its neighbours hold, and arrives exactly once."""
 
 import csv
-import io
 import json
 import math
 import os
@@ -34,7 +33,7 @@ from tidegate.gate.sources import (
 from tidegate.gate.sources.columns import NUMERAL, numbers
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.lines import lines
+from tidegate.gate.sources.lines import Splitter, multiples
 from tidegate.gate.sources.parquet import Parquet
 from tidegate.learn.records import clean
 
@@ -77,24 +76,36 @@ def resumes_everywhere(source: Source) -> None:
 # -- lines
 
 
+def split(data: bytes, splitter: Splitter, block: int) -> list[tuple[list[bytes], int]]:
+    """The batches of some bytes that come in blocks, and the position after each."""
+    found = []
+    for start in range(0, len(data), block):
+        for lines in splitter.feed(data[start : start + block]):
+            found.append((lines, splitter.at))
+    lines = splitter.end()
+    return [*found, (lines, splitter.at)] if lines else found
+
+
 @given(
     st.binary(max_size=200).map(lambda data: data.replace(b"a", b"\n")),
     st.integers(1, 50),
     st.integers(1, 50),
+    st.integers(1, 9),
 )
-def test_lines_are_what_stands_between_line_feeds(data: bytes, block: int, longest: int) -> None:
+def test_lines_are_what_stands_between_line_feeds(
+    data: bytes, block: int, longest: int, count: int
+) -> None:
     expected = data.split(b"\n")
     if not expected[-1]:
         expected.pop()
-    found = list(lines(io.BytesIO(data), 0, block=block, longest=longest))
-    assert [line for part in found for line in part.lines] == [
+    whole = split(data, Splitter(ends=multiples(count), longest=longest), block)
+    assert [line for lines, _ in whole for line in lines] == [
         line[: longest + 1] for line in expected
     ]
-    assert [part.at for part in found] == sorted({part.at for part in found})
-    for part in found:  # any position is one to go on from
-        rest = list(lines(io.BytesIO(data[part.at :]), part.at, longest=longest))
-        after = [line for each in found if each.at > part.at for line in each.lines]
-        assert [line for each in rest for line in each.lines] == after
+    assert [len(lines) for lines, _ in whole[:-1]] == [count] * (len(whole) - 1)
+    for index, (_, at) in enumerate(whole):  # any position is one to go on from
+        rest = Splitter(ends=multiples(count), at=at, row=(index + 1) * count, longest=longest)
+        assert split(data[at:], rest, len(data) + 1) == whole[index + 1 :]
 
 
 def test_a_followed_file_gives_no_line_that_is_not_complete(tmp_path: Path) -> None:
@@ -115,7 +126,7 @@ def test_a_followed_file_gives_no_line_that_is_not_complete(tmp_path: Path) -> N
 
 # -- CSV
 
-blocks = st.sampled_from([20, 100, 2**20])
+counts = st.sampled_from([1, 3, 2**16])
 
 values = st.one_of(
     st.floats().map(repr),
@@ -156,16 +167,16 @@ def csv_slot(line: bytes) -> tuple[float, float, float]:
 
 
 @in_a_folder
-@given(st.lists(csv_lines, max_size=7), st.sampled_from([b"\n", b"\r\n"]), st.booleans(), blocks)
+@given(st.lists(csv_lines, max_size=7), st.sampled_from([b"\n", b"\r\n"]), st.booleans(), counts)
 def test_a_csv_slot_depends_on_its_line_alone(
-    tmp_path: Path, body: list[bytes], end: bytes, last: bool, block: int
+    tmp_path: Path, body: list[bytes], end: bytes, last: bool, count: int
 ) -> None:
     path = tmp_path / "f.csv"
     path.write_bytes(
         end.join([b"a,b,y", *body]) + (end if last or not body or not body[-1] else b"")
     )
     found: list[tuple[float, ...]] = []
-    source = Files(name="s", path=path, format=Csv(columns=COLUMNS, block=block))
+    source = Files(name="s", path=path, format=Csv(columns=COLUMNS, count=count))
     for batch in source.batches(None):
         found.extend((*x, y) for x, y in zip(batch.X.tolist(), batch.y.tolist(), strict=True))
         assert all(json.loads(batch.arrived(slot)) for slot in range(batch.n))
@@ -294,13 +305,13 @@ def json_slot(line: bytes) -> tuple[float, float]:
 
 
 @in_a_folder
-@given(st.lists(json_lines, max_size=7), blocks)
+@given(st.lists(json_lines, max_size=7), counts)
 def test_a_json_slot_depends_on_its_line_alone(
-    tmp_path: Path, body: list[bytes], block: int
+    tmp_path: Path, body: list[bytes], count: int
 ) -> None:
     path = tmp_path / "f.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in body))
-    source = Files(name="s", path=path, format=JsonLines(columns=COLUMNS, block=block))
+    source = Files(name="s", path=path, format=JsonLines(columns=COLUMNS, count=count))
     found = [x for batch in source.batches(None) for x in batch.X.tolist()]
     assert len(found) == len(body)
     for slot, line in zip(found, body, strict=True):
@@ -322,10 +333,9 @@ def test_json_rows_that_cannot_be_used(tmp_path: Path) -> None:
     )
     source = json_source("s", path, COLUMNS)
     assert usable(source) == [True, False, False, False, False, False, False, True]
-    (first, last) = source.batches(None)
-    assert first.reasons == {1: "not JSON", 2: "not a JSON object", 4: "not UTF-8"}
-    assert (first.n, last.n) == (7, 1)
-    assert json.loads(first.arrived(1)) == {"line": "not json"}
+    (batch,) = source.batches(None)
+    assert batch.reasons == {1: "not JSON", 2: "not a JSON object", 4: "not UTF-8"}
+    assert json.loads(batch.arrived(1)) == {"line": "not json"}
 
 
 class Pipe:
@@ -395,7 +405,7 @@ def test_the_config_opens_standard_input() -> None:
     )
     try:
         source = config.sources()["records"]
-        assert [batch.X.tolist() for batch in source.batches(None)] == [[[5.0, 2.0]]]
+        assert [batch.X.tolist() for batch in source.batches(None) if batch.n] == [[[5.0, 2.0]]]
     finally:
         os.dup2(before, 0)
         os.close(before)
@@ -425,14 +435,14 @@ floats = st.none() | st.floats(width=32)
     st.integers(1, 7),
 )
 def test_parquet_rows_are_slots_from_any_row_on(
-    tmp_path: Path, rows: list[tuple[Any, ...]], group: int, batch_rows: int
+    tmp_path: Path, rows: list[tuple[Any, ...]], group: int, count: int
 ) -> None:
     a, b, y = (
         pa.array([row[i] for row in rows], kind)
         for i, kind in enumerate((pa.float32(), pa.int64(), pa.int8()))
     )
     path = write(tmp_path / "f.parquet", group, b=b, y=y, a=a)
-    source = Files(name="s", path=path, format=Parquet(columns=COLUMNS, rows=batch_rows))
+    source = Files(name="s", path=path, format=Parquet(columns=COLUMNS, count=count))
     found = [x for batch in source.batches(None) for x in batch.X.tolist()]
     expected = [[math.nan if v is None else float(v) for v in row[:2]] for row in rows]
     np.testing.assert_array_equal(np.reshape(found, (-1, 2)), np.reshape(expected, (-1, 2)))
@@ -574,16 +584,16 @@ def test_a_file_that_comes_too_late_is_refused(tmp_path: Path) -> None:
     source = parquet_source("s", tmp_path, COLUMNS)
     (batch,) = source.batches(None)
     fill(tmp_path, "a.parquet", 2.0)
-    with pytest.raises(SourceError, match=r"whose name comes before b\.parquet, .* rename it"):
+    with pytest.raises(SourceError, match=r"^a\.parquet has appeared in .* rename it"):
         next(source.batches(batch.offset))
 
 
 def test_a_file_that_is_gone_too_early_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "a.parquet", 1.0, 2.0)
-    source = Files(name="s", path=tmp_path, format=Parquet(columns=COLUMNS, rows=1))
+    source = Files(name="s", path=tmp_path, format=Parquet(columns=COLUMNS, count=1))
     first, _ = source.batches(None)
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(SourceError, match=r"a\.parquet has gone from .* before it was read to"):
+    with pytest.raises(SourceError, match=r"has gone before it was read to its end: bring"):
         next(source.batches(first.offset))
 
 
@@ -604,7 +614,7 @@ def test_an_offset_of_something_else_is_refused(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"^the offset is not one of a file or folder$"):
             next(source.batches(offset))
     (tmp_path / "g.csv").write_text("a,b,y\n1,2,0\n")
-    with pytest.raises(SourceError, match=r"g\.csv is not the file f\.csv that was read before"):
+    with pytest.raises(SourceError, match=r"g\.csv is not the file f\.csv that was read: name"):
         next(csv_source("s", tmp_path / "g.csv", COLUMNS).batches(batch.offset))
     (tmp_path / "f.csv").write_text("a,b,y\n")
     with pytest.raises(SourceError, match="has 6 bytes, but 12 were read before"):
@@ -626,7 +636,7 @@ def test_a_last_line_may_get_its_line_feed_later_but_nothing_else(
     path.write_bytes(head + row + b"\n")
     assert firsts(make("s", path, COLUMNS).batches(batch.offset)) == []
     path.write_bytes(head + row + row)
-    with pytest.raises(SourceError, match="that was the last when read has grown"):
+    with pytest.raises(SourceError, match="its last line has grown since: cut off"):
         next(make("s", path, COLUMNS).batches(batch.offset))
 
 
@@ -683,7 +693,7 @@ def test_a_line_too_long_is_one_unusable_slot(
 ) -> None:
     for module in ("csv_file", "json_lines"):
         monkeypatch.setattr(f"tidegate.gate.sources.{module}.LONGEST", 30)
-    part = JsonLines(columns=COLUMNS).part([b"1" * 31, (ROW % 1)[:-1]], 0, last=True)
+    part = JsonLines(columns=COLUMNS).part([b"1" * 31, (ROW % 1)[:-1]])
     assert part.reasons == {0: "longer than 30 bytes"}
     assert part.X[1].tolist() == [1.0, 2.0]
     (tmp_path / "f.csv").write_bytes(b"a,b,y\n1,2," + b"0" * 40 + b"\n3,4,0\n")

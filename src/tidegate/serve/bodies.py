@@ -96,7 +96,7 @@ class Reader:
             return self._of_matrix(table, labelled)
         reader = Parquet(columns=self._columns(labelled))
         reader.check(table.schema, "the body")
-        part = reader.part(table, 0, last=True)
+        part = reader.part(table)
         return RawBatch(X=part.X, y=part.y, offset="", arrived=part.arrived)
 
     def _of_matrix(self, table: Any, labelled: bool) -> RawBatch:

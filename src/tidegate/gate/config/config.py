@@ -38,7 +38,7 @@ from tidegate.gate.config.tables import (
     StoreTable,
 )
 from tidegate.gate.places import Places
-from tidegate.gate.sources import Dtype, Source
+from tidegate.gate.sources import Dtype, Source, StandardInput
 from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap
 from tidegate.plan import Plan, TwoStreamPlan
@@ -240,7 +240,17 @@ class Config:
         columns = self.records.build()
         if follow:
             streams = {name: replace(each, follow=True) for name, each in streams.items()}
-        return {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+        built = {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
+        return {name: self._by_steps(name, source) for name, source in built.items()}
+
+    def _by_steps(self, stream: str, source: Source) -> Source:
+        """A source that waits for its batches to be full does not wait past the end of a step."""
+        if not isinstance(source, StandardInput):
+            return source
+        schedule = self.schedule.build()
+        if isinstance(schedule, TwoStream) and stream == "source":
+            schedule = schedule.source
+        return replace(source, step=schedule.step)
 
     @property
     def follows(self) -> bool:

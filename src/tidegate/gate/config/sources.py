@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from tidegate.gate.sources import (
 )
 from tidegate.gate.sources.broker import PATIENCE, Resume
 from tidegate.gate.sources.csv_file import as_delimiter
-from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.files import NEXT, Follow
 
 STANDARD_INPUT = "-"
 
@@ -34,6 +34,23 @@ def _waiting(follow: bool, pause: float | None) -> Follow | None:
     return once if pause is None else every(pause)
 
 
+def resumed(name: str, value: object) -> Resume:
+    """An offset that is gone, and the one to take instead."""
+    old, *new = words(name, value)
+    if len(new) != 1:
+        raise refuse(name, "the offset that is gone and the one to take instead", value)
+    return old, new[0]
+
+
+def passed_over(name: str, value: object) -> Resume:
+    """The mark of an offset, and how many records of its file to pass over instead."""
+    told = resumed(name, value)
+    if told[1] != NEXT and not (told[1].isascii() and told[1].isdigit()):
+        allowed = 'the mark of an offset, and a number of records in quotes or "next"'
+        raise refuse(name, allowed, value)
+    return told
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileTable:
     """[source]: files; `path` is a file, a folder, or "-" for standard input."""
@@ -42,6 +59,7 @@ class FileTable:
     path: str = key(word)
     follow: bool = key(flag, default=False)
     delimiter: str | None = key(as_delimiter, default=None)
+    resume: Resume | None = key(passed_over, default=None)
 
     def __post_init__(self) -> None:
         if self.path == STANDARD_INPUT and self.type != "jsonl":
@@ -61,18 +79,11 @@ class FileTable:
         """
         if self.path == STANDARD_INPUT:
             pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
-            return StandardInput(name=name, columns=columns, stream=pipe)
+            return StandardInput(name=name, columns=columns, stream=pipe, resume=self.resume)
         more = {} if self.delimiter is None else {"delimiter": self.delimiter}
         follow = _waiting(self.follow, pause)
-        return FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
-
-
-def resumed(name: str, value: object) -> Resume:
-    """An offset that is gone, and the one to take instead."""
-    old, *new = words(name, value)
-    if len(new) != 1:
-        raise refuse(name, "the offset that is gone and the one to take instead", value)
-    return old, new[0]
+        files = FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
+        return replace(files, resume=self.resume)
 
 
 def urls(name: str, value: object) -> tuple[str, ...]:

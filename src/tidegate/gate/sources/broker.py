@@ -97,7 +97,7 @@ def check_same(what: str, whose: str | None, named: str, other: str) -> None:
 
 def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
     """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
-    part = JsonLines(columns=columns).part(bodies, 0, last=False)
+    part = JsonLines(columns=columns).part(bodies)
     return RawBatch(X=part.X, y=part.y, offset=offset, arrived=part.arrived, reasons=part.reasons)
 
 

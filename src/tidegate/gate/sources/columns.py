@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -41,6 +42,18 @@ class Columns:
         """All columns that are read: those of the record, then the label."""
         return [*(self.features if self.text is None else [self.text]), self.label]
 
+    @property
+    def batch(self) -> int:
+        """How many records a batch of a file has: fewer where a record has more columns.
+
+        >>> Columns(label="y", features=("a", "b")).batch, Columns(label="y", text="t").batch
+        (65536, 4096)
+        """
+        if self.text is not None:
+            return TEXTS
+        fitting = 1 << (CELLS // len(self.names)).bit_length() >> 1
+        return max(LEAST, min(fitting, MOST))
+
     def find(self, present: Sequence[str], file: str) -> list[int]:
         """Where each of `names` stands among the columns of a file; refused if one does not.
 
@@ -54,13 +67,14 @@ class Columns:
         tidegate.gate.sources.source.SourceError: column a is not in f.csv, which has a;y: is the \
 delimiter of [source] right?
         """
+        times, places = Counter(present), {name: index for index, name in enumerate(present)}
         for name in self.names:
-            if (times := present.count(name)) != 1:
-                problem = "not in" if times == 0 else f"{times} times in"
+            if times[name] != 1:
+                problem = f"{times[name]} times in" if times[name] else "not in"
                 told = f"column {name} is {problem} {file}, which has {_few(present)}"
                 joined = len(present) == 1 and any(mark in present[0] for mark in ",;|\t")
                 raise SourceError(told + ": is the delimiter of [source] right?" * joined)
-        return [present.index(name) for name in self.names]
+        return [places[name] for name in self.names]
 
     def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
         """Columns of numbers as one row a record, each value rounded by itself."""
@@ -74,6 +88,9 @@ delimiter of [source] right?
 
 
 CHUNK = 2048
+
+CELLS, LEAST, MOST, TEXTS = 2**20, 64, 2**16, 2**12
+"""Values in a batch, the fewest and most records of one, and the records of one of texts."""
 
 
 def _few(names: Sequence[str]) -> str:

@@ -13,9 +13,15 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
+from tidegate.gate.sources.chain import ChangedError, Seen, Start
 from tidegate.gate.sources.columns import Columns, as_json, numbers
-from tidegate.gate.sources.files import Files, Follow, Part
-from tidegate.gate.sources.lines import BLOCK, LONGEST, lines, resume
+from tidegate.gate.sources.files import Files, Follow, Part, Slots
+from tidegate.gate.sources.lines import (
+    LONGEST,
+    count_lines,
+    lines_after,
+    tails_of_bytes,
+)
 from tidegate.gate.sources.source import SourceError, objects
 
 QUOTE_OR_RETURN = re.compile(rb'["\r]')
@@ -57,32 +63,42 @@ class Csv:
     Args:
         columns: Which columns are read.
         delimiter: One ASCII character between two values.
-        block: Bytes read at a time.
+        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
     delimiter: str = ","
-    block: int = BLOCK
+    count: int | None = None
 
     suffix = ".csv"
 
     def __post_init__(self) -> None:
         as_delimiter("delimiter", self.delimiter)
 
-    def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:
+    def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:
         """See `Format`."""
         header = _header(path, follow)
         if not header or (follow is not None and not header.endswith(b"\n")):
+            if start.seen is not None:
+                raise ChangedError(f"has {len(header)} bytes, but {start.seen.at} were read before")
             return
         names = self._names(header, path)
         if len(names) == 1:
             self._check_delimiter(names[0], path)
         wanted = self.columns.find(names, str(path))
+        count = self.count or self.columns.batch
         with path.open("rb", buffering=0) as file:
-            start, end = resume(file, max(at, len(header)))
-            for block, here in lines(file, start, follow=follow, block=self.block):
-                split = _split(block, names, wanted, self.delimiter)
-                yield self._part(split, names, here, last=follow is None and here == end)
+            for lines, seen, last in lines_after(file, header, start, count, follow):
+                split = _split(lines, names, wanted, self.delimiter)
+                yield Part(self._slots(split, names), seen, last)
+
+    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
+        """See `Format`."""
+        return tails_of_bytes(path, seen)
+
+    def records(self, path: Path) -> int:
+        """See `Format`."""
+        return count_lines(path, len(_header(path, None)))
 
     def _names(self, header: bytes, path: Path) -> list[str]:
         try:
@@ -98,7 +114,7 @@ class Csv:
                 told = f"seem to be divided by {mark!r}: say so in source.delimiter"
                 raise SourceError(f"the columns of {path} {told}")
 
-    def _part(self, split: "Split", names: list[str], at: int, *, last: bool) -> Part:
+    def _slots(self, split: "Split", names: list[str]) -> Slots:
         *record, label = split.columns
         if self.columns.text is None:
             X = self.columns.matrix([numbers(column) for column in record], len(split.lines))
@@ -106,7 +122,7 @@ class Csv:
             X = _texts(record[0])
         y = numbers(label) if self.columns.whole_labels else _texts(label)
         arrived = partial(_arrived, split.lines, names, self.delimiter)
-        return Part(X, y, arrived, split.reasons, at, last)
+        return Slots(X, y, arrived, split.reasons)
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:

@@ -1,20 +1,31 @@
 """A file, a folder of files, or one that grows, as a source."""
 
-import json
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from tidegate.checks import positive, whole
+from tidegate.checks import positive
+from tidegate.gate.sources.chain import ChangedError, Seen, Start
+from tidegate.gate.sources.place import Place, Taken, as_count, consented, mark
 from tidegate.gate.sources.source import RawBatch, SourceError
 
 Follow = Callable[[], bool]
 """Called at the end of what there is: whether to look again."""
+
+NEXT = "next"
+"""What `resume` names to go on with the next file of a folder."""
+
+SETTLED = 2.0
+"""Seconds after its last change from which on the times of a file tell whether it changes again."""
+
+IN_CONFIG = "add resume = ['{}', '{}'] to its [source]"
+"""How to consent to another place, where the source is one of a configuration."""
 
 
 def every(seconds: float) -> Follow:
@@ -29,23 +40,24 @@ def every(seconds: float) -> Follow:
 
 
 def once() -> bool:
-    """Do not look again now, but take only what is complete: somebody will come back."""
+    """Do not look again now, but stop at the last complete record."""
     return False
 
 
-class Part(NamedTuple):
-    """Some slots of one file.
-
-    Attributes:
-        at: The position in the file after them.
-        last: Whether the file ends there.
-    """
+class Slots(NamedTuple):
+    """Some slots of one file."""
 
     X: Any
     y: NDArray[Any]
     arrived: Callable[[int], str]
     reasons: Mapping[int, str]
-    at: int
+
+
+class Part(NamedTuple):
+    """Some slots of one file, what was read of it with them, and whether it ends there."""
+
+    slots: Slots
+    seen: Seen
     last: bool
 
 
@@ -56,130 +68,252 @@ class Format(Protocol):
     def suffix(self) -> str:
         """How the names of its files end."""
 
-    def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:
-        """The slots of a file after a position; a position is one that a part has named, or 0."""
+    def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:
+        """The slots of a file after what was read of it; ChangedError if that is not there."""
 
+    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
+        """The digests of as much of a file as was read of others, and under None of all of it."""
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """How far a source of files is: its offset.
-
-    Attributes:
-        file: The name of the file.
-        at: The position in it.
-        last: Whether the file ends there.
-        rank: How many files of the folder there were up to this one, in the order of their names.
-    """
-
-    file: str
-    at: int
-    last: bool
-    rank: int
-
-    def text(self) -> str:
-        """As an offset."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def of(cls, offset: str) -> "Place":
-        """From an offset.
-
-        >>> Place.of(Place(file="a.csv", at=70, last=False, rank=1).text())
-        Place(file='a.csv', at=70, last=False, rank=1)
-        """
-        try:
-            place = cls(**json.loads(offset))
-            whole("at", place.at, least=0)
-        except (TypeError, ValueError) as error:
-            raise SourceError("the offset is not one of a file or folder") from error
-        return place
+    def records(self, path: Path) -> int:
+        """How many records a file has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
     """The records of a file, or of all files of a folder in the order of their names.
 
-    A file of a folder is taken as soon as its name appears and is never looked at again: write it
-    under another name (one that starts with a dot, or with another ending) and rename it. Names
-    must grow: one that appears before the name that is being read is refused. What has been taken
-    may be deleted.
+    A file of a folder is taken as soon as its name appears: write it under another name (one that
+    starts with a dot, or with another ending) and rename it. Names must grow: one that appears
+    before the name that is being read is refused. What has been taken may be deleted.
+
+    What was read is checked before a file is taken up again: its header and its last block, and
+    all of it if the file may have changed. In a run that goes on, the first look does so.
 
     Args:
         name: What the offset is kept under.
         path: A file or a folder.
         format: How a file is read.
         follow: For a folder that gets new files, or a file of lines that gets new lines.
+        resume: The mark of an offset that cannot be gone on from, and how many records of its file
+            to pass over instead, or "next".
+        remedy: How to say so.
     """
 
     name: str
     path: Path
     format: Format
     follow: Follow | None = None
+    resume: tuple[str, str] | None = None
+    remedy: str = IN_CONFIG
+    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`."""
+        kept = offset
         try:
-            yield from self._batches(offset)
+            for batch in self._batches(offset):
+                kept = batch.offset
+                self._remember(kept)
+                yield batch
+            self._remember(kept)
+        except ChangedError as error:
+            raise self._refusal(error, str(kept)) from error
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else "it is damaged"
             raise SourceError(f"{error.filename or self.path} cannot be read: {reason}") from error
 
+    def _remember(self, offset: str | None) -> None:
+        """Note that this process has read, or checked, all that was read up to an offset."""
+        self._checked.clear()
+        if offset is not None:
+            self._checked.add(offset)
+
+    def _refusal(self, error: ChangedError, offset: str) -> SourceError:
+        """What to tell the operator, given the offset that the Gate has kept."""
+        place = Place.of(offset)
+        path = self.path / place.file if self.path.is_dir() else self.path
+        if path.exists():
+            other = str(self._proposed(path, place))
+            how = f"go on after its first {other} records"
+        else:
+            other, how = NEXT, "go on with the next file"
+        told = self.remedy.format(mark(offset), other)
+        return SourceError(f"{path} {error}: {error.back}, or to {how} {told}, see docs/sources.md")
+
+    def _proposed(self, path: Path, place: Place) -> int:
+        """How many records of a file to pass over: as many as were taken from it, if it has them.
+
+        None of another file, unless it is the same one under another name.
+        """
+        if path.name != place.file and not holds(self.format, path, place.seen):
+            return 0
+        there = self.format.records(path)
+        return there if place.seen.row is None else min(place.seen.row, there)
+
     def _batches(self, offset: str | None) -> Iterator[RawBatch]:
         place = None if offset is None else Place.of(offset)
+        instead = None if offset is None else consented(offset, self.resume)
+        checked = offset in self._checked
         if self.path.is_dir():
-            yield from self._folder(place)
-        elif place is not None and place.file != self.path.name:
-            raise SourceError(f"{self.path} is not the file {place.file} that was read before")
-        else:
-            # The end of a file says nothing about what may have been added since.
-            resumed = None if place is None else Place(**{**asdict(place), "last": False})
-            yield from self._file(self.path, 1, resumed, self.follow)
+            yield from self._folder(place, instead, checked)
+            return
+        regular(self.path)
+        if place is not None and place.file != self.path.name and instead is None:
+            raise ChangedError(f"is not the file {place.file} that was read", "name that again")
+        yield from self._file(self.path, place, instead, self.follow, checked=checked)
 
-    def _folder(self, place: Place | None) -> Iterator[RawBatch]:
+    def _folder(
+        self, place: Place | None, instead: str | None, checked: bool
+    ) -> Iterator[RawBatch]:
+        taken, last, records = Taken(), "", 0 if place is None else place.records
+        if place is not None:
+            files, last = files_in(self.path, self.format.suffix), place.file
+            taken = self._taken(place, files)
+            self._check_names(files, taken, last)
+            if last in files and instead != NEXT:
+                place = replace(place, taken=taken, rank=None)
+                place = yield from self._file(self.path / last, place, instead, checked=checked)
+            elif not place.last and instead != NEXT:
+                raise ChangedError("has gone before it was read to its end", "bring it back")
+            taken, records = _and(taken, place), place.records
         while True:
-            names = self._names(place)
-            if names:
-                rank, name = names[0]
-                start = place if place is not None and place.file == name else None
-                yield from self._file(self.path / name, rank, start, None)
-                place = Place(file=name, at=0, last=True, rank=rank)
-            elif self.follow is None or not self.follow():
+            files = files_in(self.path, self.format.suffix)
+            self._check_names(files, taken, last)
+            taken = taken.pruned(files, str(self.path))
+            names = [name for name in sorted(files) if name > last]
+            for last in names:
+                self._check_new(last, files, taken)
+                start = Place(file=last, seen=Seen(at=0), records=records, taken=taken)
+                place = yield from self._file(self.path / last, start)
+                taken, records = _and(taken, place), place.records
+            if not names and (self.follow is None or not self.follow()):
                 return
 
-    def _names(self, place: Place | None) -> list[tuple[int, str]]:
-        """The names still to be read, with their rank in the folder."""
-        names = sorted(
-            path.name
-            for path in self.path.iterdir()
-            if path.name.endswith(self.format.suffix) and not path.name.startswith((".", "_"))
+    def _taken(self, place: Place, files: Mapping[str, os.stat_result]) -> Taken:
+        """The files before the one that an offset names."""
+        if place.rank is None:
+            return place.taken
+        names = sorted(name for name in files if name <= place.file)
+        if len(names) > place.rank:  # version 0.1.0 knew how many there were
+            raise self._too_late("a file", place.file)
+        taken = Taken()
+        for name in names:
+            if name != place.file:
+                taken = taken.plus(name, files[name].st_ino, None)
+        return taken
+
+    def _check_names(self, files: Mapping[str, os.stat_result], taken: Taken, last: str) -> None:
+        """Refuse a file that would never be read, because those after it were read already."""
+        for name in files:
+            if name < last and name not in taken:
+                raise self._too_late(name, last)
+
+    def _too_late(self, name: str, last: str) -> SourceError:
+        return SourceError(
+            f"{name} has appeared in {self.path}, and its name comes before {last}, which was read "
+            "already: rename it to come last"
         )
-        ranked = list(enumerate(names, start=1))
-        if place is None:
-            return ranked
-        if sum(name <= place.file for name in names) > place.rank:
-            raise SourceError(
-                f"a file has appeared in {self.path} whose name comes before {place.file}, "
-                "which was read already: rename it to come last"
-            )
-        if not place.last and place.file not in names:
-            raise SourceError(
-                f"{place.file} has gone from {self.path} before it was read to its end"
-            )
-        return [
-            (rank, name)
-            for rank, name in ranked
-            if name > place.file or (name == place.file and not place.last)
-        ]
+
+    def _check_new(self, name: str, files: Mapping[str, os.stat_result], taken: Taken) -> None:
+        """Refuse a file that was taken in under another name."""
+        inode, device = files[name].st_ino, files[name].st_dev
+        for other, info in files.items():
+            if other < name and (info.st_ino, info.st_dev) == (inode, device):
+                raise self._again(name, f"a link to the same file as {other}")
+        known = set(taken.tails(inode))
+        if known and self.format.tails(self.path / name, [])[None][:16] in known:
+            raise self._again(name, "another name of a file that is gone from the folder")
+
+    def _again(self, name: str, what: str) -> SourceError:
+        return SourceError(
+            f"{self.path / name} is {what}, which was taken in before: remove it, "
+            "or its records would pay twice"
+        )
 
     def _file(
-        self, path: Path, rank: int, place: Place | None, follow: Follow | None
-    ) -> Iterator[RawBatch]:
-        for part in self.format.parts(path, 0 if place is None else place.at, follow):
-            here = Place(file=path.name, at=part.at, last=part.last, rank=rank)
-            yield RawBatch(
-                X=part.X,
-                y=part.y,
-                offset=here.text(),
-                arrived=part.arrived,
-                reasons=part.reasons,
-            )
+        self,
+        path: Path,
+        start: Place | None,
+        instead: str | None = None,
+        follow: Follow | None = None,
+        *,
+        checked: bool = False,
+    ) -> Generator[RawBatch, None, Place]:
+        """What a file has after a place, or after so many records instead; the place at its end."""
+        info = regular(path)
+        place = start or Place(file=path.name, seen=Seen(at=0), records=0)
+        stamp = _stamp(info)
+        unchanged = place.inode == info.st_ino and stamp is not None and stamp == place.stamp
+        if place.last and checked and unchanged and instead is None:
+            return place
+        thorough = not unchanged and not (checked and place.inode == info.st_ino)
+        if instead is not None:
+            begun = Start(passed=as_count(instead))
+        else:
+            begun = Start(seen=place.seen if place.seen.at else None, thorough=thorough)
+            if begun.seen and not thorough:
+                stamp = place.stamp  # it is of these times that all of it was checked
+        place = replace(place, file=path.name, inode=info.st_ino, stamp=stamp, rank=None)
+        for part in self.format.parts(path, begun, follow):
+            if place.records is None and not self.path.is_dir():
+                place = replace(place, records=(part.seen.row or 0) - len(part.slots.y))
+            place = replace(place.moved(part.seen, len(part.slots.y)), last=part.last)
+            yield raw_batch_at(place, part.slots)
+        return place
+
+
+def raw_batch_at(place: Place, slots: Slots) -> RawBatch:
+    """Some slots, and the place after them as an offset."""
+    return RawBatch(
+        X=slots.X, y=slots.y, offset=place.text(), arrived=slots.arrived, reasons=slots.reasons
+    )
+
+
+def holds(reader: Format, path: Path, seen: Seen) -> bool:
+    """Whether a file starts with what was read of another."""
+    return seen.tail is not None and reader.tails(path, [seen]).get(seen) == seen.tail
+
+
+def regular(path: Path) -> os.stat_result:
+    """What is known of a file; refused if it is none, without opening it: a FIFO would wait."""
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(info.st_mode), "a device")
+        raise SourceError(
+            f"{path} is {kind}, not a file: take it out of the folder, or send its records to "
+            'standard input (path = "-")'
+        )
+    return info
+
+
+def files_in(folder: Path, suffix: str) -> dict[str, os.stat_result]:
+    """The files of a folder that are read, by their names."""
+    found = {}
+    for entry in folder.iterdir():
+        if entry.name.endswith(suffix) and not entry.name.startswith((".", "_")):
+            as_utf8(entry)
+            found[entry.name] = regular(entry)
+    return found
+
+
+def as_utf8(path: Path) -> Path:
+    """A path that can be written down, refused otherwise."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise SourceError(f"the name of the file {shown} is not UTF-8: rename it") from None
+    return path
+
+
+def _and(taken: Taken, place: Place) -> Taken:
+    """The files that were taken in, and one more."""
+    return taken.plus(place.file, place.inode or 0, place.seen.tail)
+
+
+def _stamp(info: os.stat_result) -> str | None:
+    """When a file was changed, unless it may change again without showing it."""
+    if time.time() - max(info.st_mtime, info.st_ctime) < SETTLED:
+        return None
+    return f"{info.st_mtime_ns}-{info.st_ctime_ns}"

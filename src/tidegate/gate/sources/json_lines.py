@@ -2,20 +2,41 @@
 
 import json
 import math
-import zlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.gate.sources.columns import Columns, as_json
-from tidegate.gate.sources.files import Files, Follow, Part
-from tidegate.gate.sources.lines import BLOCK, LONGEST, Bytes, lines, resume
+from tidegate.gate.sources.chain import BYTES, Chain, ChangedError, Seen, Start
+from tidegate.gate.sources.columns import CHUNK, Columns, as_json
+from tidegate.gate.sources.files import IN_CONFIG, Files, Follow, Part, Slots, raw_batch_at
+from tidegate.gate.sources.lines import (
+    LONGEST,
+    Bytes,
+    ReadThrough,
+    Splitter,
+    check_passed,
+    check_same,
+    count_lines,
+    lines_after,
+    multiples,
+    stops,
+    tails_of_bytes,
+)
+from tidegate.gate.sources.place import Place, as_count, consented, mark
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
+
+OLD = re.compile("([0-9]+):([0-9]+)")
+"""An offset of version 0.1.0: a position and the CRC-32 of all before it."""
+
+PIPE = "-"
+"""What stands for standard input where files have a name."""
 
 
 def json_source(
@@ -35,27 +56,40 @@ class JsonLines:
 
     Args:
         columns: Which keys are read.
-        block: Bytes read at a time.
+        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
-    block: int = BLOCK
+    count: int | None = None
 
     suffix = ".jsonl"
 
-    def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:
+    def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:
         """See `Format`."""
+        count = self.count or self.columns.batch
         with path.open("rb", buffering=0) as file:
-            start, end = resume(file, at)
-            for block, here in lines(file, start, follow=follow, block=self.block):
-                yield self.part(block, here, last=follow is None and here == end)
+            for lines, seen, last in lines_after(file, b"", start, count, follow):
+                yield Part(self.part(lines), seen, last)
 
-    def part(self, block: list[bytes], at: int, *, last: bool) -> Part:
+    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
+        """See `Format`."""
+        return tails_of_bytes(path, seen)
+
+    def records(self, path: Path) -> int:
+        """See `Format`."""
+        return count_lines(path, 0)
+
+    def part(self, block: list[bytes]) -> Slots:
         """The slots of some lines."""
-        rows = [_parsed(line) for line in block]
-        reasons = {index: row for index, row in enumerate(rows) if isinstance(row, str)}
-        X, y = self.slots([{} if isinstance(row, str) else row for row in rows])
-        return Part(X, y, partial(_arrived, block), reasons, at, last)
+        reasons: dict[int, str] = {}
+        made = []
+        for start in range(0, len(block), CHUNK):  # objects take far more memory than numbers
+            rows = [_parsed(line) for line in block[start : start + CHUNK]]
+            bad = {start + i: row for i, row in enumerate(rows) if isinstance(row, str)}
+            reasons.update(bad)
+            made.append(self.slots([{} if isinstance(row, str) else row for row in rows]))
+        X, y = zip(*made, strict=True) if made else zip(self.slots([]), strict=True)
+        return Slots(np.concatenate(X), np.concatenate(y), partial(_arrived, block), reasons)
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
         """The records and labels of some objects: what an object lacks cannot be used."""
@@ -81,60 +115,78 @@ class StandardInput:
         name: What the offset is kept under.
         columns: Which keys are read.
         stream: The pipe, unbuffered, so that a read returns what has arrived.
+        step: Where batches end besides: a step that is complete is not to wait for more.
+        resume: The mark of an offset that cannot be gone on from, and how many records to skip
+            instead.
     """
 
     name: str
     columns: Columns
     stream: Bytes
+    step: int | None = None
+    resume: tuple[str, str] | None = None
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """See `Source`; an offset is a position and a checksum of all up to it."""
-        at, checksum = (0, 0) if offset is None else self._skip(offset)
-        lines_of = JsonLines(columns=self.columns)
-        for block, here in lines(summed := _Summed(self.stream, at, checksum), at):
-            part = lines_of.part(block, here, last=False)
-            yield RawBatch(
-                X=part.X,
-                y=part.y,
-                offset=f"{here}:{summed.upto(here)}",
-                arrived=part.arrived,
-                reasons=part.reasons,
-            )
-
-    def _skip(self, offset: str) -> tuple[int, int]:
-        try:
-            at, checksum = map(int, offset.split(":"))
-        except ValueError as error:
-            raise SourceError("the offset is not one of standard input") from error
-        left, found = at, 0
-        while left and (data := self.stream.read(min(left, BLOCK))):
-            left, found = left - len(data), zlib.crc32(data, found)
-        if left or found != checksum:
-            raise SourceError(
-                f"standard input does not start with the {at} bytes that were taken from it before:"
-                " send the stream again from its beginning"
-            )
-        return at, checksum
+        """See `Source`; batches without records say that more has to arrive."""
+        through = ReadThrough(self.stream, Chain(BYTES))
+        place, passed = Place(file=PIPE, seen=Seen(at=0, row=0), records=0), 0
+        if offset is not None:
+            before = _place(offset)
+            if (instead := consented(offset, self.resume)) is not None:
+                place, passed = replace(place, records=before.records), as_count(instead)
+            else:
+                place = _passed_over(through, before, offset)
+        batch = self.columns.batch
+        ends = stops([passed], multiples(batch, self.step or batch))
+        split = Splitter(ends=ends, at=through.chain.at, row=place.seen.row or 0)
+        for lines in _as_they_arrive(through, split):
+            through.upto(split.at)
+            slots = JsonLines(columns=self.columns).part(lines if split.row > passed else [])
+            place = place.moved(through.chain.seen(split.row, None), len(slots.y))
+            yield raw_batch_at(place, slots)
+        check_passed("standard input", split.row, passed)
 
 
-class _Summed:
-    """Bytes that are read through, with the checksum of all up to a position."""
+def _as_they_arrive(through: ReadThrough, split: Splitter) -> Iterator[list[bytes]]:
+    """The lines of a pipe, and none after each read that leaves a batch incomplete."""
+    while data := through.read():
+        yield from split.feed(data)
+        yield []
+    if lines := split.end():
+        yield lines
 
-    def __init__(self, stream: Bytes, at: int, checksum: int) -> None:
-        self._stream, self._at, self._checksum, self._ahead = stream, at, checksum, b""
 
-    def read(self, size: int, /) -> bytes | None:
-        """Some bytes."""
-        data = self._stream.read(size)
-        self._ahead += data or b""
-        return data
+def _place(offset: str) -> Place:
+    """How far standard input was read, also by an offset of version 0.1.0."""
+    try:
+        if old := OLD.fullmatch(offset):
+            return Place(file=PIPE, seen=Seen(at=int(old[1])))
+        place = Place.of(offset)
+    except ValueError as error:
+        raise SourceError("the offset is not one of standard input") from error
+    if place.file != PIPE:
+        raise SourceError("the offset is not one of standard input")
+    return place
 
-    def upto(self, at: int) -> int:
-        """The checksum of all bytes before a position that has been read."""
-        size = at - self._at
-        self._checksum = zlib.crc32(self._ahead[:size], self._checksum)
-        self._at, self._ahead = at, self._ahead[size:]
-        return self._checksum
+
+def _passed_over(through: ReadThrough, before: Place, offset: str) -> Place:
+    """Read what was taken before, which must come first."""
+    seen, row, checksum, last = before.seen, 0, 0, b"\n"
+    for data in through.pieces(seen.at):
+        row, checksum, last = row + data.count(b"\n"), crc32(data, checksum), data[-1:]
+    row += last != b"\n"
+    here = through.chain.seen(row, None)
+    try:
+        check_same(through.chain, here if f"{here.at}:{checksum}" == offset else seen)
+        if last != b"\n":
+            through.end_line()
+    except ChangedError as error:
+        how = "send the stream again from its beginning"
+        if seen.row is not None:
+            told = IN_CONFIG.format(mark(offset), seen.row)
+            how += f", or to go on after its first {seen.row} records {told}"
+        raise SourceError(f"standard input {error}: {how}, see docs/sources.md") from error
+    return replace(before, seen=here, records=before.records or row)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | str:

@@ -1,8 +1,10 @@
 """Parquet: a row is a slot."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tidegate.checks import whole
+from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
 from tidegate.gate.sources.columns import Columns, as_json
-from tidegate.gate.sources.files import Files, Follow, Part
+from tidegate.gate.sources.files import Files, Follow, Part, Slots
+from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import SourceError, objects
 
 
@@ -33,37 +36,100 @@ class Parquet:
 
     Args:
         columns: Which columns are read.
-        rows: Most rows of a batch.
+        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
-    rows: int = 2**16
+    count: int | None = None
 
     suffix = ".parquet"
 
-    def parts(self, path: Path, at: int, follow: Follow | None) -> Iterator[Part]:  # noqa: ARG002
-        """See `Format`; a Parquet file cannot grow."""
+    def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:  # noqa: ARG002
+        """See `Format`; the rows of the columns that are read are digested. It cannot grow."""
+        with self._opened(path) as file:
+            end, named = file.metadata.num_rows, _digest(file.schema_arrow)
+            check_passed(str(path), end, start.passed)
+            if start.seen is not None and start.seen.at == end and start.seen.chain is None:
+                return  # nothing is new, and there is nothing to check
+            chain = self._chain(start, end, named)
+            before = start.passed if start.seen is None else start.seen.at
+            for slots in self._pieces(file, chain, stops([before], multiples(chain.block))):
+                if chain.at > before:
+                    yield Part(slots, chain.seen(chain.at, named), chain.at == end)
+                elif chain.at == before and start.seen is not None and start.seen.chain is not None:
+                    check_same(chain, start.seen)
+
+    def _chain(self, start: Start, end: int, named: str) -> Chain:
+        """The chain that what was read is added to once more."""
+        seen = start.seen
+        if seen is not None and seen.at > end:
+            raise ChangedError(f"has {end} rows, but {seen.at} were read before")
+        if seen is None or seen.chain is None:
+            return Chain(self._count, lanes=2)
+        if seen.header != named:
+            raise ChangedError("has other columns than when it was read")
+        return resumed(seen, lanes=2, thorough=start.thorough)
+
+    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
+        """See `Format`."""
+        found: dict[Seen | None, str] = {}
+        with self._opened(path) as file:
+            for block in {self._count, *(each.block for each in seen)}:
+                chain = Chain(block, lanes=2)
+                wanted = {each.at: each for each in seen if each.block == block}
+                for _ in self._pieces(file, chain, stops(wanted, multiples(block))):
+                    if chain.at in wanted:
+                        found[wanted[chain.at]] = chain.tail
+                if block == self._count:
+                    found[None] = chain.tail
+        return found
+
+    def records(self, path: Path) -> int:
+        """See `Format`."""
+        with self._opened(path) as file:
+            return int(file.metadata.num_rows)
+
+    @property
+    def _count(self) -> int:
+        return self.count or self.columns.batch
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[pq.ParquetFile]:
         try:
-            yield from self._parts(path, at)
+            with pq.ParquetFile(path, pre_buffer=False) as file:  # it would keep all it has read
+                self.check(file.schema_arrow, str(path))
+                yield file
         except pa.ArrowException as error:
             raise SourceError(f"{path} is not a readable Parquet file") from error
 
-    def _parts(self, path: Path, at: int) -> Iterator[Part]:
-        with pq.ParquetFile(path, pre_buffer=False) as file:  # it would keep all it has read
-            self.check(file.schema_arrow, str(path))
-            end = file.metadata.num_rows
-            if whole("at", at, least=0) > end:
-                raise SourceError(
-                    f"{path} has {end} rows, but {at} were read before: it may only grow"
-                )
-            groups, skip = _groups_from(file.metadata, at)
-            names = list(dict.fromkeys(self.columns.names))
-            for read in file.iter_batches(self.rows, row_groups=groups, columns=names):
-                batch = read.slice(min(skip, read.num_rows))
-                skip -= read.num_rows - batch.num_rows
-                if batch.num_rows:
-                    at += batch.num_rows
-                    yield self.part(batch, at, last=at == end)
+    def _pieces(self, file: pq.ParquetFile, chain: Chain, ends: Ends) -> Iterator[Slots]:
+        """The rows after those of a chain, which are added to it, in pieces that end by count."""
+        held: list[pa.RecordBatch] = []
+        room = ends(chain.at) - chain.at
+        for batch in self._batches(file, chain.at):
+            rest = batch
+            while rest.num_rows:
+                held.append(rest.slice(0, room))
+                rest, room = rest.slice(room), room - held[-1].num_rows
+                if not room:
+                    yield self._added(chain, held)
+                    held, room = [], ends(chain.at) - chain.at
+        if held:
+            yield self._added(chain, held)
+
+    def _batches(self, file: pq.ParquetFile, at: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a file from a row on, as they are read."""
+        groups, skip = _groups_from(file.metadata, at)
+        names = list(dict.fromkeys(self.columns.names))
+        for read in file.iter_batches(self._count, row_groups=groups, columns=names):
+            batch = read.slice(min(skip, read.num_rows))
+            skip -= read.num_rows - batch.num_rows
+            yield batch
+
+    def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> Slots:
+        slots = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
+        chain.add(len(slots.y), _bytes(slots.X), _bytes(slots.y))
+        return slots
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that has not the columns, or has them of other types."""
@@ -79,13 +145,14 @@ class Parquet:
                 wanted = "text" if text else "numbers"
                 raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {kind}")
 
-    def part(self, batch: pa.RecordBatch, at: int, *, last: bool) -> Part:
+    def part(self, batch: pa.RecordBatch | pa.Table) -> Slots:
         """The slots of some rows."""
-        columns = [values(batch.column(name)) for name in self.columns.names]
+        places = self.columns.find(batch.schema.names, "the batch")
+        columns = [values(batch.column(place)) for place in places]
         X: Any = columns[0]
         if self.columns.text is None:
             X = self.columns.matrix(columns[:-1], batch.num_rows)
-        return Part(X, columns[-1], partial(_arrived, batch), {}, at, last)
+        return Slots(X, columns[-1], partial(_arrived, batch), {})
 
 
 def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
@@ -108,12 +175,14 @@ def is_number(kind: pa.DataType) -> bool:
     return any(is_kind(kind) for is_kind in numeric)
 
 
-def values(column: pa.Array) -> NDArray[Any]:
+def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """A column as an array: texts as objects, anything else as floats; a null is unusable.
 
     What is no float32 or float64 goes through float64, nulls or not: how a value is rounded
     must not depend on whether its neighbours are null.
     """
+    if isinstance(column, pa.ChunkedArray):
+        return np.concatenate([values(chunk) for chunk in column.chunks])
     if isinstance(column.type, pa.DictionaryType):
         column = column.dictionary_decode()
     if is_text(column.type):
@@ -123,5 +192,19 @@ def values(column: pa.Array) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _arrived(batch: pa.RecordBatch, index: int) -> str:
+def _digest(schema: pa.Schema) -> str:
+    """The SHA-256 of the names and types of columns."""
+    text = "".join(f"{len(each.name)} {each.name} {each.type}\n" for each in schema)
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _bytes(array: NDArray[Any]) -> bytes | memoryview:
+    """Values as bytes, the same however rows are cut into pieces."""
+    if array.dtype != object:
+        return np.ascontiguousarray(array).data
+    encoded = (None if each is None else each.encode(errors="surrogatepass") for each in array)
+    return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in encoded)
+
+
+def _arrived(batch: pa.RecordBatch | pa.Table, index: int) -> str:
     return as_json(batch.slice(index, 1).to_pylist()[0])
