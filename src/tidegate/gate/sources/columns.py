@@ -52,7 +52,7 @@ class Columns:
         if self.text is not None:
             return TEXTS
         fitting = 1 << (CELLS // len(self.names)).bit_length() >> 1
-        return max(LEAST, min(fitting, MOST))
+        return max(1, min(fitting, MOST))
 
     def find(self, present: Sequence[str], file: str) -> list[int]:
         """Where each of `names` stands among the columns of a file; refused if one does not.
@@ -89,8 +89,8 @@ delimiter of [source] right?
 
 CHUNK = 2048
 
-CELLS, LEAST, MOST, TEXTS = 2**20, 64, 2**16, 2**12
-"""Values in a batch, the fewest and most records of one, and the records of one of texts."""
+CELLS, MOST, TEXTS = 2**20, 2**16, 2**12
+"""The most values and records of a batch, and the records of one of texts."""
 
 
 def _few(names: Sequence[str]) -> str:
@@ -115,6 +115,17 @@ def numbers(texts: pa.Array) -> NDArray[np.float64]:
     except pa.ArrowInvalid:
         found = np.array([_number(text) for text in trimmed.to_pylist()], np.float64)
     return np.where(np.isfinite(found), found, np.nan)
+
+
+def columns_of_numbers(columns: Sequence[pa.Array]) -> list[NDArray[np.float64]]:
+    """The numbers of columns of the same length, those of short ones together."""
+    n = len(columns[0]) if columns else 0
+    many = max(1, MOST // max(n, 1))
+    found: list[NDArray[np.float64]] = []
+    for start in range(0, len(columns), many):
+        some = columns[start : start + many]
+        found.extend(numbers(pa.concat_arrays(some)).reshape(len(some), n))
+    return found
 
 
 def _number(text: str | None) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse
 from tidegate.gate.sources.chain import ChangedError, Seen, Start
-from tidegate.gate.sources.columns import Columns, as_json, numbers
+from tidegate.gate.sources.columns import Columns, as_json, columns_of_numbers, numbers
 from tidegate.gate.sources.files import Files, Follow, Part, Slots
 from tidegate.gate.sources.lines import (
     LONGEST,
@@ -23,6 +23,9 @@ from tidegate.gate.sources.lines import (
     tails_of_bytes,
 )
 from tidegate.gate.sources.source import SourceError, objects
+
+WIDE = 2**12
+"""Columns above which lines are taken apart one by one."""
 
 QUOTE_OR_RETURN = re.compile(rb'["\r]')
 
@@ -117,7 +120,7 @@ class Csv:
     def _slots(self, split: "Split", names: list[str]) -> Slots:
         *record, label = split.columns
         if self.columns.text is None:
-            X = self.columns.matrix([numbers(column) for column in record], len(split.lines))
+            X = self.columns.matrix(columns_of_numbers(record), len(split.lines))
         else:
             X = _texts(record[0])
         y = numbers(label) if self.columns.whole_labels else _texts(label)
@@ -147,28 +150,29 @@ def _split(block: list[bytes], names: list[str], wanted: list[int], delimiter: s
     """Take lines apart.
 
     Arrow does the plain ones together. It would let an open quote or a lone carriage return reach
-    into the next line, so lines that have any are taken one by one.
+    into the next line, so lines that have any are taken one by one; and so are few lines of very
+    many columns, which cost Arrow more each than lines do.
     """
     width, mark = len(names), delimiter.encode()
     block = [line.removesuffix(b"\r") for line in block]
     plain: list[int] = []
     odd: list[int] = []
     for index, line in enumerate(block):
-        fits = len(line) <= LONGEST and line.count(mark) == width - 1
+        fits = width <= WIDE and len(line) <= LONGEST and line.count(mark) == width - 1
         easy = fits and line.isascii() and not QUOTE_OR_RETURN.search(line)
         (plain if easy else odd).append(index)
-    table = _plain([block[index] for index in plain], width, delimiter)
+    table = _plain([block[index] for index in plain], width, delimiter) if plain else None
     if table is None:
         plain, odd = [], list(range(len(block)))
     rows = [_odd(block[index], width, delimiter) for index in odd]
     reasons = {index: row for index, row in zip(odd, rows, strict=True) if isinstance(row, str)}
-    columns = [table[column] if table else pa.array([], pa.string()) for column in wanted]
-    if odd:
+    slow = [
+        pa.array([None if isinstance(row, str) else row[column] for row in rows], pa.string())
+        for column in wanted
+    ]
+    columns = slow if table is None else [table[column] for column in wanted]
+    if table is not None and odd:
         order = pa.array(np.argsort(plain + odd))
-        slow = [
-            pa.array([None if isinstance(row, str) else row[column] for row in rows], pa.string())
-            for column in wanted
-        ]
         columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, slow, strict=True)]
     return Split(lines=block, columns=columns, reasons=reasons)
 

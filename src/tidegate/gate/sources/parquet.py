@@ -133,17 +133,18 @@ class Parquet:
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that has not the columns, or has them of other types."""
-        self.columns.find(schema.names, where)
-        for name in self.columns.names:
-            kind = schema.field(name).type
-            if isinstance(kind, pa.DictionaryType):
-                kind = kind.value_type
-            text = name == self.columns.text or (
-                name == self.columns.label and not self.columns.whole_labels
-            )
-            if not (is_text(kind) if text else is_number(kind)):
-                wanted = "text" if text else "numbers"
-                raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {kind}")
+        kinds = schema.types
+        *record, label = [kinds[place] for place in self.columns.find(schema.names, where)]
+        is_text_column = {
+            self.columns.text: True,
+            self.columns.label: not self.columns.whole_labels,
+        }
+        sound: set[tuple[pa.DataType, bool]] = set()
+        for name, kind in zip(self.columns.names, [*record, label], strict=True):
+            text = is_text_column.get(name, False)
+            if (kind, text) not in sound:
+                _check_kind(f"column {name} of {where}", kind, text=text)
+                sound.add((kind, text))
 
     def part(self, batch: pa.RecordBatch | pa.Table) -> Slots:
         """The slots of some rows."""
@@ -161,6 +162,13 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     while groups and metadata.row_group(groups[0]).num_rows <= at:
         at -= metadata.row_group(groups.pop(0)).num_rows
     return groups, at
+
+
+def _check_kind(what: str, kind: pa.DataType, *, text: bool) -> None:
+    held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+    if not (is_text(held) if text else is_number(held)):
+        wanted = "text" if text else "numbers"
+        raise SourceError(f"{what} must hold {wanted}, it holds {held}")
 
 
 def is_text(kind: pa.DataType) -> bool:
