@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tidegate.gate.config import Config
+from tidegate.gate.gate import Gate
 from tidegate.gate.sources import (
     Batches,
     Columns,
@@ -673,6 +675,41 @@ def test_many_columns_are_not_all_listed(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text(",".join(f"c{i}" for i in range(100)) + "\n")
     with pytest.raises(SourceError, match=r"c18, c19 and 80 more$"):
         next(csv_source("s", tmp_path / "f.csv", COLUMNS).batches(None))
+
+
+def test_a_hundred_thousand_columns_are_found() -> None:
+    names = tuple(f"c{i}" for i in range(100_000))
+    columns = Columns(label="y", features=names, whole_labels=True)
+    assert columns.find(["y", *reversed(names)], "f.csv") == [*range(100_000, 0, -1), 0]
+    assert columns.batch == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_hundred_thousand_columns_are_open_in_five_seconds(tmp_path: Path, kind: str) -> None:
+    names, rows = [f"c{i}" for i in range(100_000)], 10
+    path = tmp_path / f"f.{kind}"
+    if kind == "csv":
+        path.write_text(
+            ",".join([*names, "y"]) + "\n" + (",".join(["1.5"] * 100_000) + ",1\n") * rows
+        )
+    elif kind == "jsonl":
+        path.write_text((json.dumps(dict.fromkeys(names, 1.5) | {"y": 1}) + "\n") * rows)
+    else:
+        values = pa.array([1.5] * rows)
+        pq.write_table(pa.table([*[values] * 100_000, [1] * rows], names=[*names, "y"]), path)
+    toml = f"""
+    schedule = {{kind = "independent", step = 100}}
+    budget = {{epsilon = 1.0}}
+    records = {{classes = [0, 1], norm = 1.0, label = "y", columns = {json.dumps(names)}}}
+    source = {{type = "{kind}", path = "{path}"}}
+    """
+    start = time.process_time()  # of this process: others may be at work
+    config = Config.parse(toml)
+    with Gate.open(tmp_path / "state", config) as gate:
+        (source,) = config.sources().values()
+        assert gate.take(next(iter(source.batches(None))), source=source.name) == 8
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])

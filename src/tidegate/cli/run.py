@@ -5,6 +5,7 @@ import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from tidegate.cli.state import release_row
 from tidegate.gate.config import Config, file_name
 from tidegate.gate.config.origin import shared
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import RawBatch, Source, StandardInput, every, once
+from tidegate.gate.sources import Files, RawBatch, Source, StandardInput, every, once
 from tidegate.gate.sources.files import Follow
+from tidegate.gate.taken import check_ingested, taken_elsewhere
 from tidegate.release import StoredRelease
 
 PAUSE = 1.0
@@ -79,10 +81,12 @@ def open_gate(folder: Path, known: Config, sources: Mapping[str, Source]) -> Ite
     if not folder.exists():  # a state fixes its settings: not before its sources can be read
         _try(sources.values())
     with Gate.open(folder, known) as gate:
-        for path in known.files():
-            if gate.store.offset(file_name(path)) is not None:
-                told = f"{path} was taken in by ingest: run would take it twice"
-                raise InvalidValueError(f"{told}, so [source] must not name it")
+        files = [source for source in sources.values() if isinstance(source, Files)]
+        linked = (path for each in files for path in taken_elsewhere(gate.store, each, sources))
+        named = (path for path in known.files() if gate.store.offset(file_name(path)) is not None)
+        for path in chain(named, linked):
+            told = f"{path} was taken in by ingest: run would take it twice"
+            raise InvalidValueError(f"{told}, so [source] must not name it")
         yield gate
 
 
@@ -115,15 +119,29 @@ def _conclude(gate: Gate) -> None:
 @options.state
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--stream", type=click.Choice(["source", "target"]), help="Which, if there are two.")
+@click.option(
+    "--resume",
+    nargs=2,
+    metavar="MARK RECORDS",
+    help="Go on after so many records of a FILE that has changed; the refusal names both.",
+)
 @options.form
 @options.quiet
-def ingest(state: Path, file: Path, stream: str | None, form: str, quiet: bool) -> None:
+def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
+    state: Path,
+    file: Path,
+    stream: str | None,
+    resume: tuple[str, str] | None,
+    form: str,
+    quiet: bool,
+) -> None:
     """Add the records of FILE (.csv, .parquet or .jsonl) to a state.
 
     How far a file was read is remembered: adding it again adds only what is new at its end.
     """
     with Gate.open(state) as gate:
-        name, source = gate.stream(stream), gate.config.source_of(file)
+        name, source = gate.stream(stream), gate.config.source_of(file, resume)
+        check_ingested(gate.config, gate.store, source)
         before = gate.store.count(name)
         _follow(gate, {name: source}, once, form=form, quiet=quiet)
         if form == "table" and not quiet:

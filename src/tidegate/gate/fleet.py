@@ -11,12 +11,13 @@ from typing import Any
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.config import tables_in
-from tidegate.gate.config.origin import shared
+from tidegate.gate.config.origin import of_path, shared
 from tidegate.gate.config.sources import STANDARD_INPUT
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
+from tidegate.gate.taken import PUBLIC
 from tidegate.gate.whole_file import delete_unfinished, write_whole
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -177,6 +178,12 @@ def _check_apart(configs: Mapping[str, Config]) -> None:
     for (one, theirs), (other, ours) in combinations(origins, 2):
         if (both := shared(theirs, ours)) is not None:
             raise _alike(other, "source", f"read {both}, which members.{one} reads")
+    for name, config in configs.items():
+        holdout = None if config.quality.holdout is None else of_path(Path(config.quality.holdout))
+        for other, ours in origins:
+            if holdout is not None and (both := shared(holdout, ours)) is not None:
+                told = f"quality.holdout must not be {both}, which members.{other} reads"
+                raise ConfigError([f"members.{name}: {told}: {PUBLIC}"])
     folders: dict[Path, str] = {}
     for name, config in configs.items():
         if config.publish is not None:

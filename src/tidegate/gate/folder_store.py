@@ -388,6 +388,12 @@ class FolderStore:
             raise StoreError(f"{self._db.where} {DAMAGED}")
         return None if row is None else str(row[0])
 
+    def sources(self) -> list[str]:
+        """The names of all sources that have been read."""
+        with self._explained():
+            rows = self._db.execute("SELECT source FROM offsets ORDER BY source").fetchall()
+        return [str(source) for (source,) in rows]
+
     def append(self, batch: Batch) -> int:
         """Add records, their quarantine, the source's offset and the key; the new count."""
         stream, n = batch.stream, batch.records.n
@@ -820,7 +826,7 @@ class FolderStore:
         elif known.committed > (committed := self._one("SELECT committed FROM state")[0]):
             what = f"has lost the last {known.committed - committed} transaction(s): {RESTORE}"
             yield Problem(where=self.database, what=what)
-        for (source,) in self._db.execute("SELECT source FROM offsets").fetchall():
+        for source in self.sources():
             yield from _problem(f"the offset of {source}", self.offset, source)
         for what in self._db.problems():
             yield Problem(where=self.database, what=f"{what}; {RESTORE}")

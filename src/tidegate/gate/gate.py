@@ -30,6 +30,7 @@ from tidegate.gate.store import (
     Store,
     readable,
 )
+from tidegate.gate.taken import check_holdout, check_sources
 from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.parts import Parts
@@ -136,6 +137,7 @@ class Gate:
 
     def _recover(self, state: Path) -> None:
         """Refuse what cannot go on; finish what a stop has kept from following its commit."""
+        check_holdout(self.config, self.store)
         _ = self._holdout  # refused now if it cannot be read
         if self._published is not None:
             published.check_apart(self._published, state)
@@ -399,6 +401,7 @@ def _open_store(folder: Path, config: Config | None) -> FolderStore:
     except NoStateError:
         if config is None:
             raise
+        check_sources(config)  # before its settings are fixed
         return FolderStore(folder, config.to_json(), settings=config.privacy_json(), places=places)
 
 

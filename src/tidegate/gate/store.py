@@ -199,6 +199,9 @@ class Store(Protocol):
     def offset(self, source: str) -> str | None:
         """How far a source has been read; None if never."""
 
+    def sources(self) -> list[str]:
+        """The names of all sources that have been read."""
+
     def append(self, batch: Batch) -> int:
         """Add records, their quarantine, the source's offset and the key; the new count."""
 

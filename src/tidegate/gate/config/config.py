@@ -16,7 +16,7 @@ from tidegate.features import HashedText
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
-from tidegate.gate.config.origin import Origin
+from tidegate.gate.config.origin import Origin, same_file
 from tidegate.gate.config.sources import (
     STANDARD_INPUT,
     FileTable,
@@ -38,11 +38,16 @@ from tidegate.gate.config.tables import (
     StoreTable,
 )
 from tidegate.gate.places import Places
-from tidegate.gate.sources import Dtype, Source, StandardInput
+from tidegate.gate.sources import Dtype, Files, Source, StandardInput
+from tidegate.gate.sources.broker import Resume
+from tidegate.gate.sources.files import as_utf8
 from tidegate.learn.learner import Task
 from tidegate.learn.records import FeatureMap
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import TwoStream
+
+BY_OPTION = "add --resume {} {}"
+"""How to consent to another place in a file that is taken in by itself."""
 
 OPERATIONAL = {"source", "publish", "store", "compute"}
 """Where records come from, where they are kept, where releases go and what computes them: privacy
@@ -273,19 +278,26 @@ class Config:
         """The sources that are files, or standard input."""
         return (each for each in self._streams().values() if isinstance(each, FileTable))
 
-    def source_of(self, path: str | Path) -> Source:
+    def source_of(self, path: str | Path, resume: Resume | None = None) -> Files:
         """A file as a source whose offset is kept for itself.
 
         One that [source] names is refused: under another name it would be taken twice.
+
+        Args:
+            path: The file.
+            resume: The mark of an offset, and how many records of the file to pass over instead.
         """
-        place = Path(path).resolve()
+        place = as_utf8(Path(path)).resolve()
         for each in self._files():
             if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
                 raise refuse("the file", "none of [source], which run takes in", str(path))
-        kind = Path(path).suffix.removeprefix(".").lower()
+        if any(same_file(place, each) for each in self.source_files()):
+            raise refuse("the file", "no link to one of [source], which run takes in", str(path))
+        kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        return FILES[kind](file_name(path), path, self.records.build())
+        source = FILES[kind](file_name(path), path, self.records.build())
+        return replace(source, resume=resume, remedy=BY_OPTION)
 
     def places(self) -> Places:
         """Where the state's database and segments are."""
@@ -297,7 +309,11 @@ class Config:
             path = Path(each.path)
             yield from path.glob(f"*.{each.type}") if path.is_dir() else [path]
 
-    def holdout(self) -> Source | None:
+    def source_files(self) -> Iterator[Path]:
+        """The same without standard input."""
+        return (path for path in self.files() if path != Path(STANDARD_INPUT))
+
+    def holdout(self) -> Files | None:
         """The public records that releases are tried on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
 

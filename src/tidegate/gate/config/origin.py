@@ -26,15 +26,35 @@ class Origin(NamedTuple):
 
 
 def of_path(path: Path) -> Origin:
-    """A file, or a folder and what its links lead to, wherever a path comes from.
+    """A file, or a folder and what its links lead to, hard links included.
 
     >>> of_path(Path("/data/north/../south.csv")).around >= {"/data/south.csv", "/data"}
     True
     """
-    links = (each for each in path.glob("*") if each.is_symlink())
-    parts = frozenset(map(os.path.realpath, (path, *links)))
-    folders = (str(folder) for part in parts for folder in Path(part).parents)
+    within = list(path.glob("*"))
+    links = (each for each in within if each.is_symlink())
+    paths = frozenset(map(os.path.realpath, (path, *links)))
+    folders = (str(folder) for part in paths for folder in Path(part).parents)
+    parts = paths.union(*map(_hard_link, (path, *within)))
     return Origin(parts, parts.union(folders))
+
+
+def _hard_link(path: Path) -> set[str]:
+    """What stands for a file that has more names than one."""
+    try:
+        info = path.stat()
+    except OSError:
+        return set()
+    linked = path.is_file() and info.st_nlink > 1
+    return {f"the file with inode {info.st_ino} of device {info.st_dev}"} if linked else set()
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to the same file, if they lead to any."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def of_channel(channel: str, servers: Iterable[str], port: int, subject: str = ALL) -> Origin:
@@ -77,7 +97,8 @@ def shared(one: Origin, other: Origin) -> str | None:
     if not common or not subjects_meet(one.subject, other.subject):
         return None
     subjects = {one.subject, other.subject}
-    return max(common) + (f" ({' and '.join(sorted(subjects))})" if subjects != {ALL} else "")
+    named = max(common, key=lambda part: (os.path.isabs(part), part))
+    return named + (f" ({' and '.join(sorted(subjects))})" if subjects != {ALL} else "")
 
 
 def subjects_meet(one: str, other: str) -> bool:

@@ -38,7 +38,6 @@ from tidegate.gate.sources import (
     Columns,
     Dtype,
     Files,
-    Source,
     csv_source,
     json_source,
     parquet_source,
@@ -316,7 +315,7 @@ class QualityTable:
     def _type(self) -> str:
         return Path(self.holdout or "").suffix.removeprefix(".").lower()
 
-    def build(self, columns: Columns) -> Source | None:
+    def build(self, columns: Columns) -> Files | None:
         """The public records that releases are tried on, if there are any."""
         if self.holdout is None:
             return None

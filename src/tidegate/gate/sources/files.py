@@ -107,6 +107,12 @@ class Files:
     remedy: str = IN_CONFIG
     _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
+    def files(self) -> list[Path]:
+        """The files that are there."""
+        if self.path.is_dir():
+            return [self.path / name for name in sorted(files_in(self.path, self.format.suffix))]
+        return [self.path] if self.path.is_file() else []
+
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`."""
         kept = offset
@@ -179,10 +185,11 @@ class Files:
         while True:
             files = files_in(self.path, self.format.suffix)
             self._check_names(files, taken, last)
-            taken = taken.pruned(files, str(self.path))
+            first = {_identity(files[name]): name for name in sorted(files, reverse=True)}
             names = [name for name in sorted(files) if name > last]
             for last in names:
-                self._check_new(last, files, taken)
+                taken = taken.pruned(files, str(self.path))
+                self._check_new(last, first[_identity(files[last])], files[last].st_ino, taken)
                 start = Place(file=last, seen=Seen(at=0), records=records, taken=taken)
                 place = yield from self._file(self.path / last, start)
                 taken, records = _and(taken, place), place.records
@@ -214,12 +221,10 @@ class Files:
             "already: rename it to come last"
         )
 
-    def _check_new(self, name: str, files: Mapping[str, os.stat_result], taken: Taken) -> None:
-        """Refuse a file that was taken in under another name."""
-        inode, device = files[name].st_ino, files[name].st_dev
-        for other, info in files.items():
-            if other < name and (info.st_ino, info.st_dev) == (inode, device):
-                raise self._again(name, f"a link to the same file as {other}")
+    def _check_new(self, name: str, first: str, inode: int, taken: Taken) -> None:
+        """Refuse a file that was taken in under another name; `first` is the first it has now."""
+        if first != name:
+            raise self._again(name, f"a link to the same file as {first}")
         known = set(taken.tails(inode))
         if known and self.format.tails(self.path / name, [])[None][:16] in known:
             raise self._again(name, "another name of a file that is gone from the folder")
@@ -305,6 +310,10 @@ def as_utf8(path: Path) -> Path:
         shown = os.fsencode(path).decode(errors="backslashreplace")
         raise SourceError(f"the name of the file {shown} is not UTF-8: rename it") from None
     return path
+
+
+def _identity(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
 
 
 def _and(taken: Taken, place: Place) -> Taken:

@@ -164,7 +164,7 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     return groups, at
 
 
-def _check_kind(what: str, kind: pa.DataType, *, text: bool) -> None:
+def _check_kind(what: str, kind: pa.DataType, text: bool) -> None:
     held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
     if not (is_text(held) if text else is_number(held)):
         wanted = "text" if text else "numbers"

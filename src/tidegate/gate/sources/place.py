@@ -23,7 +23,7 @@ def mark(offset: str) -> str:
     """What stands for an offset where a person writes it down.
 
     >>> mark('{"at": 70}')
-    '83c3e4e1bb4b5d28'
+    '525a44102485f711'
     """
     return sha256(offset.encode()).hexdigest()[:16]
 
@@ -92,9 +92,10 @@ class Taken:
 
     def pruned(self, present: Iterable[str], folder: str) -> "Taken":
         """At most `MOST` files: of those that are gone from the folder the first are forgotten."""
+        if (over := len(self.entries) - MOST) <= 0:
+            return self
         there = frozenset(map(_short, present))
-        over = len(self.entries) - MOST
-        gone = [entry for entry in self.entries if entry.name not in there][: max(over, 0)]
+        gone = [entry for entry in self.entries if entry.name not in there][:over]
         if len(gone) < over:
             raise SourceError(
                 f"{folder} holds more than {MOST:,} files that were taken in: "
@@ -104,8 +105,9 @@ class Taken:
 
     def tails(self, inode: int | None = None) -> Iterator[str]:
         """How the digests of the files begin, or of those that had an inode."""
+        wanted = None if inode is None else _number(inode)
         for entry in self.entries:
-            if entry.tail != UNKNOWN and inode in {None, int.from_bytes(entry.inode)}:
+            if (wanted is None or entry.inode == wanted) and entry.tail != UNKNOWN:
                 yield entry.tail.hex()
 
 

@@ -1,0 +1,94 @@
+"""Which files a state has taken in, and which must not be one of them."""
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+from tidegate.checks import InvalidValueError
+from tidegate.gate.config import Config
+from tidegate.gate.config.origin import of_path, shared
+from tidegate.gate.sources import SourceError
+from tidegate.gate.sources.files import Files, Format, holds, regular
+from tidegate.gate.sources.place import Place
+from tidegate.gate.store import Store
+
+PUBLIC = "accuracies on a holdout are published without noise, so name public records"
+BLOCK = 2**20
+
+
+def check_sources(config: Config) -> None:
+    """Refuse a holdout that [source] reads, under whatever name, or that is a copy of its files."""
+    if (holdout := config.holdout()) is None:
+        return
+    for origin in config.origins:
+        if (both := shared(of_path(holdout.path), origin)) is not None:
+            raise _private(holdout.path, f"[source] reads {both}")
+    for path in holdout.files():
+        for other in filter(Path.is_file, config.source_files()):
+            if is_copy(holdout.format, path, other):
+                raise _private(path, f"it holds the same records as {other} of [source]")
+
+
+def check_holdout(config: Config, store: Store) -> None:
+    """Refuse a holdout that [source] reads, or whose records were taken in before."""
+    check_sources(config)
+    if (holdout := config.holdout()) is None:
+        return
+    known = list(places(store))
+    for path in holdout.files():
+        tails = holdout.format.tails(path, [place.seen for _, place in known if place.seen.tail])
+        for name, place in known:
+            if tails.get(place.seen) == place.seen.tail is not None:
+                raise _private(path, f"it starts with what was taken in from {name}")
+            if tails[None][:16] in place.taken.tails():
+                raise _private(path, f"it is a file that was taken in from {name}")
+
+
+def check_ingested(config: Config, store: Store, source: Files) -> None:
+    """Refuse a file that is the holdout, or was taken in under another name."""
+    holdout = config.holdout()
+    for path in [] if holdout is None else holdout.files():
+        if source.path.is_file() and is_copy(source.format, path, source.path):
+            raise InvalidValueError(f"{source.path} holds the records of quality.holdout: {PUBLIC}")
+    for path in taken_elsewhere(store, source, {source.name}):
+        raise InvalidValueError(f"{path} was taken in under another name: it would be taken twice")
+
+
+def taken_elsewhere(store: Store, source: Files, own: Container[str]) -> Iterator[Path]:
+    """The files of a source that were taken in from others, as other links to the same files.
+
+    Args:
+        store: What the state keeps.
+        source: Where they are.
+        own: The names of the sources that go on with their files.
+    """
+    others = [place for name, place in places(store) if name not in own]
+    for path in source.files() if others else []:
+        inode = regular(path).st_ino
+        for place in others:
+            linked = place.inode == inode and holds(source.format, path, place.seen)
+            before = set(place.taken.tails(inode))
+            if linked or (before and source.format.tails(path, [])[None][:16] in before):
+                yield path
+
+
+def places(store: Store) -> Iterator[tuple[str, Place]]:
+    """How far sources of files, and standard input, have been read."""
+    for name in store.sources():
+        try:
+            yield name, Place.of(store.offset(name) or "")
+        except SourceError:  # of a broker, or of batches made in Python
+            continue
+
+
+def is_copy(reader: Format, one: Path, other: Path) -> bool:
+    """Whether one of two files starts with all that the other holds, and that is a record."""
+    shorter, longer = sorted((one, other), key=lambda path: path.stat().st_size)
+    with shorter.open("rb") as some, longer.open("rb") as more:
+        while data := some.read(BLOCK):
+            if data != more.read(len(data)):
+                return False
+    return shorter.stat().st_size > 0 and reader.records(shorter) > 0
+
+
+def _private(path: Path, why: str) -> InvalidValueError:
+    return InvalidValueError(f"quality.holdout must not be {path}, because {why}: {PUBLIC}")
