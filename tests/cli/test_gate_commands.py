@@ -472,8 +472,9 @@ def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
         columns = known.records.build()
         sources["target"] = StandardInput(name="target", columns=columns, stream=pipe, step=50)
         found = releases_of(gate, sources, again, Mock())
-        assert next(found).card["stream"] == "source"  # while the pipe is open and empty
-        os.write(write, rows)
+        os.write(write, rows[:5])
+        assert next(found).card["stream"] == "source"  # while the pipe is in the middle of a line
+        os.write(write, rows[5:])
         assert next(found).card["stream"] == "target"
         with (tmp_path / "source.csv").open("a") as file:
             file.write("1.0,0.5,0.5,1\n" * 100)

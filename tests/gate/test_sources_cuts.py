@@ -59,10 +59,9 @@ def test_files_are_cut_by_counts(
     tmp_path: Path, kind: str, sizes: list[int], count: int, data: st.DataObject
 ) -> None:
     # a record is longer than what is read at once, and than the blocks that are digested
-    patch = pytest.MonkeyPatch()
-    patch.setattr("tidegate.gate.sources.lines.BLOCK", data.draw(st.integers(1, 200)))
-    patch.setattr("tidegate.gate.sources.lines.BYTES", data.draw(st.integers(1, 200)))
-    with patch.context():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.gate.sources.lines.BLOCK", data.draw(st.integers(1, 200)))
+        patch.setattr("tidegate.gate.sources.lines.BYTES", data.draw(st.integers(1, 200)))
         files = KINDS[kind]("s", write(tmp_path / f"f.{kind}", ["x" * n for n in sizes]), TEXTS)
         assert isinstance(files.format, Csv | JsonLines | Parquet)
         files = replace(files, format=replace(files.format, count=count))
@@ -71,7 +70,6 @@ def test_files_are_cut_by_counts(
         assert cuts(iter(found)) == [count] * whole + [n % count] * (n % count > 0)
         stop = data.draw(st.integers(0, len(found) - 1))
         assert cuts(files.batches(found[stop].offset)) == cuts(iter(found[stop + 1 :]))
-    patch.undo()
 
 
 @given(lengths, st.integers(1, 6), st.integers(1, 999))

@@ -94,7 +94,7 @@ kind = "auto"
 loss = "auto"
 
 # How good the models are. A `share` of the budget buys a private accuracy at each step; a
-# `holdout` file of public records costs nothing.
+# `holdout` file of public records costs nothing; it must hold no record of a source.
 [quality]
 # share = 0.05
 # holdout = "public.csv"

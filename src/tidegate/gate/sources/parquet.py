@@ -19,6 +19,8 @@ from tidegate.gate.sources.files import Files, Follow, Part, Slots
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import SourceError, objects
 
+FLOATS = {pa.float32(), pa.float64()}
+
 
 def parquet_source(
     name: str, path: str | Path, columns: Columns, *, follow: Follow | None = None
@@ -191,18 +193,20 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([values(chunk) for chunk in column.chunks])
-    if isinstance(column.type, pa.DictionaryType):
-        column = column.dictionary_decode()
-    if is_text(column.type):
-        return objects(column.to_pylist())
-    if column.type not in {pa.float32(), pa.float64()}:
-        column = column.cast(pa.float64(), safe=False)
+    if column.type not in FLOATS:
+        if isinstance(column.type, pa.DictionaryType):
+            column = column.dictionary_decode()
+        if is_text(column.type):
+            return objects(column.to_pylist())
+        if column.type not in FLOATS:
+            column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _digest(schema: pa.Schema) -> str:
     """The SHA-256 of the names and types of columns."""
-    text = "".join(f"{len(each.name)} {each.name} {each.type}\n" for each in schema)
+    fields = zip(schema.names, map(str, schema.types), strict=True)
+    text = "".join(f"{len(name)} {name} {kind}\n" for name, kind in fields)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -49,8 +49,8 @@ class Source(Protocol):
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """The records after an offset, or all of them.
 
-        How they are cut into batches means nothing: batches are as large as is convenient to read.
-        A source ends them by counts, not by bytes; the store and the fits cut them anew.
+        Where a batch ends depends on counts, or on when records arrive: never on how long they are
+        or on what they hold. The store and the fits cut records anew, by counts.
         """
 
 
