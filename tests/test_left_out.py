@@ -1,7 +1,10 @@
 """What a run left out is said in one line; a strict run fails on a skip that is not allowed."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.gate.postgres_server import newest
 from tests.left_out import ALLOWED, NO_DATA
 
 pytest_plugins = ["pytester"]
@@ -99,3 +102,12 @@ def test_a_strict_run_that_fails_anyway_stays_failed(
 def test_nothing_is_said_of_a_run_that_left_nothing_out(run: pytest.Pytester) -> None:
     run.makepyfile(MODULE)
     assert "left out" not in run.runpytest("-k", "runs").outlines[-1]
+
+
+def test_a_server_that_is_not_installed_is_not_found(tmp_path: Path) -> None:
+    """Else the tests that need it do not skip, but fail."""
+    assert not newest(tmp_path).exists()
+    for version in ("14", "15"):
+        (tmp_path / version / "bin").mkdir(parents=True)
+        (tmp_path / version / "bin" / "initdb").touch()
+    assert newest(tmp_path) == tmp_path / "15" / "bin"

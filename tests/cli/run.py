@@ -37,8 +37,13 @@ def tidegate(*words: str, **variables: str) -> Done:
 
 
 def process(*words: str, **variables: str) -> Done:
+    return through([], *words, **variables)
+
+
+def through(wrapper: list[str], *words: str, **variables: str) -> Done:
+    """Run the command in a process of its own that another program starts."""
     done = subprocess.run(
-        [sys.executable, "-m", "tidegate", *words],
+        [*wrapper, sys.executable, "-m", "tidegate", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -1,7 +1,6 @@
 """A lack of memory is told as one, in one line, with the exit code of what a user can change."""
 
 import errno
-import os
 import resource
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import VARIABLES, Done, tidegate
+from tests.cli.run import Done, through, tidegate
 from tidegate.cli.memory import MEBIBYTE, NEEDED, lacking
 
 PLAN = ("plan", "sliding", "--window", "7", "--step", "1", "--epsilon", "1", "--until", "9")
@@ -29,17 +28,8 @@ main()
 
 def limited(mebibytes: int, *words: str) -> Done:
     """Run a command that `ulimit -v` allows so much."""
-    size = mebibytes * MEBIBYTE
-    done = subprocess.run(
-        [sys.executable, "-m", "tidegate", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=os.environ | VARIABLES,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    shell = ["bash", "-c", f'ulimit -v {mebibytes * 1024}; exec "$@"', "limited"]
+    return through(shell, *words)
 
 
 @pytest.mark.parametrize("mebibytes", [100, 220, 300, 420, 600, 1023])

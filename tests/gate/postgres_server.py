@@ -17,7 +17,13 @@ import pytest
 
 from tidegate.gate.places import Places
 
-BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=Path("/none")).parent
+
+def newest(versions: Path) -> Path:
+    """The folder with the newest server's programs; one that does not exist if there is none."""
+    return max(versions.glob("*/bin/initdb"), default=versions / "none" / "initdb").parent
+
+
+BINARIES = newest(Path("/usr/lib/postgresql"))
 needs_postgres = pytest.mark.skipif(
     not BINARIES.exists(), reason="needs PostgreSQL (apt-get install postgresql)"
 )
