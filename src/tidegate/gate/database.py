@@ -25,11 +25,13 @@ class Database(Protocol):
         name: What `verify` calls it.
         where: What errors call it.
         errors: What it raises when something is wrong with it.
+        pad: What is put before records in a row, so that nothing of them outlives the row.
     """
 
     name: str
     where: str
     errors: type[Exception]
+    pad: bytes
 
     def connect(self) -> None:
         """Get hold of it."""
@@ -66,6 +68,9 @@ class Database(Protocol):
 
     def rollback(self) -> None:
         """Undo a transaction, if one is begun."""
+
+    def scrub(self) -> bool:
+        """Leave nothing of deleted rows in its files; False if that must be tried again."""
 
     def problems(self) -> Iterator[str]:
         """What the database itself finds wrong with what it holds."""

@@ -18,6 +18,7 @@ NAMES = (
     "forget.commit",
     "forget.done",
     "forget.unlink",
+    "forget.scrub",
     "sweep.unlink",
 )
 """Every failpoint of the store, in the order in which a batch, a step and a retention meet them."""

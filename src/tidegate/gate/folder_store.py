@@ -26,6 +26,7 @@ from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
 from tidegate.gate.lock import Lock, Witness, witness_of
 from tidegate.gate.places import ELSEWHERE, Elsewhere, Places
+from tidegate.gate.scrubbing import Scrubbing
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.store import (
@@ -116,6 +117,7 @@ class FolderStore:
         self._ready = False  # whether its tables are those of the newest layout
         self._sums = Sums()  # of the transaction under way
         self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
+        self._scrubbing = Scrubbing(self._turn, self._scrub)
         self._db: Database = SqliteDatabase(self.folder, writes=not read_only)
         with self._explained():
             if config is not None:
@@ -234,7 +236,7 @@ class FolderStore:
         return digest([list(state), [list(row) for row in streams]])
 
     def sweep(self) -> None:
-        """Delete files that no row knows: a crash came between the file and its row.
+        """Delete what a crash has left: files that no row knows, and what is deleted in the log.
 
         Not before it is certain that the database is the newest: an older one would take the files
         of what it has forgotten.
@@ -244,10 +246,15 @@ class FolderStore:
             for name in sorted(self._files.names() - known):
                 failpoint("sweep.unlink")
                 self._files.delete(name)
+            self._scrubbing.scrub()
+
+    def _scrub(self) -> bool:
+        return self._db.scrub()
 
     def close(self) -> None:
         """Let go of the state, when who has a turn at the database is done with it."""
         with self._turn:
+            self._scrubbing.close()
             self._db.close()
             if self._lock is not None:
                 self._lock.close()
@@ -486,8 +493,8 @@ class FolderStore:
     def _written(self, stem: str, records: Records, few: int) -> tuple[Any, ...]:
         """Size, checksum, file and data of a segment: few records are kept in the database."""
         if records.n < few:
-            data = segments.pack(records)
-            return data.size, segments.checksum(data), None, memoryview(data)
+            data = b"".join([self._db.pad, segments.pack(records)])
+            return len(data), segments.checksum(data), None, data
         file, size, checksum = segments.write(self._files, stem, records)
         return size, checksum, file, None
 
@@ -554,7 +561,10 @@ class FolderStore:
         return int(self._one("SELECT count(*) FROM quarantine WHERE stream = ?", stream)[0])
 
     def forget(self, stream: str, before: int) -> None:
-        """Delete every segment that lies wholly before a slot, and what its quarantine held."""
+        """Delete every segment that lies wholly before a slot, and what its quarantine held.
+
+        Nothing of them stays in the database's files, but for as long as somebody reads in those.
+        """
         old = "FROM segments WHERE stream = ? AND start < ? AND stop <= ?"
         with self._explained():
             query = f"SELECT start, stop, file {old} ORDER BY start"
@@ -579,6 +589,8 @@ class FolderStore:
                     failpoint("forget.unlink")
                     self._files.delete(file)
                     self._sound.discard(file)
+            failpoint("forget.scrub")
+            self._scrubbing.scrub()
 
     def held(self) -> list[Segment]:
         """Which raw records are there."""

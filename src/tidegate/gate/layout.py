@@ -37,7 +37,7 @@ CREATE INDEX segments_waiting ON segments (stream, start, stop) WHERE file IS NU
 CREATE TABLE quarantine (
     stream TEXT NOT NULL, slot INTEGER NOT NULL, reason TEXT NOT NULL, payload TEXT,
     PRIMARY KEY (stream, slot)
-) WITHOUT ROWID;
+);
 CREATE TABLE offsets (
     source TEXT PRIMARY KEY, stream TEXT NOT NULL, records INTEGER NOT NULL, place TEXT NOT NULL,
     seal INTEGER NOT NULL
@@ -91,18 +91,26 @@ def _rows(database: Database, table: str, columns: str) -> Iterator[Any]:
     return iter(database.execute(f"SELECT {columns} FROM {table}"))  # noqa: S608
 
 
-def _statement(name: str) -> str:
-    """The statement of `SCHEMA` that makes a table."""
-    return next(each for each in SCHEMA.split(";") if f"CREATE TABLE {name} " in each)
+def _statements(table: str) -> str:
+    """The statements of `SCHEMA` that make a table and its indexes."""
+    names = (f"CREATE TABLE {table} ", f" ON {table} ")
+    return ";".join(each for each in SCHEMA.split(";") if any(name in each for name in names))
 
 
 def _from_2(database: Database) -> None:
-    """Add settings as they were first written, sums, a history, and where records came from."""
+    """Add settings as they were first written, sums, a history, and where records came from.
+
+    Tables that hold records are made anew: in the old ones SQLite has left copies of rows that are
+    long deleted.
+    """
     _check_seal_of_2(database)
-    for table in ("state", "offsets", "steps"):
+    remade = ("state", "segments", "quarantine", "offsets", "steps")
+    for index in ("segments_by_start", "segments_waiting"):
+        database.execute(f"DROP INDEX {index}")
+    for table in remade:
         database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for table in ("state", "offsets", "steps", "arrivals", "published"):
-        database.define(_statement(table))
+    for table in (*remade, "arrivals", "published"):
+        database.define(_statements(table))
     ((config, committed, arrived),) = database.execute(
         "SELECT config, committed, arrived FROM old_state"
     ).fetchall()
@@ -123,7 +131,16 @@ def _from_2(database: Database) -> None:
         f"INSERT INTO steps VALUES ({', '.join('?' * 10)})",  # noqa: S608
         list(_steps_of_2(database)),
     )
-    for table in ("state", "offsets", "steps"):
+    database.execute("INSERT INTO quarantine SELECT * FROM old_quarantine ORDER BY stream, slot")
+    database.execute("INSERT INTO segments SELECT * FROM old_segments WHERE file IS NOT NULL")
+    waiting = database.execute("SELECT * FROM old_segments WHERE file IS NULL").fetchall()
+    for stream, start, stop, size, known, _, data in waiting:
+        if len(data) != size or checksum(data) != known:
+            raise StoreError(f"{database.where} {DAMAGED}")
+        padded = database.pad + bytes(data)
+        row = (stream, start, stop, len(padded), checksum(padded), None, padded)
+        database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    for table in remade:
         database.execute(f"DROP TABLE old_{table}")
 
 

@@ -59,6 +59,7 @@ class PostgresDatabase:
     """
 
     errors: type[Exception] = psycopg.Error
+    pad = b""
     _connection: psycopg.Connection[Any]
 
     def __init__(self, url: str, schema: str, *, writes: bool) -> None:
@@ -166,6 +167,10 @@ class PostgresDatabase:
         told = self.execute("COMMIT").statusmessage
         if told != "COMMIT":  # what had failed is undone then, which is no error to the server
             raise psycopg.InternalError("the transaction had failed before")
+
+    def scrub(self) -> bool:
+        """Nothing: what a server keeps of deleted rows, and until when, its operator decides."""
+        return True
 
     def problems(self) -> Iterator[str]:
         """Nothing: the server verifies its pages as they are read, if it was set up to."""

@@ -133,7 +133,7 @@ class Stored:
 
     Attributes:
         where: The file that holds the segment, or the database.
-        data: The segment itself, if it has no file of its own.
+        data: The segment itself after the pad of its database, if it has no file of its own.
         size: Its bytes.
         checksum: Their checksum.
         count: How many slots the segment has.
@@ -182,7 +182,7 @@ class Stored:
                 raise StoreError(f"{self.where} {DAMAGED}")
             if self.place is not None:
                 self.sound.add(self.place.name)
-        records = unpack(buffer)
+        records = unpack(buffer if self.data is None else self.data.lstrip(b"\0"))  # without a pad
         if records.n != self.count:
             raise StoreError(f"{self.where} {DAMAGED}")
         if isinstance(self.slots, slice):

@@ -11,11 +11,35 @@ from tidegate.gate.segment_folder import sync_folder
 
 FILE = "state.db"
 
+PAGE = 4096
+"""Bytes of a page."""
+
+SETTINGS = [
+    f"page_size={PAGE}",
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "secure_delete=ON",
+    "temp_store=MEMORY",  # nothing of a record in files that are nobody's
+]
+
+PATIENCE = 5000
+"""Milliseconds to wait for what another connection does just now."""
+
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class SqliteDatabase:
     """See `Database`.
+
+    What is deleted is overwritten (`secure_delete`), but when SQLite moves rows from page to page
+    it leaves copies behind that it does not know of any more. So no byte that is to be forgotten
+    may be in a row that is ever moved. Two kinds of row never are:
+
+    - the end of a long one. It lies on pages of its own that stay where they are, and are
+      overwritten when the row is deleted. Behind a `pad` of a page's length all of it does.
+    - a row of a table to which rows are added at the end (no WITHOUT ROWID), and in which they are
+      made shorter but never deleted: the quarantine.
 
     Args:
         folder: Where it is.
@@ -25,6 +49,7 @@ class SqliteDatabase:
     name = FILE
     errors: type[Exception] = sqlite3.Error
     lost = False
+    pad = bytes(PAGE)
 
     def __init__(self, folder: Path, *, writes: bool) -> None:
         self._folder, self._writes = folder, writes
@@ -45,8 +70,7 @@ class SqliteDatabase:
         self._connection = connection
         self.execute, self.executemany = connection.execute, connection.executemany
         self.commit, self.rollback = connection.commit, connection.rollback
-        durable = ["journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"]
-        for setting in durable if self._writes else ["query_only=ON"]:
+        for setting in SETTINGS if self._writes else ["query_only=ON"]:
             self.execute(f"PRAGMA {setting}")
 
     def _readable(self, path: Path) -> str:
@@ -88,6 +112,19 @@ class SqliteDatabase:
         """Begin one that only reads, and sees what there was at its start."""
         self.execute("BEGIN")
         self.layout()  # it begins when it first reads
+
+    def scrub(self) -> bool:
+        """Empty the log, which has the pages as they were; False while somebody reads those."""
+        self.execute("PRAGMA busy_timeout=0")
+        try:
+            busy = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.OperationalError as error:  # in the midst of reading by this connection
+            if error.sqlite_errorcode & 0xFF not in _BUSY:
+                raise
+            return False
+        finally:
+            self.execute(f"PRAGMA busy_timeout={PATIENCE}")
+        return not busy
 
     def problems(self) -> Iterator[str]:
         """What SQLite finds wrong with its pages."""
