@@ -154,11 +154,13 @@ def test_an_offset_is_one_of_its_subject(server: Server, shared: Server) -> None
     assert taken(server, subject=">")[1] == taken(server)[1]  # they are the same messages
 
 
-def sent_of_sizes(server: Server, sizes: list[int], headers: dict[str, str] | None = None) -> None:
+def sent_of_sizes(
+    server: Server, sizes: list[int], headers: dict[str, str] | None = None, stream: str = STREAM
+) -> None:
     async def publish(js: Any) -> None:
         for slot, size in enumerate(sizes):
             body = b'{"a": %d, "y": 0, "z": "%s"}' % (slot, b"x" * size)
-            await js.publish(f"{STREAM}.x", body, headers=headers)
+            await js.publish(f"{stream}.x", body, headers=headers)
 
     server.do(publish)
 
@@ -187,17 +189,18 @@ def watched(room: int) -> Iterator[list[list[int]]]:
     headers=st.sampled_from([None, {"a": "b", "c": "ä"}, {"Description": "MaxBytes"}]),
 )
 def test_pulls_are_bounded_by_bytes(
-    server: Server,
+    shared: Server,
     caplog: pytest.LogCaptureFixture,
     sizes: list[int],
     room: int,
     headers: dict[str, str] | None,
 ) -> None:
-    server.remove()
-    server.make()
-    sent_of_sizes(server, sizes, headers)
+    name = f"s{time.monotonic_ns()}"
+    shared.make(name)
+    sent_of_sizes(shared, sizes, headers, name)
     with watched(room) as pulls:
-        (batch,) = source(server).batches(None)  # however many pulls that takes
+        (batch,) = source(shared, stream=name).batches(None)  # however many pulls that takes
+    shared.remove(name)
     assert slots([batch]) == list(range(len(sizes)))
     for lengths in pulls:  # a message that is too large comes alone
         assert len(lengths) <= 1 or sum(lengths) <= room

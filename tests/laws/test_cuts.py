@@ -200,9 +200,6 @@ FROM: dict[str, Make] = {
     "http": from_http,
 }
 BROKERS = ["kafka", pytest.param("nats", marks=needs_server)]
-FILES = {"csv", "json lines", "standard input", "parquet"}
-"""Whose batches still end where a block of bytes does: the store and the engines do not follow."""
-
 SENDERS = {"a followed file", "python", "http"}
 """Where batches are as their sender has made them; what comes after must not follow them."""
 
@@ -337,7 +334,7 @@ def test_the_length_of_a_record_moves_nothing_but_what_it_adds(
     whole = range(0, N - SEGMENT + 1, SEGMENT)
     assert one.segments == [Span(start, start + SEGMENT) for start in whole]
     assert any(each.any() for each in one.sums)
-    assert broken(one, other) <= ({"batches"} if source in {*SENDERS, *FILES} else set())
+    assert broken(one, other) <= ({"batches"} if source in SENDERS else set())
 
 
 @pytest.mark.parametrize("used", ["memory", "dask"])

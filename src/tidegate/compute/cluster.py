@@ -101,9 +101,8 @@ class Dask:
                 pieces = [piece.load() for piece in pieces]
             threads = sum(self.client().nthreads().values())
         size = form.dtype.itemsize * max(1, form.shape[1])
-        most = (
-            SMALL if sparse.issparse(form) else LARGEST // size
-        )  # entries would depend on records
+        # of sparse rows not by bytes: these depend on the records
+        most = SMALL if sparse.issparse(form) else LARGEST // size
         sizes = part_sizes(n, threads, most)
         runs = shared_out(pieces, sizes)
         return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)

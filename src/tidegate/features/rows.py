@@ -78,8 +78,7 @@ def aligned(rows: Rows) -> Rows:
     """Dense rows in C order at an address that is a multiple of 64 bytes, copied if necessary.
 
     How a BLAS rounds a product may depend on the addresses of its arrays, and which memory is free
-    may depend on how long records were. Sparse rows are multiplied row by row: they stay as they
-    are.
+    may depend on how long records were. Sparse rows are multiplied one by one: they are kept.
 
     >>> array = aligned(np.ones((3, 5))[1:])
     >>> array.ctypes.data % 64, array.flags.c_contiguous
