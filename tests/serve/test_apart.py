@@ -30,16 +30,23 @@ def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process
     with Keeper(gate) as keeper:
         keeper.take(raw_batch(*stream(300)), size=1).result()
         until(lambda: keeper.current is not None)
+        assert gate._fits is not None
         running = gate._fits._running
         assert running is not None
         os.kill(running[0].pid, signal.SIGKILL)  # the out-of-memory killer would do this
         keeper.take(raw_batch(*stream(200, 300)), size=1).result()
         until(lambda: keeper.current is not None and keeper.current.release.number == 2)
-        assert keeper.trouble is None or "started again" in keeper.trouble
+        assert keeper.trouble is None or "restarting" in keeper.trouble
     with Gate.look(tmp_path / "two") as looked:
         assert list(verify(looked)) == []
         found = [release.weights for release in looked.releases()]
     assert all(np.array_equal(*pair) for pair in zip(found, wanted, strict=True))
+
+
+def test_one_that_only_reads_can_be_closed(tmp_path: Path) -> None:
+    Gate.open(tmp_path / "state", config()).close()
+    with ApartGate.look(tmp_path / "state") as gate:
+        assert gate.store.count("records") == 0
 
 
 def until(met: Callable[[], bool]) -> None:
