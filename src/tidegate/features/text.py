@@ -1,6 +1,6 @@
 """Text as hashed n-grams, with no vocabulary to learn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -62,7 +62,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         hashed.data[hashed.indptr[:-1][unusable]] = np.nan
         return csr_array(hashed)
 
-    def _grams(self) -> Callable[[str], list[str]]:
+    def _grams(self) -> Callable[[str], Iterator[str]]:
         analyzers = {
             kind: HashingVectorizer(analyzer=kind, ngram_range=_lengths(kind, lengths))
             for kind, lengths in {"word": self.words, "char_wb": self.characters}.items()
@@ -70,9 +70,9 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         }
         split = {kind: analyzer.build_analyzer() for kind, analyzer in analyzers.items()}
 
-        def grams(text: str) -> list[str]:
+        def grams(text: str) -> Iterator[str]:
             encodable = text.encode(errors="replace").decode()  # half a surrogate pair is not
-            return [f"{kind} {gram}" for kind in split for gram in split[kind](encodable)]
+            return (f"{kind} {gram}" for kind in split for gram in split[kind](encodable))
 
         return grams
 
