@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -210,3 +211,92 @@ def test_keys_of_one_token_are_not_those_of_another(tmp_path: Path) -> None:
         assert one.ingest(*stream(10), key="monday") == 10
         assert one.ingest(*stream(10), key="monday") == 10
         assert other.ingest(*stream(10), key="monday") == 20
+
+
+def test_what_is_replaced_is_durable_when_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name too: a power failure must not bring a revoked token back."""
+    synced, fsync = list[tuple[bool, str]](), os.fsync
+
+    def noted(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        file = tmp_path / "tokens.json"
+        synced.append((is_folder, file.read_text() if file.exists() else ""))
+        fsync(descriptor)
+
+    tokens = Tokens(tmp_path)
+    tokens.create("app", ["read"])
+    monkeypatch.setattr(os, "fsync", noted)
+    tokens.revoke("app")
+    assert [is_folder for is_folder, _ in synced] == [False, True], "the file, then its folder"
+    assert '"revoked": "2' in synced[-1][1], "after it was replaced"
+
+
+def raw(service: Served, head: str, body: bytes = b"") -> bytes:
+    """What is said to a request that a client would not make."""
+    said = b""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode() + body)
+        while data := connection.recv(65536):
+            said += data
+    return said
+
+
+def test_a_request_with_two_lengths_is_refused(service: Served) -> None:
+    """The second request of this body would be a request of its own to who reads the other."""
+    before = service.keeper.gate.store.count("records")
+    smuggled = b"0\r\n\r\nGET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
+    for order in (1, -1):
+        lengths = ["Transfer-Encoding: chunked", f"Content-Length: {len(smuggled)}"][::order]
+        head = "\n".join(
+            [
+                "POST /v1/records HTTP/1.1",
+                "Host: x",
+                f"Authorization: Bearer {service.tokens['ingest']}",
+                "Content-Type: application/json",
+                *lengths,
+                "",
+                "",
+            ]
+        )
+        said = raw(service, head, smuggled)
+        assert said.startswith(b"HTTP/1.1 400 ")
+        assert said.count(b"HTTP/1.1 ") == 1, "and the connection is closed"
+        assert b"Content-Length or a Transfer-Encoding" in said
+        assert b"nosniff" in said
+    assert service.keeper.gate.store.count("records") == before
+
+
+@pytest.mark.parametrize("path", ["/v1/status/", "/v1/health/", "/v1/releases/latest/", "/v1/"])
+def test_nobody_is_sent_to_the_host_that_a_request_names(service: Served, path: str) -> None:
+    answer = service.ask("GET", path, Host="evil.example")
+    assert answer.status in {404, 422}
+    assert "location" not in {name.lower() for name in answer.headers}
+    assert b"evil" not in answer.body
+
+
+def test_a_token_in_the_wrong_place_is_not_noted(service: Served) -> None:
+    secret = service.tokens["read"]
+    places = (
+        f"GET /v1/releases/{secret}",
+        f"GET /v1/releases/{secret}/card.md",
+        f"GET /v1/releases/1/{secret}",
+        f"GET /v1/{secret}",
+        f"GET /v1/status/{secret}",
+        f"GET /v1/status?token={secret}",
+        f"{secret} /v1/status",
+    )
+    for place in places:
+        for token in (secret, "wrong"):
+            head = (
+                f"{place} HTTP/1.1\nHost: x\nAuthorization: Bearer {token}\nConnection: close\n\n"
+            )
+            said = raw(service, head)
+            assert said.startswith(b"HTTP/1.1 4") or ("?" in place and token == secret), place
+    service.ask("GET", "/v1/releases/1/card.md")
+    lines = service.ask("GET", "/v1/audit?last=200").json["lines"]
+    assert secret not in json.dumps(lines)
+    assert secret not in (service.folder / "audit.jsonl").read_text()
+    assert lines[-1]["path"] == "/v1/releases/1/card.md"
+    assert lines[-1]["what"] == "GET /v1/releases/{number}/{file}"

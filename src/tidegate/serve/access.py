@@ -2,9 +2,10 @@
 
 import logging
 import math
+import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
@@ -25,6 +26,17 @@ NO = "a valid token is needed that may do this"
 STUCK = "the state cannot do this at the moment"
 LATER = {"Retry-After": "1"}
 """All that is said when the disk refuses: the operator's log has more."""
+
+CLOSE = {"Connection": "close"}
+
+FRAMES = {b"content-length", b"transfer-encoding"}
+TWO_LENGTHS = "a request has a Content-Length or a Transfer-Encoding, not both"
+"""Servers in front may read the one and we the other: the rest would pass as another request."""
+
+METHODS = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}
+HARMLESS = re.compile("[0-9]{1,16}|[a-z]+[.][a-z]+")
+"""What the audit log quotes of a request's first line, where somebody may put a token by mistake:
+known methods, numbers and names of files. No token looks like one of these."""
 
 HEADERS = {
     b"cache-control": b"no-store",
@@ -103,6 +115,8 @@ class Noted:
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})
+        two = FRAMES.issubset(name for name, _ in scope["headers"])
+        app = JSONResponse({"error": TWO_LENGTHS}, 400, CLOSE) if two else self._app
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -111,24 +125,37 @@ class Noted:
             await send(message)
 
         try:
-            await self._app(scope, receive, answer)
+            await app(scope, receive, answer)
         except UnnotedError as error:  # what nobody could look up later is not done in silence
             log.error("%s", error)  # noqa: TRY400
             await JSONResponse({"error": STUCK}, 503, LATER)(scope, receive, send)
 
     def _note(self, scope: Scope, status: int) -> None:
         state = scope["state"]
-        path = getattr(scope.get("route"), "path", None)
-        self._requests.labels(path or "none", str(status)).inc()
+        route = getattr(scope.get("route"), "path", "none")
+        self._requests.labels(route, str(status)).inc()
         if "token" not in state and status not in {401, 429}:
             return  # open to all, or not there
         token = state.get("token")
         if token is None and self._strangers.wait():
             self._unnoted += 1
             return
-        more = {"records": state["records"]} if "records" in state else {}
+        more: dict[str, Any] = {"records": state["records"]} if "records" in state else {}
         if self._unnoted:
             more["unnoted"], self._unnoted = self._unnoted, 0
         client = (scope.get("client") or [None])[0]
-        what = f"{scope['method']} {path or 'none'}"
-        self._audit.note(token, what, status, client=client, path=scope["path"][:200], **more)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        more["path"] = _path(scope, route)
+        self._audit.note(token, f"{method} {route}", status, client=client, **more)
+
+
+def _path(scope: Scope, route: str) -> str:
+    """The path of a request, with only those of its parts that cannot be a secret.
+
+    >>> _path({"path_params": {"number": "12", "file": "tidegate_A"}}, "/v1/{number}/{file}")
+    '/v1/12/{file}'
+    """
+    for name, value in scope.get("path_params", {}).items():
+        if HARMLESS.fullmatch(value):
+            route = route.replace(f"{{{name}}}", value)
+    return route

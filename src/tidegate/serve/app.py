@@ -53,6 +53,7 @@ def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> Fa
         openapi_url=None,  # served below, to those who have a token
         docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # it would redirect to whatever host the request names
     )
     for routes in (records, releases, ledger, watch):
         app.include_router(routes(service))

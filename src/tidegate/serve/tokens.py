@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.gate.segment_folder import sync_folder
 
 SCOPES = ("ingest", "read", "admin")
 """Who may send records, see what is published, see who did what. Nobody may read records."""
@@ -171,7 +172,7 @@ def _read(file: Path) -> tuple[Token, ...]:
 
 
 def _write(file: Path, tokens: Sequence[Token]) -> None:
-    """Replace the file, so that a crash leaves the old one or the new one."""
+    """Replace the file durably: a crash leaves the old one or, once this returns, the new one."""
     unfinished = file.with_suffix(".unfinished")
     text = json.dumps([asdict(token) for token in tokens], indent=1)
     with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
@@ -179,3 +180,4 @@ def _write(file: Path, tokens: Sequence[Token]) -> None:
         out.flush()
         os.fsync(out.fileno())
     unfinished.replace(file)
+    sync_folder(file.parent)
