@@ -26,8 +26,8 @@ from tidegate.gate.store import Batch
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
+from tidegate.serve import connections
 from tidegate.serve import keeper as keeping
-from tidegate.serve import server as serving
 from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
@@ -60,7 +60,7 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_connection_without_a_request_is_closed(tmp_path: Path) -> None:
-    with patch.object(serving, "IDLE", 0.2), served(tmp_path / "state") as running:
+    with patch.object(connections, "IDLE", 0.2), served(tmp_path / "state") as running:
         for head in (
             b"",
             b"GET /v1/health HTTP/1.1\r\n",
@@ -72,7 +72,7 @@ def test_a_connection_without_a_request_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_long_question_is_not_taken_for_an_idle_connection(tmp_path: Path) -> None:
-    with patch.object(serving, "IDLE", 0.1), served(tmp_path / "state") as running:
+    with patch.object(connections, "IDLE", 0.1), served(tmp_path / "state") as running:
         assert running.ask("GET", "/v1/releases/latest?wait=0.7").status == 404
 
 

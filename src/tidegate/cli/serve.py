@@ -26,6 +26,7 @@ try:
     from tidegate.serve.apart import ApartGate
     from tidegate.serve.keeper import Keeper
     from tidegate.serve.limits import Limits
+    from tidegate.serve.quiet import Quiet
     from tidegate.serve.server import LOOPBACK, kept, listen, run, server
     from tidegate.serve.tokens import Tokens
 except ModuleNotFoundError as error:
@@ -77,7 +78,9 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
         state, known, link = state or STATE, demo_config(DriftingStream()), True
     if state is None:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
-    logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING)
+    lines = logging.StreamHandler()
+    lines.addFilter(Quiet())
+    logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING, handlers=[lines])
     if not _is_loopback(host):
         click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
     limits = Limits(rate=rate, burst=2 * rate)

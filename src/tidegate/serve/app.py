@@ -21,8 +21,12 @@ from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases
 from tidegate.serve.routes.watch import watch
 from tidegate.serve.service import Service
+from tidegate.serve.slots import NoSlotError
 
 log = logging.getLogger("tidegate.serve")
+
+LONGEST = 1000
+"""Characters of an error's line."""
 
 ABOUT = """\
 Records in, private models out. No route hands out a record, or anything computed from records but
@@ -43,7 +47,7 @@ def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> Fa
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         yield
-        service.facts.close()
+        service.close()
 
     app = FastAPI(
         title="Tidegate",
@@ -77,7 +81,12 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(InvalidValueError)
     async def invalid(_: Request, error: InvalidValueError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 422)
+        line = " ".join(str(error).split())  # names of columns may hold anything
+        return JSONResponse({"error": line[:LONGEST]}, 422)
+
+    @app.exception_handler(NoSlotError)
+    async def full(_: Request, error: NoSlotError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 429, LATER)
 
     @app.exception_handler(RequestValidationError)
     async def unreadable(_: Request, error: RequestValidationError) -> JSONResponse:

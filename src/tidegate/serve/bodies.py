@@ -5,10 +5,9 @@ matrix. What is wrong with one record is that record's affair: it keeps its slot
 told. No message quotes a value.
 """
 
-import json
-import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.numbers import as_numbers
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Columns, RawBatch
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet, is_number, is_text, values
 from tidegate.gate.sources.source import objects
+from tidegate.serve import arrow
+from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
+from tidegate.serve.limits import Limits
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 
-NOT_JSON = "the body must be a JSON object"
-NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"
 NO_RECORDS = 'the body must have "x" and "y", or "records"'
 NO_MATRIX = "x must be a matrix: a list of as many numbers for every record"
 NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
+
+LONGEST = 2**16
+"""Characters of a text that can be used: its n-grams take hundreds of times its size."""
+
+CHUNK = 4096
+"""Rows that are read, or numbers that are shown, at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,7 @@ class Reader:
 
     Args:
         config: What the gate was told.
-        most: Records that a body may have.
+        limits: How large a body may be.
 
     >>> from tidegate.gate.config import example
     >>> reader = Reader(config=Config.parse(example("independent")))
@@ -51,9 +56,19 @@ class Reader:
     """
 
     config: Config
-    most: int = 100_000
+    limits: Limits = Limits()
 
-    def batch(self, kind: str, body: bytes, *, labelled: bool = True) -> RawBatch:
+    @property
+    def most(self) -> int:
+        """Bytes that a body may have."""
+        return self.limits.text_body if self.text else self.limits.body
+
+    @property
+    def text(self) -> bool:
+        """Whether records are texts."""
+        return any(each.map == "text" for each in self.config.features[:1])
+
+    def batch(self, kind: str, body: Body, *, labelled: bool = True) -> RawBatch:
         """The records of a body.
 
         Args:
@@ -69,58 +84,67 @@ class Reader:
             raise refuse("x", f"of {len(columns)} columns", raw.X.shape[1])
         if raw.n and 0 in raw.X.shape:
             raise InvalidValueError(NO_MATRIX)
-        return raw
+        return _without_long_texts(raw) if self.text else raw
 
-    def _of_json(self, body: bytes, labelled: bool) -> RawBatch:
-        given = _object(body)
+    def _of_json(self, body: Body, labelled: bool) -> RawBatch:
+        given = _object(body, self.limits.records)
         if isinstance(rows := given.get("records"), list):
-            self._check_number(len(rows))
+            check_number(len(rows), self.limits.records)
             objs = [row if isinstance(row, dict) else {} for row in rows]
             X, y = JsonLines(columns=self._columns(labelled)).slots(objs)
-            return RawBatch(X=X, y=y, offset="", arrived=lambda slot: as_json(rows[slot]))
+            return RawBatch(
+                X=X,
+                y=y,
+                offset="",
+                arrived=lambda slot: as_json(_raw(rows[slot])),
+                reasons=_reasons(rows),
+            )
         x, labels = given.get("x"), given.get("y") if labelled else []
         if not isinstance(x, list) or not isinstance(labels, list):
             raise InvalidValueError(NO_RECORDS)
-        self._check_number(len(x))
-        X = _texts(x) if self._text else _matrix(x)
-        return RawBatch(X=X, y=objects(labels), offset="", arrived=partial(_arrived, x, labels))
+        check_number(len(x), self.limits.records)
+        return RawBatch(
+            X=_texts(x) if self.text else _matrix(x, self.limits.unfolded),
+            y=objects([None if isinstance(label, Unreadable) else label for label in labels]),
+            offset="",
+            arrived=lambda slot: as_json({"x": _raw(x[slot]), "y": _raw(labels[slot])}),
+            reasons={**_reasons(labels), **_reasons(x)},
+        )
 
-    def _of_arrow(self, body: bytes, labelled: bool) -> RawBatch:
-        try:
-            table = _record_batch(body)
-        except (pa.ArrowException, struct.error, ValueError, OSError):
-            raise InvalidValueError(NOT_ARROW) from None
-        self._check_number(table.num_rows)
-        names = table.schema.names
-        if names.count("x") == 1 and pa.types.is_fixed_size_list(table.schema.field("x").type):
-            return self._of_matrix(table, labelled)
+    def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
+        stream = arrow.stream(body)
+        check_number(stream.rows, self.limits.records)
+        names = stream.schema.names
+        if names.count("x") == 1 and pa.types.is_fixed_size_list(stream.schema.field("x").type):
+            return self._of_matrix(stream, labelled)
         reader = Parquet(columns=self._columns(labelled))
-        reader.check(table.schema, "the body")
-        part = reader.part(table)
-        return RawBatch(X=part.X, y=part.y, offset="", arrived=part.arrived)
+        reader.check(stream.schema, "the body")
+        stream.check(reader.columns.names, self.limits.unfolded)
+        batches = list(stream.batches(reader.columns.names))
+        X, y, stop = _room(stream.rows, reader.columns), list[NDArray[Any]](), 0
+        for batch in batches:
+            for start in range(0, batch.num_rows, CHUNK):
+                part = reader.part(arrow.decoded(batch.slice(start, CHUNK)))
+                X[stop : stop + len(part.y)] = part.X
+                y.append(part.y)
+                stop += len(part.y)
+        return RawBatch(X=X, y=_joined(y), offset="", arrived=arrow.row_of(batches))
 
-    def _of_matrix(self, table: Any, labelled: bool) -> RawBatch:
-        rows, kind = table.column("x"), table.schema.field("x").type
+    def _of_matrix(self, stream: arrow.Stream, labelled: bool) -> RawBatch:
+        kind = stream.schema.field("x").type
         if not is_number(kind.value_type):
             raise InvalidValueError(NO_MATRIX)
-        if rows.null_count:  # each such record is nothing but what cannot be used
-            none = [None] * kind.list_size
-            X = as_numbers([none if row is None else row for row in rows.to_pylist()])
-        else:
-            X = values(rows.flatten()).reshape(table.num_rows, kind.list_size)
-        y: NDArray[Any] = objects([])
+        of_kind = is_number if isinstance(self.config.records.classes[0], int) else is_text
+        names = stream.schema.names
+        if labelled and (names.count("y") != 1 or not of_kind(stream.schema.field("y").type)):
+            raise InvalidValueError("y must be a column of labels, numbers or text as those are")
+        read = ["x", "y"] if labelled else ["x"]
+        stream.check(read, self.limits.unfolded)
+        batches = list(stream.batches(read))
+        X, y = arrow.matrix(batches, "x", kind), objects([])
         if labelled:
-            of_kind = is_number if isinstance(self.config.records.classes[0], int) else is_text
-            if table.schema.names.count("y") != 1 or not of_kind(table.schema.field("y").type):
-                raise InvalidValueError(
-                    "y must be a column of labels, numbers or text as those are"
-                )
-            y = values(table.column("y"))
-        return RawBatch(X=X, y=y, offset="", arrived=partial(_arrived, X, y))
-
-    @property
-    def _text(self) -> bool:
-        return any(each.map == "text" for each in self.config.features[:1])
+            y = _joined([values(arrow.decoded(batch).column("y")) for batch in batches])
+        return RawBatch(X=X, y=y, offset="", arrived=lambda slot: shown(X[slot], y[slot]))
 
     def _columns(self, labelled: bool) -> Columns:
         """The columns that the configuration names."""
@@ -132,90 +156,92 @@ class Reader:
         first = (known.columns or (known.text,))[0]  # is there anyway, and read as it is
         return replace(replace(known, label="?").build(), label=str(first), whole_labels=True)
 
-    def _check_number(self, n: int) -> None:
-        if n > self.most:
-            raise refuse("a body", f"of at most {self.most} records", n)
+
+def _room(n: int, columns: Columns) -> NDArray[Any]:
+    """Room for so many records."""
+    if columns.text is not None:
+        return np.empty(n, object)
+    return np.empty((n, len(columns.features)), columns.dtype)
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _joined(labels: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(labels) if labels else objects([])
+
+
+def _object(body: Body, most: int) -> Mapping[str, Any]:
+    """The members of a body: read as a whole, or record by record if a record forbids that."""
     try:
         given = orjson.loads(body)
     except ValueError:
-        given = lenient(body)
+        return framed(body, {"x", "y", "records"}, most)
     if not isinstance(given, dict):
         raise InvalidValueError(NOT_JSON)
     return given
 
 
-def lenient(body: bytes) -> Any:
-    """JSON and a little more: NaN, a number too large and half a character are records' affairs.
-
-    What the fast reader accepts means the same here, or what one record is read as would depend
-    on whether there is such a thing in another.
-
-    >>> lenient(b"[NaN, 1e999, 18446744073709551616]")
-    [nan, inf, 1.8446744073709552e+19]
-    """
-    try:
-        return json.loads(body, parse_int=_whole)
-    except (ValueError, RecursionError):
-        return None
+def _reasons(elements: list[Any]) -> dict[int, str]:
+    """Why elements cannot be used, of those that are no JSON."""
+    return {slot: each.reason for slot, each in enumerate(elements) if isinstance(each, Unreadable)}
 
 
-def _whole(digits: str) -> int | float:
-    """A whole number of 64 bits, or the nearest float."""
-    number = int(digits) if len(digits) <= 20 else 2**64
-    return number if -(2**63) <= number < 2**64 else float(digits)
+def _raw(element: Any) -> Any:
+    """What arrived: an element, or its bytes."""
+    return element.raw if isinstance(element, Unreadable) else element
 
 
 def _texts(x: list[Any]) -> NDArray[np.object_]:
     return objects([text if isinstance(text, str) else None for text in x])
 
 
-def _matrix(x: list[Any]) -> Any:
-    if not all(isinstance(row, list) for row in x) or len(set(map(len, x))) > 1:
+def _without_long_texts(raw: RawBatch) -> RawBatch:
+    """The same, with texts that are too long as texts that cannot be used."""
+    reason = f"longer than {LONGEST} characters"
+    long = [slot for slot, text in enumerate(raw.X) if text is not None and len(text) > LONGEST]
+    texts = raw.X.copy()
+    texts[long] = None
+    return replace(raw, X=texts, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
+
+
+def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
+    """Rows of as many values each as numbers; not-a-number for what is none.
+
+    Args:
+        x: The rows.
+        most: Bytes that the numbers may take.
+    """
+    rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
+    if not all(isinstance(row, list) for row in rows) or len(set(map(len, rows))) > 1:
         raise InvalidValueError(NO_MATRIX)
-    return as_numbers(x) if x else np.empty((0, 0))
+    if not rows:
+        return np.empty((0, 0))
+    arrow.check_size(8 * len(rows) * len(rows[0]), most)
+    if set(map(type, chain.from_iterable(rows))) <= {float, int, bool}:
+        return np.array(rows, np.float64)
+    # Not as an array: it would have room in every entry for the longest text.
+    numbers = np.fromiter(map(_number, chain.from_iterable(rows)), np.float64)
+    return numbers.reshape(len(rows), -1)
 
 
-def _arrived(x: Any, y: Any, slot: int) -> str:
-    record = x[slot]
-    return as_json({"x": getattr(record, "tolist", lambda: record)(), "y": y[slot]})
+def _number(value: Any) -> float:
+    """What one entry is as a float; not-a-number for anything that is no number."""
+    try:
+        return float(value) if isinstance(value, float | int | str) else np.nan
+    except ValueError:
+        return np.nan
 
 
-def _record_batch(body: bytes) -> Any:
-    """The one batch that a stream amounts to.
+def _numbers(row: NDArray[Any]) -> str:
+    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1]
 
-    A few bytes of a compressed stream can stand for any number, and so can a dictionary's: both
-    are refused before they are unfolded. What is left is no larger than the body.
+
+def shown(record: Any, label: Any) -> str:
+    """A record as JSON text, a few numbers at a time so that other threads have their turn.
+
+    >>> shown(np.array([1.5, np.nan]), 0)
+    '{"x": [1.5,null], "y": 0}'
     """
-    for message in pa.ipc.MessageReader.open_stream(body):
-        plain = message.type == "record batch" and not _compressed(message.metadata)
-        if not plain and message.type != "schema":
-            raise pa.ArrowInvalid
-    table = pa.ipc.open_stream(body).read_all()
-    table.validate(full=True)
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
-
-
-def _compressed(metadata: Any) -> bool:
-    """Whether a record batch says how it is compressed: field 3 of its table.
-
-    The metadata is a FlatBuffer. A table starts with how far before it its list of fields lies,
-    which holds two sizes and then for each field where it is in the table, 0 if it is not there.
-    """
-    data = memoryview(metadata)
-
-    def field(table: int, index: int) -> int:
-        fields = table - struct.unpack_from("<i", data, table)[0]
-        if 4 + 2 * index >= struct.unpack_from("<H", data, fields)[0]:
-            return 0
-        offset: int = struct.unpack_from("<H", data, fields + 4 + 2 * index)[0]
-        return table + offset if offset else 0
-
-    def follow(place: int) -> int:
-        return place + int(struct.unpack_from("<I", data, place)[0])
-
-    header = field(follow(0), 2)
-    return not header or bool(field(follow(header), 3))
+    if not isinstance(record, np.ndarray):
+        return as_json({"x": record, "y": label})
+    starts = range(0, record.size, CHUNK)
+    numbers = ",".join(_numbers(record[start : start + CHUNK]) for start in starts)
+    return f'{{"x": [{numbers}], "y": {as_json(label)}}}'

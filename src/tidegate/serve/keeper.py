@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -78,6 +79,7 @@ class Keeper:
         self.waiting = 0
         self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
+        self._waiting_of: Counter[str | None] = Counter()  # batches, by who sent them
         self._counting = threading.Lock()
         self._ingest = ThreadPoolExecutor(1, "ingest")
         self._due, self._closing = threading.Event(), threading.Event()
@@ -87,7 +89,13 @@ class Keeper:
         self._trainer.start()
 
     def take(
-        self, raw: RawBatch, *, size: int, stream: str | None = None, key: str | None = None
+        self,
+        raw: RawBatch,
+        *,
+        size: int,
+        stream: str | None = None,
+        key: str | None = None,
+        sender: str | None = None,
     ) -> "Future[Taken]":
         """Make a batch durable, after those that came before.
 
@@ -96,14 +104,22 @@ class Keeper:
             size: Bytes that it takes while it waits.
             stream: "source" or "target", where there are two.
             key: A name for the batch: the second batch of that name is not added.
+            sender: Who sent it. A batch of one who has none waiting is never refused.
         """
         with self._counting:
-            if self.waiting and self._bytes_waiting + size > self._most_waiting:
+            if self._waiting_of[sender] and self._bytes_waiting + size > self._most_waiting:
                 raise BusyError
-            self.waiting, self._bytes_waiting = self.waiting + 1, self._bytes_waiting + size
-        return self._ingest.submit(self._take, raw, size, stream, key)
+            self._count(sender, 1, size)
+        return self._ingest.submit(self._take, raw, size, stream, key, sender)
 
-    def _take(self, raw: RawBatch, size: int, stream: str | None, key: str | None) -> Taken:
+    def _count(self, sender: str | None, batches: int, size: int) -> None:
+        self._waiting_of[sender] += batches
+        self.waiting += batches
+        self._bytes_waiting += size
+
+    def _take(
+        self, raw: RawBatch, size: int, stream: str | None, key: str | None, sender: str | None
+    ) -> Taken:
         try:
             name = self.gate.stream(stream)
             count = self.gate.take(raw, stream=stream, key=key)
@@ -112,7 +128,7 @@ class Keeper:
             raise
         finally:
             with self._counting:
-                self.waiting, self._bytes_waiting = self.waiting - 1, self._bytes_waiting - size
+                self._count(sender, -1, -size)
         before, self._counts[name] = self._counts[name], count
         if self.gate.progress.complete(name):
             self._due.set()

@@ -1,54 +1,27 @@
 """The service on a socket."""
 
+import gc
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.gate import Gate
 from tidegate.serve.app import create_app
+from tidegate.serve.connections import Guarded
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
 
 SWITCH = 0.0005
 """Seconds after which a thread that computes lets another one that answers have its turn."""
 
-IDLE = 10.0
-"""Seconds in which the head of a request must arrive."""
-
 LOOPBACK = "127.0.0.1"
-
-
-class Impatient(H11Protocol):
-    """HTTP/1.1 that closes connections on which no request arrives.
-
-    Uvicorn itself waits for ever for the head of a request, so that anybody could hold all
-    connections with a byte a minute. Bodies have a limit of their own.
-    """
-
-    def connection_made(self, transport: Any) -> None:
-        """Start to look at the connection from time to time."""
-        super().connection_made(transport)
-        self._seen: object = None
-        self._look()
-
-    def _look(self) -> None:
-        """Close a connection that has had no request since it was last looked at."""
-        request: Any = self.cycle  # the last one, None before the first
-        idle = request is None or request.response_complete
-        if idle and self._seen is (request or self):
-            self.transport.close()
-        elif not self.transport.is_closing():
-            self._seen = (request or self) if idle else None
-            self.loop.call_later(IDLE, self._look)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -72,30 +45,38 @@ def kept(gate: Gate, limits: Limits) -> Iterator[Keeper]:
     """A gate that is kept beside a server: what computes leaves room for what answers."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
+    gc.freeze()  # or everybody waits while all that was imported is looked through for garbage
     try:
         # One thread for linear algebra: predictions are too small for more, and fits must not
         # take all cores.
         with threadpool_limits(1), Keeper(gate, most_waiting=limits.waiting) as keeper:
             yield keeper
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(before)
 
 
 def server(keeper: Keeper, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
     """A server for a gate that is kept; `run` serves until it is told to stop."""
+    limits = limits or Limits()
+    connections = limits.connections
+
+    class Limited(Guarded):
+        most = connections
+
     config = uvicorn.Config(
         create_app(keeper, folder, limits),
-        http=Impatient,
+        http=Limited,
         ws="none",
         lifespan="on",
         access_log=False,  # the audit log is kept instead
+        log_config=None,  # what is logged goes where the program's log goes
         log_level="warning",
         server_header=False,
         date_header=True,
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
-        limit_concurrency=512,
         h11_max_incomplete_event_size=2**14,
     )
     return uvicorn.Server(config)

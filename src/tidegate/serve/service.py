@@ -1,6 +1,8 @@
 """What all routes share."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import HTTPException, Request
@@ -8,14 +10,18 @@ from fastapi.params import Security
 from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from starlette.requests import ClientDisconnect
 
-from tidegate.serve.access import LATER, Door
+from tidegate.gate.sources import RawBatch
+from tidegate.serve.access import CLOSE, Door
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
 from tidegate.serve.facts import Facts, Told
 from tidegate.serve.keeper import Keeper
 from tidegate.serve.limits import Limits
+from tidegate.serve.parser import Parser
+from tidegate.serve.slots import Slots
 
-CLOSE = {"Connection": "close"}
+SMALL = 2**15
+"""Bytes of a body that is read and predicted sooner than it is handed to another thread."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # tells when each was first answered
 
@@ -33,13 +39,17 @@ class Service:
         self.keeper, self.limits = keeper, limits
         self.facts = Facts(folder)
         self.audit = Audit(folder)
-        self.reader = Reader(config=keeper.gate.config, most=limits.records)
+        self.reader = Reader(config=keeper.gate.config, limits=limits)
         self.door = Door(folder, limits)
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
         )
-        self._bodies = 0
+        self.watchers = Slots(
+            "requests that wait for news", most=limits.watchers, each=limits.token_watchers
+        )
+        self._bodies = Slots("bodies", most=limits.bodies, each=limits.token_bodies)
+        self._parser = Parser(self.reader)
         self._status: tuple[int, Told] = (-1, {})
 
     def needs(self, scope: str) -> list[Security]:
@@ -58,33 +68,43 @@ class Service:
         """The status without its history."""
         return {name: told for name, told in self.status().items() if name != "quality"}
 
-    async def body(self, request: Request) -> bytes:
-        """The body of a request, if it is not too large and does not take too long."""
-        most = self.limits.body
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytearray]:
+        """The body of a request, if it is not too large and does not take too long to arrive.
+
+        Its token has a slot less for others until the context is left.
+        """
+        most = self.reader.most
         too_large = HTTPException(413, f"the body must be at most {most} bytes", CLOSE)
         declared = request.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared[:20]) > most:
+        if declared.isdecimal() and int(declared[:20]) > self.limits.body:
             raise too_large
-        if self._bodies >= self.limits.bodies:
-            raise HTTPException(429, "too many requests at once: come back later", LATER)
-        self._bodies += 1
-        chunks, size = list[bytes](), 0
-        try:
-            async with asyncio.timeout(self.limits.patience):
-                async for chunk in request.stream():
-                    chunks.append(chunk)
-                    size += len(chunk)
-                    if size > most:
-                        raise too_large
-        except TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
-        except ClientDisconnect:
-            raise HTTPException(400, "the body did not arrive") from None
-        finally:
-            self._bodies -= 1
-        return b"".join(chunks)
+        body, size = bytearray(), 0
+        with self._bodies.taken(request.state.token):
+            try:
+                async with asyncio.timeout(self.limits.patience):
+                    async for chunk in request.stream():
+                        size += len(chunk)
+                        body += chunk if size <= most else b""
+                        if size > self.limits.body:
+                            raise too_large
+            except TimeoutError:
+                raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
+            except ClientDisconnect:
+                raise HTTPException(400, "the body did not arrive") from None
+            if size > most:  # heard to its end, or the client would not hear this
+                raise too_large
+            yield body
 
-    def check_watchers(self) -> None:
-        """Refuse one more who waits for news if too many do."""
-        if self.keeper.watchers >= self.limits.watchers:
-            raise HTTPException(503, "too many wait for news: come back later", LATER)
+    async def batch(
+        self, request: Request, kind: str, body: bytearray, *, labelled: bool
+    ) -> RawBatch:
+        """The records of a body."""
+        if len(body) <= SMALL:
+            return self.reader.batch(kind, body, labelled=labelled)
+        return await self._parser.batch(request.state.token, kind, body, labelled=labelled)
+
+    def close(self) -> None:
+        """Stop reading, the state and bodies."""
+        self._parser.close()
+        self.facts.close()

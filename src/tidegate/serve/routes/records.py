@@ -1,12 +1,16 @@
 """Records in, predictions out."""
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Query, Request
+import orjson
+from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from tidegate.checks import refuse
 from tidegate.gate.sources import RawBatch
 from tidegate.serve import examples
 from tidegate.serve.access import LATER
@@ -14,8 +18,8 @@ from tidegate.serve.bodies import ARROW, JSON
 from tidegate.serve.keeper import BusyError, Current
 from tidegate.serve.service import Service
 
-SMALL = 2**15
-"""Bytes that are read and predicted sooner than they are handed to another thread."""
+FEW = 1024
+"""Records that are predicted at a time; so few probabilities are not worth another thread."""
 
 Key = Annotated[
     str | None,
@@ -38,15 +42,14 @@ def records(service: Service) -> APIRouter:
     router = APIRouter(tags=["records"])
     keeper = service.keeper
 
-    async def read(request: Request, *, labelled: bool) -> tuple[RawBatch, int]:
+    @asynccontextmanager
+    async def read(request: Request, *, labelled: bool) -> AsyncIterator[tuple[RawBatch, int]]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in {JSON, ARROW}:
             raise HTTPException(415, f"the body must be {JSON} or {ARROW}")
-        body = await service.body(request)
-        if len(body) <= SMALL or kind == ARROW:
-            return service.reader.batch(kind, body, labelled=labelled), len(body)
-        raw = await run_in_threadpool(service.reader.batch, kind, body, labelled=labelled)
-        return raw, len(body)
+        async with service.body(request) as body:
+            raw = await service.batch(request, kind, body, labelled=labelled)
+            yield raw, len(body) + raw.X.nbytes
 
     @router.post(
         "/v1/records",
@@ -60,16 +63,17 @@ def records(service: Service) -> APIRouter:
         A record that cannot be used (a value that is no number, an unknown label) keeps its slot
         and is not told. A batch is refused only as a whole, and then nothing of it is taken.
         """
-        raw, size = await read(request, labelled=True)
-        request.state.records = raw.n
-        name = None if key is None else f"{request.state.token}:{key}"
-        try:
-            waiting = keeper.take(raw, size=size, stream=stream, key=name)
-        except BusyError:
-            busy = "more records wait than may: come back later"
-            raise HTTPException(429, busy, LATER) from None
-        # Taken for good, whether or not the client is still there to hear it.
-        taken = await asyncio.shield(asyncio.wrap_future(waiting))
+        async with read(request, labelled=True) as (raw, size):
+            request.state.records = raw.n
+            token = request.state.token
+            name = None if key is None else f"{token}:{key}"
+            try:
+                waiting = keeper.take(raw, size=size, stream=stream, key=name, sender=token)
+            except BusyError:
+                busy = "more records wait than may: come back later"
+                raise HTTPException(429, busy, LATER) from None
+            # Taken for good, whether or not the client is still there to hear it.
+            taken = await asyncio.shield(asyncio.wrap_future(waiting))
         return JSONResponse({"count": taken.count, "taken": taken.taken})
 
     @router.post(
@@ -78,28 +82,42 @@ def records(service: Service) -> APIRouter:
         openapi_extra=examples.body(examples.TO_PREDICT),
         responses=examples.answers(examples.PREDICTED, 408, 409, 413, 415, 422, 429),
     )
-    async def predict(request: Request) -> JSONResponse:
+    async def predict(request: Request) -> Response:
         """Predict with the newest release; what is sent is not kept."""
-        raw, size = await read(request, labelled=False)
-        current = keeper.current
-        if current is None:
-            raise HTTPException(409, "nothing is released yet")
-        if size <= SMALL:
-            return JSONResponse(predicted(current, raw))
-        return JSONResponse(await run_in_threadpool(predicted, current, raw))
+        async with read(request, labelled=False) as (raw, _):
+            current = keeper.current
+            if current is None:
+                raise HTTPException(409, "nothing is released yet")
+            classes = len(current.model.classes)
+            if raw.n * classes > service.limits.answers:
+                most = max(1, service.limits.answers // classes)
+                raise refuse("a body", f"of at most {most} records, with {classes} classes", raw.n)
+            if raw.n * classes <= FEW and not service.reader.text:
+                answer = predicted(current, raw)
+            else:
+                answer = await run_in_threadpool(predicted, current, raw)
+        return Response(answer, media_type=JSON)
 
     return router
 
 
-def predicted(current: Current, raw: RawBatch) -> dict[str, Any]:
-    """What a release says of some records."""
-    number, found = current.release.number, current.model
-    if not raw.n:
-        return {"release": number, "labels": [], "probabilities": []}
-    probabilities = found.predict_proba(raw.X)
-    labels = found.classes[probabilities.argmax(axis=1)]
-    return {
-        "release": number,
-        "labels": labels.tolist(),
-        "probabilities": probabilities.tolist(),
-    }
+def predicted(current: Current, raw: RawBatch) -> bytes:
+    """What a release says of some records, as JSON.
+
+    A few records at a time, so that other threads get their turn and little memory is taken.
+    """
+    model, labels, probabilities = current.model, list[bytes](), list[bytes]()
+    width = raw.X.shape[1] if raw.X.ndim == 2 else 0
+    if raw.n and model.features is None and width != model.weights.shape[0]:
+        raise refuse("x", f"of {model.weights.shape[0]} columns", width)
+    few = max(1, FEW // max(1, width // FEW))
+    for start in range(0, raw.n, few):
+        found = model.predict_proba(raw.X[start : start + few])
+        best = model.classes[found.argmax(axis=1)]
+        labels.append(orjson.dumps(best.tolist())[1:-1])
+        probabilities.append(orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+    return b'{"release":%d,"labels":[%b],"probabilities":[%b]}' % (
+        current.release.number,
+        b",".join(labels),
+        b",".join(probabilities),
+    )

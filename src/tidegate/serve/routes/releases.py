@@ -5,12 +5,14 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, HTTPException, Query, Response, Security
+from fastapi import APIRouter, Header, HTTPException, Query, Request, Response, Security
 from fastapi import Path as InPath
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from tidegate.checks import MAX_COUNT, InvalidValueError
 from tidegate.gate.export import to_md, to_onnx, to_safetensors
@@ -63,16 +65,16 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         """The releases from a number on, at most `limit` of them."""
         return JSONResponse({"releases": facts.releases(start, limit)})
 
-    @router.get("/v1/releases/latest", responses=examples.answers(examples.RELEASE, 304, 404, 503))
+    @router.get("/v1/releases/latest", responses=examples.answers(examples.RELEASE, 304, 404))
     async def latest(
+        request: Request,
         wait: Annotated[float, Query(ge=0, le=3600)] = 0.0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
         """The newest release; `wait` so many seconds at most for a newer one than is known."""
         until = time.monotonic() + min(wait, limits.wait)
-        if wait:
-            service.check_watchers()
-        with keeper.watched() as news:
+        slot = service.watchers.taken(request.state.token) if wait else nullcontext()
+        with slot, keeper.watched() as news:
             while True:
                 news.clear()
                 current = keeper.current
@@ -91,8 +93,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         token: Annotated[Token, Security(service.door, scopes=["read"])], last: LastEvent = None
     ) -> StreamingResponse:
         """Server-sent events: `release` with each new release, `progress` with the status."""
-        service.check_watchers()
-        return StreamingResponse(_events(service, token, last), media_type="text/event-stream")
+        return Events(_events(service, token, last), service.watchers.taken(token.name))
 
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
     def release(number: Number) -> JSONResponse:
@@ -116,6 +117,24 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     return router
 
 
+class Events(StreamingResponse):
+    """Server-sent events, for as long as they are sent in a slot.
+
+    Args:
+        events: The events.
+        slot: Entered before the answer begins; if that fails, there is no answer.
+    """
+
+    def __init__(self, events: AsyncIterator[str], slot: AbstractContextManager[None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `StreamingResponse`."""
+        with self._slot:
+            await super().__call__(scope, receive, send)
+
+
 def _found(service: Service, number: int) -> StoredRelease:
     found = service.facts.release(number)
     if found is None:
@@ -137,8 +156,6 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
     newest = -1 if keeper.current is None else keeper.current.release.number
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with keeper.watched() as news:
-        if keeper.watchers > service.limits.watchers:  # they came at once, past the check
-            return
         while service.door.knows(token):  # it may be revoked while it listens
             news.clear()
             while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):

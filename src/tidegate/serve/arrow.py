@@ -1,0 +1,245 @@
+"""Arrow bodies: how large they are once unfolded, known before anything is.
+
+A few bytes of a compressed stream can stand for any number, and so can a dictionary's: both are
+refused. A bit of a column of booleans stands for a float, and several columns may stand for the
+same bytes: how many values there are is computed from the schema and the number of rows that every
+message declares. Only then are the columns that are needed read, and no other.
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError
+from tidegate.gate.sources.columns import as_json
+from tidegate.gate.sources.parquet import is_text, values
+
+NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"
+
+MOST_TIMES = 64
+"""How often a byte of a body can unfold, if no two columns share it: a bit becomes 8 bytes."""
+
+WIDEST = 4
+"""Bytes that a byte of text can become in a Python string."""
+
+CHUNK = 2**16
+"""Values that are converted at a time."""
+
+FEW = 1024
+"""Batches of fewer rows are joined, as many of them at most: each takes memory of its own."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An Arrow IPC stream whose record batches have not been read yet.
+
+    Attributes:
+        body: The bytes.
+        schema: The columns.
+        rows: How many rows all record batches declare to have.
+    """
+
+    body: Any
+    schema: Any
+    rows: int
+
+    def check(self, names: Sequence[str], most: int) -> None:
+        """Refuse a stream that is too large once columns of it are unfolded.
+
+        Args:
+            names: The columns, numbers or text or fixed-size lists of numbers.
+            most: Bytes that they may take.
+        """
+        kinds = [self.schema.field(name).type for name in names]
+        size = sum(unfolded(kind, self.rows, len(self.body)) for kind in kinds)
+        check_size(size, most)
+        if size > MOST_TIMES * len(self.body):
+            raise InvalidValueError(NOT_ARROW)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """The record batches with rows, each with the columns of these names, checked.
+
+        Text comes as bytes: what is no UTF-8 is the affair of one record.
+        """
+        places = [self.schema.get_field_index(name) for name in dict.fromkeys(names)]
+        options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
+        left, group = self.rows, list[Any]()
+        try:
+            for batch in pa.ipc.open_stream(self.body, options=options):
+                left -= batch.num_rows
+                group += [_checked(batch)] if batch.num_rows else []
+                if sum(each.num_rows for each in group[-2:]) >= FEW or len(group) >= FEW:
+                    yield _joined(group)
+                    group = []
+        except (pa.ArrowException, ValueError, OSError):
+            raise InvalidValueError(NOT_ARROW) from None
+        if left:
+            raise InvalidValueError(NOT_ARROW)
+        if group:
+            yield _joined(group)
+
+
+def check_size(size: int, most: int) -> None:
+    """Refuse a body that is too large once unfolded."""
+    if size > most:
+        told = f"the values of the body take {size} bytes, more than the {most} that they may"
+        raise InvalidValueError(f"{told}: send fewer records at a time")
+
+
+def stream(body: Any) -> Stream:
+    """The stream that a body is; of its messages only the metadata is read."""
+    try:
+        return _stream(pa.py_buffer(body))
+    except (pa.ArrowException, struct.error, ValueError, OSError):
+        raise InvalidValueError(NOT_ARROW) from None
+
+
+def _stream(body: Any) -> Stream:
+    rows = 0
+    for message in pa.ipc.MessageReader.open_stream(body):
+        if message.type == "record batch":
+            rows += _declared(memoryview(message.metadata))
+        elif message.type != "schema":
+            raise pa.ArrowInvalid
+    return Stream(body, pa.ipc.open_stream(body).schema, rows)
+
+
+def unfolded(kind: Any, rows: int, size: int) -> int:
+    """Bytes that a column takes as floats or as texts.
+
+    Args:
+        kind: Its type.
+        rows: How many rows it has.
+        size: Bytes of the body that it is in.
+
+    >>> unfolded(pa.list_(pa.bool_(), 10), 100, 2000), unfolded(pa.string(), 100, 2000)
+    (8000, 8000)
+    """
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * unfolded(kind.value_type, rows, size)
+    if is_text(kind):
+        return WIDEST * size
+    return rows * (4 if kind == pa.float32() else 8)
+
+
+def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:
+    """A column of fixed-size lists of numbers as rows; a list that is null is not-a-number.
+
+    Args:
+        batches: The batches that have the column.
+        name: Its name.
+        kind: Its type.
+    """
+    width, inner = kind.list_size, kind.value_type
+    columns = [batch.column(name) for batch in batches]
+    plain = inner in {pa.float32(), pa.float64()}
+    if plain and len(columns) == 1 and not columns[0].null_count:
+        return values(_values(columns[0], width)).reshape(
+            -1, width
+        )  # no copy, if there are no nulls
+    rows = sum(map(len, columns))
+    found = np.empty((rows, width), np.float32 if inner == pa.float32() else np.float64)
+    stop = 0
+    for column in columns:
+        part, stop = found[stop : stop + len(column)], stop + len(column)
+        flat, given = part.reshape(-1), _values(column, width)
+        for start in range(0, flat.size, CHUNK):
+            flat[start : start + CHUNK] = values(given.slice(start, CHUNK))
+        if column.null_count:
+            part[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return found
+
+
+def _values(column: Any, width: int) -> Any:
+    """The values of a column of lists, those of nulls included."""
+    return column.values.slice(column.offset * width, len(column) * width)
+
+
+def _joined(batches: Sequence[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _checked(batch: Any) -> Any:
+    """A batch whose columns are what they say, its texts as bytes."""
+    columns = []
+    for column in batch.columns:
+        if is_text(column.type):
+            binary = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
+            column = column.cast(binary)  # noqa: PLW2901
+        inner = getattr(column.type, "value_type", column.type)
+        # A decimal that is too long is the affair of one record, and no danger.
+        column.validate(full=not pa.types.is_decimal(inner))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def decoded(batch: Any) -> Any:
+    """The batch with its bytes as text, null for what is not UTF-8."""
+    columns = [_text(column) if _is_binary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _is_binary(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _text(column: Any) -> Any:
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array([_utf8(each) for each in column.to_pylist()], pa.large_string())
+
+
+def _utf8(given: bytes | None) -> str | None:
+    try:
+        return None if given is None else given.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def row_of(batches: Sequence[Any]) -> Any:
+    """How to show a row of some batches as JSON text."""
+    starts = list(accumulate((batch.num_rows for batch in batches), initial=0))
+
+    def shown(slot: int) -> str:
+        which = bisect_right(starts, slot) - 1
+        return as_json(batches[which].slice(slot - starts[which], 1).to_pylist()[0])
+
+    return shown
+
+
+def _declared(metadata: memoryview) -> int:
+    """How many rows a record batch declares to have; refused if it is compressed.
+
+    The metadata is a FlatBuffer. A table starts with how far before it its list of fields lies,
+    which holds two sizes and then for each field where it is in the table, 0 if it is not there.
+    A message's field 2 is the record batch, whose field 0 is its rows and 3 says how it is
+    compressed.
+    """
+
+    def field(table: int, index: int) -> int:
+        fields = table - struct.unpack_from("<i", metadata, table)[0]
+        if 4 + 2 * index >= struct.unpack_from("<H", metadata, fields)[0]:
+            return 0
+        offset: int = struct.unpack_from("<H", metadata, fields + 4 + 2 * index)[0]
+        return table + offset if offset else 0
+
+    def follow(place: int) -> int:
+        return place + int(struct.unpack_from("<I", metadata, place)[0])
+
+    header = field(follow(0), 2)
+    batch = follow(header) if header else 0
+    rows = field(batch, 0) if header else 0
+    declared = int(struct.unpack_from("<q", metadata, rows)[0]) if rows else 0
+    if not header or field(batch, 3) or declared < 0:
+        raise pa.ArrowInvalid
+    return declared

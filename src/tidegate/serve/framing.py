@@ -1,0 +1,228 @@
+"""JSON bodies in which a record is no JSON: where each record starts and ends, and what it is.
+
+A body that JSON parsers take is read as a whole, which is fast. One that they do not is framed
+here: strings and brackets alone say where the members of the object and the elements of its lists
+end. So a record that is nested too deep, is not UTF-8 or holds what JSON does not know costs only
+its own slot. A body whose frame is broken, because it was cut short or a bracket is missing, is
+refused as a whole.
+
+What becomes of an element depends on its own bytes alone: it is the same beside any others, and
+the same whether the body is read as a whole or framed.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError, refuse
+
+NOT_JSON = "the body must be a JSON object"
+BLANKS = b" \t\n\r"
+
+CHUNK = 2**12
+
+DEEPEST = 1022
+"""Levels of an element that orjson reads: 1,024 less the object and the list that it stands in."""
+
+DEEPEST_LENIENT = 100
+"""The same for the lenient reader, which calls itself for each level."""
+
+Body = bytes | bytearray
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An element that is no JSON.
+
+    Attributes:
+        reason: Why not.
+        raw: Its bytes.
+        width: How many elements it has, if its brackets make it a list; otherwise None.
+    """
+
+    reason: str
+    raw: bytes
+    width: int | None
+
+    @property
+    def blank(self) -> list[None] | None:
+        """A list of as many elements that are nothing, None if it is no list."""
+        return None if self.width is None else [None] * self.width
+
+
+class Text(NamedTuple):
+    """A body and its frame, a value for each byte.
+
+    Attributes:
+        body: The bytes.
+        plain: The bytes, 0 for those in strings.
+        depth: How many brackets are open after the byte, whichever they are.
+    """
+
+    body: bytes
+    plain: NDArray[np.uint8]
+    depth: NDArray[np.int32]
+
+    def marks(self, mark: bytes, depth: int, start: int, stop: int) -> NDArray[np.intp]:
+        """Where a character stands outside of strings with so many brackets open."""
+        here = slice(start, stop)
+        found = (self.plain[here] == mark[0]) & (self.depth[here] == depth)
+        return np.flatnonzero(found) + start
+
+    def strip(self, start: int, stop: int) -> tuple[int, int]:
+        """A part of the body without the blanks around it."""
+        part = self.body[start:stop]
+        return stop - len(part.lstrip(BLANKS)), start + len(part.rstrip(BLANKS))
+
+
+def framed(body: Body, names: set[str], most: int) -> dict[str, Any]:
+    r"""The lists of an object by name; an element that is no JSON is an `Unreadable`.
+
+    Args:
+        body: The bytes.
+        names: The members to read; a member that is no list is None.
+        most: Elements that a list may have.
+
+    >>> framed(b'{"x": [[1, NaN], [2, "\xff"], 3], "z": 4}', {"x", "z"}, 9)["x"]
+    [[1, nan], Unreadable(reason='not UTF-8', raw=b'[2, "\xff"]', width=2), 3]
+    """
+    text = _frame(bytes(body))
+    found: dict[str, Any] = {}
+    for name, start, stop in _members(text):
+        if name in names:
+            found[name] = _elements(text, start, stop, most)
+    return found
+
+
+def _frame(body: bytes) -> Text:
+    """The frame of a body that is one object."""
+    data = np.frombuffer(body, np.uint8)
+    quotes = data == ord('"')
+    if b"\\" in body:
+        quotes &= ~_escaped(data)
+    inside = (np.cumsum(quotes, dtype=np.uint8) & 1).astype(np.bool_)  # and the first quote
+    plain = np.where(inside | quotes, np.uint8(0), data)
+    opening = (plain == ord("[")) | (plain == ord("{"))
+    closing = (plain == ord("]")) | (plain == ord("}"))
+    depth = np.cumsum(opening.view(np.int8) - closing.view(np.int8), dtype=np.int32)
+    stripped = body.strip(BLANKS)
+    start, stop = body.find(stripped), body.find(stripped) + len(stripped)
+    whole = (
+        stripped[:1] == b"{"
+        and stripped[-1:] == b"}"
+        and not inside[-1]
+        and depth[-1] == 0
+        and bool((depth[start : stop - 1] > 0).all())
+    )
+    if not whole:
+        raise InvalidValueError(NOT_JSON)
+    return Text(body, plain, depth)
+
+
+def _escaped(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether each byte has an odd number of backslashes right before it."""
+    places = np.arange(data.size, dtype=np.int32)
+    last = np.maximum.accumulate(np.where(data == ord("\\"), np.int32(-1), places))
+    escaped = np.zeros(data.size, np.bool_)
+    escaped[1:] = (places[:-1] - last[:-1]) % 2 == 1
+    return escaped
+
+
+def _members(text: Text) -> Iterator[tuple[str | None, int, int]]:
+    """The name of each member of the object, and where its value is."""
+    start, stop = text.strip(0, len(text.body))
+    if text.strip(start + 1, stop - 1)[0] == stop - 1:
+        return  # it is empty
+    commas, colons = text.marks(b",", 1, start, stop), text.marks(b":", 1, start, stop)
+    if colons.size != commas.size + 1:
+        raise InvalidValueError(NOT_JSON)
+    starts, stops = np.append(start, commas), np.append(commas, stop - 1)
+    for left, colon, right in _triples(starts, colons, stops):
+        key, value = text.strip(left + 1, colon), text.strip(colon + 1, right)
+        if not left < colon < right or value[0] >= value[1] or text.body[key[0]] != ord('"'):
+            raise InvalidValueError(NOT_JSON)
+        yield _name(text.body[slice(*key)]), *value
+
+
+def _triples(*arrays: NDArray[np.intp]) -> Iterator[tuple[int, ...]]:
+    """What stands side by side in arrays, as whole numbers of Python, a few at a time."""
+    for few in range(0, arrays[0].size, CHUNK):
+        yield from zip(*(each[few : few + CHUNK].tolist() for each in arrays), strict=True)
+
+
+def _name(key: bytes) -> str | None:
+    """The name of a member, None if it is no JSON string."""
+    try:
+        name: str = orjson.loads(key)
+    except ValueError:
+        return None
+    return name
+
+
+def _elements(text: Text, start: int, stop: int, most: int) -> list[Any] | None:
+    """The elements of a list, None if it is none."""
+    if text.body[start : start + 1] != b"[":
+        return None
+    if text.body[stop - 1 : stop] != b"]" or (text.depth[start : stop - 1] < 2).any():
+        raise InvalidValueError(NOT_JSON)
+    if not text.body[start + 1 : stop - 1].strip(BLANKS):
+        return []
+    commas = text.marks(b",", 2, start, stop)
+    check_number(commas.size + 1, most)
+    starts, stops = np.append(start + 1, commas + 1), np.append(commas, stop - 1)
+    depths = np.maximum.reduceat(text.depth[:stop], starts) - 2
+    inner = text.marks(b",", 3, start, stop)
+    widths = np.searchsorted(inner, stops) - np.searchsorted(inner, starts) + 1
+    bounds = zip(starts.tolist(), stops.tolist(), depths.tolist(), widths.tolist(), strict=True)
+    return [_element(text.body[a:b].strip(BLANKS), depth, width) for a, b, depth, width in bounds]
+
+
+def _element(raw: bytes, depth: int, width: int) -> Any:
+    """What the bytes of an element are."""
+    if not raw:
+        raise InvalidValueError(NOT_JSON)
+    if depth <= DEEPEST:
+        try:
+            return orjson.loads(raw)
+        except ValueError:
+            pass
+    try:
+        text = raw.decode()
+        if depth <= DEEPEST_LENIENT:
+            return lenient(text)
+        reason = "nested too deep"
+    except UnicodeDecodeError:
+        reason = "not UTF-8"
+    except ValueError:
+        reason = "not JSON"
+    is_list, is_empty = raw[:1] == b"[", not raw[1:-1].strip(BLANKS)
+    return Unreadable(reason, raw, (0 if is_empty else width) if is_list else None)
+
+
+def lenient(text: str) -> Any:
+    """JSON and a little more: NaN, a number too large and half a character are records' affairs.
+
+    What the fast reader accepts means the same here, or what one record is read as would depend
+    on whether there is such a thing in another.
+
+    >>> lenient("[NaN, 1e999, 18446744073709551616]")
+    [nan, inf, 1.8446744073709552e+19]
+    """
+    return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number of 64 bits, or the nearest float."""
+    number = int(digits) if len(digits) <= 20 else 2**64
+    return number if -(2**63) <= number < 2**64 else float(digits)
+
+
+def check_number(n: int, most: int) -> None:
+    """Refuse a body that has too many records."""
+    if n > most:
+        raise refuse("a body", f"of at most {most} records", n)

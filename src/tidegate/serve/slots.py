@@ -1,0 +1,53 @@
+"""Slots that tokens share, so that no token can take them all."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class NoSlotError(RuntimeError):
+    """The token has all the slots it may have at the moment; the message says so in one line."""
+
+
+class Slots:
+    """A number of slots, of which every token may always have one.
+
+    A token may have more, up to `each`, while fewer than `most` are taken. So a token can only be
+    refused because of the slots that it has itself: tokens together take at most `most` slots and
+    one for each token.
+
+    Args:
+        what: What slots are for, in a few words.
+        most: How many may be taken before a token gets only one.
+        each: How many one token may have.
+
+    >>> slots = Slots("bodies", most=2, each=2)
+    >>> with slots.taken("app"), slots.taken("app"), slots.taken("board"):
+    ...     slots.free("app"), slots.free("board"), slots.free("another")
+    (False, False, True)
+    """
+
+    def __init__(self, what: str, *, most: int, each: int) -> None:
+        self._what, self._most, self._each = what, most, each
+        self._held: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """How many are taken."""
+        return self._held.total()
+
+    def free(self, token: str) -> bool:
+        """Whether a token may have one more."""
+        held = self._held[token]
+        return not held or (held < self._each and self.total < self._most)
+
+    @contextmanager
+    def taken(self, token: str) -> Iterator[None]:
+        """A slot, for as long as the context lasts."""
+        if not self.free(token):
+            raise NoSlotError(f"this token has too many {self._what} at once: come back later")
+        self._held[token] += 1
+        try:
+            yield
+        finally:
+            self._held[token] -= 1
