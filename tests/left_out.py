@@ -5,16 +5,17 @@ to get X)", so that the line can say it.
 """
 
 import os
-import re
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 NO_DATA = "needs data sets (TIDEGATE_DATA=folder)"
+NO_ARRAY_API = "SCIPY_ARRAY_API is not set: not checking array_api input"
 
 ALLOWED = {
     NO_DATA: "they are large and no part of the project; all else is tested with made-up records",
+    NO_ARRAY_API: "a check of scikit-learn's with a setting of scipy's that users do not have",
 }
 """The reasons for which a strict run may skip tests, and why each may stand."""
 
@@ -87,9 +88,12 @@ class LeftOut:
 
     def _line(self) -> list[str]:
         """One line, or none if nothing was left out."""
-        parts = [
-            f"{len(names)} {reason if len(names) == 1 else re.sub('^needs ', 'need ', reason)}"
-            for reason, names in self._skipped.items()
-        ]
+        parts = [_part(len(names), reason) for reason, names in self._skipped.items()]
         parts += [f"{self._slow} slow (make test-slow)"] * (self._slow > 0)
         return [f"Tests left out: {'; '.join(parts)}."] * bool(parts)
+
+
+def _part(count: int, reason: str) -> str:
+    if not reason.startswith("needs "):
+        return f"{count} skipped ({reason})"
+    return f"{count} {reason if count == 1 else reason.replace('needs', 'need', 1)}"
