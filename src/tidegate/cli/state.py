@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tidegate.checks import InvalidValueError
 from tidegate.cli import hints, options
 from tidegate.cli.types import Count
 from tidegate.gate.books import Books
@@ -25,6 +26,8 @@ from tidegate.gate.verify import Told
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
+from tidegate.serve.tokens import FILE as TOKENS
+from tidegate.serve.tokens import Tokens
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
 """What stands in sentences below the table of `status`."""
@@ -194,7 +197,7 @@ Checked = tuple[list[Problem], list[str], str]
 
 def _verify_state(folder: Path, told: Told) -> Checked:
     with Gate.look(folder) as gate:
-        problems = list(problems_of(gate, told))
+        problems = [*problems_of(gate, told), *_token_problems(folder)]
         hashes = [] if problems else [release.hash for release in gate.releases()]
         fits = sum(1 for _ in gate.store.lines())
         files = 0 if gate.config.publish is None else len(gate.store.published())
@@ -202,6 +205,13 @@ def _verify_state(folder: Path, told: Told) -> Checked:
     if files:
         sound += f", the files of {files:,} are as published"
     return problems, hashes, f"{sound}."
+
+
+def _token_problems(folder: Path) -> Iterator[Problem]:
+    try:
+        Tokens(folder).all()
+    except InvalidValueError as error:
+        yield Problem(where=TOKENS, what=str(error))
 
 
 def _verify_published(folder: Path, told: Told) -> Checked:

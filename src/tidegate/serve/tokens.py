@@ -17,9 +17,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.gate.segment_folder import sync_folder
+from tidegate.gate.whole_file import write_whole
 
 SCOPES = ("ingest", "read", "admin")
 """Who may send records, see what is published, see who did what. Nobody may read records."""
@@ -161,7 +163,10 @@ def _text(time: datetime) -> str:
 
 def _read(file: Path) -> tuple[Token, ...]:
     try:
-        rows = json.loads(file.read_bytes())
+        kept = json.loads(file.read_bytes())
+        rows = kept if isinstance(kept, list) else kept["tokens"]  # version 0.1.0 had a list
+        if kept is not rows and kept["sha256"] != _digest(rows):
+            raise ValueError("checksum mismatch")  # noqa: TRY301 (told below, as all damage is)
         tokens = tuple(Token(**{**row, "scopes": tuple(row["scopes"])}) for row in rows)
         for token in tokens:  # whatever could not be asked of one later
             hmac.compare_digest(token.hash, "")
@@ -173,11 +178,12 @@ def _read(file: Path) -> tuple[Token, ...]:
 
 def _write(file: Path, tokens: Sequence[Token]) -> None:
     """Replace the file durably: a crash leaves the old one or, once this returns, the new one."""
-    unfinished = file.with_suffix(".unfinished")
-    text = json.dumps([asdict(token) for token in tokens], indent=1)
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    unfinished.replace(file)
+    rows = json.loads(json.dumps([asdict(token) for token in tokens]))
+    text = json.dumps({"tokens": rows, "sha256": _digest(rows)}, indent=1)
+    write_whole(file, text.encode(), point="tokens", mode=0o600)
     sync_folder(file.parent)
+
+
+def _digest(rows: list[Any]) -> str:
+    """Shows damage; whoever can write to the file can write another."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
