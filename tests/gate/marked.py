@@ -1,7 +1,8 @@
 """Records and texts that can be found again in any file, by their bytes."""
 
+import os
 import re
-from contextlib import suppress
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,14 @@ def batch(stream: str, start: int, n: int, *, first: int = 0, **how: Any) -> Bat
 
 
 def found(folder: Path) -> set[int]:
-    """The records of which something is in any file of a folder."""
-    known = set()
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # deleted just now
-            known |= marks(path.read_bytes() if path.is_file() else b"")
-    return known
+    """The records of which something is in any file of a folder.
+
+    Another process reads them: if one that has a database open closes any file of it, it loses
+    SQLite's locks on it.
+    """
+    files = [str(path) for path in folder.rglob("*") if path.is_file()]
+    reading = ["cat", "--", *files, os.devnull]  # what was deleted just now it leaves out
+    return marks(subprocess.run(reading, capture_output=True, check=False).stdout)
 
 
 def marks(data: bytes) -> set[int]:

@@ -493,8 +493,9 @@ class FolderStore:
     def _written(self, stem: str, records: Records, few: int) -> tuple[Any, ...]:
         """Size, checksum, file and data of a segment: few records are kept in the database."""
         if records.n < few:
-            data = b"".join([self._db.pad, segments.pack(records)])
-            return len(data), segments.checksum(data), None, data
+            data = segments.pack(records)
+            padded = b"".join([self._db.pad, data])
+            return data.size, segments.checksum(data), None, padded
         file, size, checksum = segments.write(self._files, stem, records)
         return size, checksum, file, None
 

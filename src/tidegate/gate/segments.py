@@ -172,7 +172,7 @@ class Stored:
     def load(self) -> Records:
         """See `Piece`; views of the mapped file, unless single slots are picked."""
         try:
-            buffer = fetched(self.where) if self.data is None else self.data
+            buffer = fetched(self.where) if self.data is None else self.data.lstrip(b"\0")
         except OSError as error:  # it is missing, or may not be read, or is empty
             away = isinstance(self.where, str) and not isinstance(error, FileNotFoundError)
             advice = "see that it can be reached, then do it again" if away else RESTORE
@@ -182,7 +182,7 @@ class Stored:
                 raise StoreError(f"{self.where} {DAMAGED}")
             if self.place is not None:
                 self.sound.add(self.place.name)
-        records = unpack(buffer if self.data is None else self.data.lstrip(b"\0"))  # without a pad
+        records = unpack(buffer)
         if records.n != self.count:
             raise StoreError(f"{self.where} {DAMAGED}")
         if isinstance(self.slots, slice):
