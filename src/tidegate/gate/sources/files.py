@@ -87,7 +87,8 @@ class Files:
     before the name that is being read is refused. What has been taken may be deleted.
 
     What was read is checked before a file is taken up again: its header and its last block, and
-    all of it if the file may have changed. In a run that goes on, the first look does so.
+    all of it if the file may have changed since all of it was checked. Later looks of the same
+    object check header and last block only.
 
     Args:
         name: What the offset is kept under.

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.gate.sources.chain import BYTES, Chain, ChangedError, Seen, Start
+from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, Columns, as_json
 from tidegate.gate.sources.files import IN_CONFIG, Files, Follow, Part, Slots, raw_batch_at
 from tidegate.gate.sources.lines import (
@@ -128,10 +128,10 @@ class StandardInput:
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`; batches without records say that more has to arrive."""
-        through = ReadThrough(self.stream, Chain(BYTES))
         place, passed = Place(file=PIPE, seen=Seen(at=0, row=0), records=0), 0
+        before = place if offset is None else _place(offset)
+        through = ReadThrough(self.stream, Chain(before.seen.block))
         if offset is not None:
-            before = _place(offset)
             if (instead := consented(offset, self.resume)) is not None:
                 place, passed = replace(place, records=before.records), as_count(instead)
             else:

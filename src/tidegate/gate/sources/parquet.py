@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
-from tidegate.gate.sources.columns import Columns, as_json
+from tidegate.gate.sources.columns import MOST, Columns, as_json
 from tidegate.gate.sources.files import Files, Follow, Part, Slots
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import SourceError, objects
@@ -93,7 +93,8 @@ class Parquet:
 
     @property
     def _count(self) -> int:
-        return self.count or self.columns.batch
+        """Four times as many as of lines, whose text takes memory too."""
+        return self.count or min(4 * self.columns.batch, MOST)
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[pq.ParquetFile]:
