@@ -204,13 +204,18 @@ class FolderStore:
             told = f"{self.folder} has layout {layout}, which no released version has written"
             raise StoreError(f"{told}: start a new state")
         if self._lock is not None:
-            self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
-            if 0 < layout < LAYOUT:
-                with self._transaction("migrate"):
-                    self._sums = migrate(self._db)
-            self._ready = True
-            if self._one("SELECT seal FROM state")[0] != self._seal():
-                raise StoreError(f"{self._db.where} {DAMAGED}")
+            with readable(self._db.where):
+                self._go_on(layout)
+
+    def _go_on(self, layout: int) -> None:
+        """See that a state is whole, and of the newest layout."""
+        self._check_nothing_is_lost(self._one("SELECT committed FROM state")[0])
+        if 0 < layout < LAYOUT:
+            with self._transaction("migrate"):
+                self._sums = migrate(self._db)
+        self._ready = True
+        if self._one("SELECT seal FROM state")[0] != self._seal():
+            raise StoreError(f"{self._db.where} {DAMAGED}")
 
     def _create(self, config: str, settings: str, elsewhere: Elsewhere) -> None:
         self._check_nothing_is_lost(0)
@@ -300,7 +305,7 @@ class FolderStore:
                 raise StoreError(f"{self.folder} {told}")
             try:
                 self._db.begin()
-                self._sums = Sums(self._one("SELECT sums FROM state")[0] if self._ready else "{}")
+                self._sums = self._kept_sums() if self._ready else Sums()
                 yield
                 values = (self._sums.text(),)
                 self._db.execute("UPDATE state SET committed = committed + 1, sums = ?", values)
@@ -313,6 +318,7 @@ class FolderStore:
                 raise
             except BaseException:
                 self._db.rollback()
+                self._ledgers.clear()  # they may know of charges that are undone
                 raise
             with suppress(OSError):  # only a witness: what it would say is true without it
                 self._lock.witness(committed)
@@ -322,6 +328,11 @@ class FolderStore:
         """The first row of an answer, None if it has none."""
         with self._explained():
             return self._db.execute(query, values).fetchone()
+
+    def _kept_sums(self) -> Sums:
+        """The sums of the tables, as the last transaction has left them."""
+        with readable("the sums of the tables"):
+            return Sums(self._one("SELECT sums FROM state")[0])
 
     def _rows(self, table: str, where: str, *values: Any) -> list[Any]:
         """Some rows of a table that has a sum."""
@@ -628,7 +639,8 @@ class FolderStore:
         numbers += [one.line.fit.number for one in made]
         if any(before >= after for before, after in pairwise(numbers)):
             raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
-        with self._transaction("publish"), self._charged(stream, Span(done, at), made, evaluation):
+        with self._transaction("publish"):
+            self._charge(stream, Span(done, at), made, evaluation)
             newest = self.newest()  # refused if it is damaged: what follows is chained to it
             first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
             number = first
@@ -647,26 +659,21 @@ class FolderStore:
                 self._db.execute("UPDATE state SET arrived = ?", (state,))
         return list(self.releases(first))
 
-    @contextmanager
-    def _charged(
+    def _charge(
         self, stream: str, span: Span, made: Sequence[Made], evaluation: Evaluation | None
-    ) -> Iterator[None]:
-        """Charge a step to a ledger that refuses to take any record above its budget.
+    ) -> None:
+        """Within a transaction, charge a step to a ledger that takes no record above its budget.
 
-        It is added up from what the database holds, whatever a plan says; what is refused, or not
-        committed in the end, leaves no trace in it.
+        It is added up from what the database holds, whatever a plan says. A transaction that is
+        undone, for whatever reason, leaves no trace in it.
         """
-        try:
-            if stream not in self._ledgers:
-                self._ledgers[stream] = self._charged_so_far(stream)
-            for one in made:
-                self._ledgers[stream].post(one.line)
-            if evaluation is not None:
-                self._ledgers[stream].charge(span, evaluation.share)
-            yield
-        except BaseException:
-            self._ledgers.pop(stream, None)
-            raise
+        if stream not in self._ledgers:
+            self._ledgers[stream] = self._charged_so_far(stream)
+        ledger = self._ledgers[stream]
+        for one in made:
+            ledger.post(one.line)
+        if evaluation is not None:
+            ledger.charge(span, evaluation.share)
 
     def _charged_so_far(self, stream: str) -> Ledger:
         ledger = Ledger()
@@ -846,8 +853,7 @@ class FolderStore:
 
     def _verify_tables(self) -> Iterator[Problem]:
         """Whether each table has the rows that were written, and only those."""
-        with readable("the sums of the tables"):
-            kept, found = Sums(self._one("SELECT sums FROM state")[0]), sums_of(self._db)
+        kept, found = self._kept_sums(), sums_of(self._db)
         for table in COLUMNS:
             if kept[table] != found[table]:
                 what = f"rows of the table {table} were changed, added or deleted: {RESTORE}"
@@ -877,17 +883,29 @@ class FolderStore:
                 what = f"it, or a fit that it made, is not what was written: {RESTORE}"
                 yield Problem(where=f"step {step[0]}", what=what)
                 history = kept  # one line for each that is wrong
-            for source, count in json.loads(step[-1] or "[]"):
+            came: list[tuple[str | None, int]] = json.loads(step[-1] or "[]")
+            for source, count in came:
                 sources[source] += count
+            # of a step from before an upgrade the sources are not known
+            if step[-1] is not None and sum(count for _, count in came) != step[3] - step[2]:
+                what = f"its sources do not add up to its records: {RESTORE}"
+                yield Problem(where=f"step {step[0]}", what=what)
         if fits != self._one("SELECT count(*) FROM fits")[0]:
             what = f"it has fits that no step has made: {RESTORE}"
             yield Problem(where=self.database, what=what)
         yield from self._verify_arrivals(sources)
 
     def _verify_arrivals(self, sources: "Counter[str | None]") -> Iterator[Problem]:
-        """Whether as many records came from each source as its offset says."""
-        for _, start, stop, source in self._rows("arrivals", "start >= ?", 0):
+        """Whether each source gave as many records as its offset says, and all as many as wait."""
+        streams = self._db.execute("SELECT stream, done, count FROM streams").fetchall()
+        reached = {stream: done for stream, done, _ in streams}
+        for stream, start, stop, source in sorted(self._rows("arrivals", "1 = 1")):
             sources[source] += stop - start
+            reached[stream] = stop if start < stop and start == reached.get(stream) else -1
+        counts = {stream: count for stream, _, count in streams}
+        for stream in sorted(name for name, stop in reached.items() if stop != counts.get(name)):
+            what = f"the sources of records that wait do not add up to them: {RESTORE}"
+            yield Problem(where=stream, what=what)
         offsets = {row[0]: row[2] for row in self._rows("offsets", "records >= ?", 0)}
         for source in sorted({*offsets, *(each for each in sources if each is not None)}):
             if offsets.get(source) != sources[source]:
@@ -904,13 +922,20 @@ class FolderStore:
                 what = f"segments end at {reached[stream]} and go on at {start}"
                 yield Problem(where=stream, what=what)
             reached[stream] = stop
-            for problem in _problem(segment.file or stream, self.read, stream, segment.span):
+            for problem in _problem(segment.file or stream, self._check_segment, segment):
                 if self._holds(segment):
                     yield problem
         for stream, total in self._db.execute("SELECT stream, count FROM streams"):
             if reached.get(stream, total) != total:
                 what = f"segments end at {reached[stream]}, but {total} records were taken"
                 yield Problem(where=stream, what=what)
+
+    def _check_segment(self, segment: Segment) -> None:
+        """Read a segment; refuse it if its rows are not like those of its stream."""
+        found = segments.kind(self.read(segment.stream, segment.span))
+        (kind,) = self._one("SELECT kind FROM streams WHERE stream = ?", segment.stream)
+        if found != kind:
+            raise StoreError(f"its rows are {found}, those of the stream {kind}: {RESTORE}")
 
     def _verify_fits(self) -> Iterator[Problem]:
         expected, previous = 0, FIRST

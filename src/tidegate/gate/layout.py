@@ -114,8 +114,8 @@ def _from_2(database: Database) -> None:
     ((config, committed, arrived),) = database.execute(
         "SELECT config, committed, arrived FROM old_state"
     ).fetchall()
-    known = json.loads(config)
-    settings = canonical({key: known[key] for key in known if key not in OPERATIONAL})
+    kept = json.loads(config)
+    settings = canonical({key: kept[key] for key in kept if key not in OPERATIONAL})
     database.execute(
         "INSERT INTO state VALUES (?, ?, ?, ?, '{}', '')", (config, settings, committed, arrived)
     )
@@ -137,8 +137,7 @@ def _from_2(database: Database) -> None:
     for stream, start, stop, size, known, _, data in waiting:
         if len(data) != size or checksum(data) != known:
             raise StoreError(f"{database.where} {DAMAGED}")
-        padded = database.pad + bytes(data)
-        row = (stream, start, stop, len(padded), checksum(padded), None, padded)
+        row = (stream, start, stop, size, known, None, database.pad + bytes(data))
         database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     for table in remade:
         database.execute(f"DROP TABLE old_{table}")

@@ -19,6 +19,9 @@ from tidegate.schedule import Span
 RESTORE = "restore it from a copy, see docs/store.md"
 DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
 
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading may raise that finds something else than what was written."""
+
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
@@ -27,7 +30,7 @@ def readable(what: str) -> Iterator[None]:
         yield
     except InvalidValueError:  # it can be read, and says itself what is wrong
         raise
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"{what} is damaged: {RESTORE}") from error
 
 

@@ -12,6 +12,7 @@ from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.progress import as_text, lines_at
 from tidegate.gate.quality import on_card
 from tidegate.gate.store import RESTORE, Evaluation, Problem, Step, reported
+from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Line
 from tidegate.release import Card, canonical
 from tidegate.schedule import Span
@@ -40,6 +41,7 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
         yield from gate.store.verify()
         told("the plan, step by step")
         yield from reported(gate.store.database, _against_plan(gate))
+        yield from reported(gate.store.database, _missing_records(gate))
         told("the cards")
         yield from reported(gate.store.database, _against_cards(gate))
         told("the ledger")
@@ -71,8 +73,22 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
         if planned.done[stream] != gate.store.done(stream):
             what = f"steps end at {planned.done[stream]}, not {gate.store.done(stream)}: {RESTORE}"
             yield Problem(where=stream, what=what)
-    if gate.store.state() not in (None, as_text(planned.so_far)):
+    begun = isinstance(gate.plan, TwoStreamPlan) and any(planned.done.values())
+    if gate.store.state() != (as_text(planned.so_far) if begun else None):
         yield Problem(where=gate.store.database, what=f"does not follow from its steps: {RESTORE}")
+
+
+def _missing_records(gate: Gate) -> Iterator[Problem]:
+    """Where records that a fit to come will read are not held."""
+    first: dict[str, int] = {}
+    for segment in gate.store.held():
+        first.setdefault(segment.stream, segment.span.start)
+    for stream in gate.streams:
+        needed, count = gate.progress.needed(stream), gate.store.count(stream)
+        found = min(first.get(stream, count), count)
+        if needed < found:
+            what = f"records [{needed}, {found}) are missing, which a fit to come needs: {RESTORE}"
+            yield Problem(where=stream, what=what)
 
 
 def _against_cards(gate: Gate) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from tidegate.checks import whole
+from tidegate.checks import StoreError, whole
 from tidegate.schedule import Fit, Span
 
 
@@ -37,7 +37,7 @@ class Paid(NamedTuple):
     share: Fraction
 
 
-class LedgerError(RuntimeError):
+class LedgerError(StoreError):
     """A charge that the plan or a record's budget does not allow: nothing was charged."""
 
 
