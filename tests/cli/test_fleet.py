@@ -25,6 +25,7 @@ from tests.gate.sent import messages
 from tidegate.cli import turns
 from tidegate.gate.fleet import Fate, Fleet, Member, member_row
 from tidegate.gate.gate import Gate
+from tidegate.gate.integrity import HISTORY
 from tidegate.gate.published import newest_published
 
 SHARED = """
@@ -64,9 +65,10 @@ def make(folder: Path, members: dict[str, str] = MEMBERS) -> str:
 
 
 def models(folder: Path) -> list[Any]:
-    """All that a state has released, but for the time."""
+    """All that a state has released, but for the time, and what follows from that."""
     with Gate.look(folder) as gate:
-        return [({**one.card, "time": None}, one.weights.tobytes()) for one in gate.releases()]
+        timeless = {"time": None, HISTORY: None}
+        return [({**one.card, **timeless}, one.weights.tobytes()) for one in gate.releases()]
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from scipy.sparse import coo_array, csr_array
 
 from tests.gate.gatelife import TWO, config, opened, stream
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import export
+from tidegate.gate import whole_file
 from tidegate.gate.gate import Gate
+from tidegate.gate.integrity import HISTORY
 from tidegate.gate.verify import verify
 from tidegate.schedule import Span
 
@@ -71,7 +72,10 @@ BAD = [[np.nan, 1.0, 1.0], [1e300, 1e300, 1e300], ["x", None, object()], [0.0, 0
 def test_what_is_done_when_is_the_same_for_neighbouring_streams(
     bad: list[Any], slot: int, tmp_path: Path
 ) -> None:
-    """All but weights, accuracies and the quarantine: those are noised, or for the operator."""
+    """All but weights, accuracies and the quarantine: those are noised, or for the operator.
+
+    The digest of the history is one of what was noised.
+    """
 
     def told(folder: Path, X: list[list[Any]], y: list[Any]) -> list[Any]:
         out = folder.with_suffix(".out")
@@ -82,7 +86,8 @@ def test_what_is_done_when_is_the_same_for_neighbouring_streams(
                 gate.ingest(X[start : start + 250], y[start : start + 250])
                 steps = list(gate.store.steps())
                 held = [(each.span, each.size, each.file is None) for each in gate.store.held()]
-                cards = [dict(release.card, evaluation=None) for release in gate.releases()]
+                noised = {"evaluation": None, HISTORY: None}
+                cards = [{**release.card, **noised} for release in gate.releases()]
                 paid = [step.evaluation and step.evaluation.release for step in steps]
                 lines = list(gate.store.lines())
                 seen.append((held, cards, [step.span for step in steps], paid, lines))
@@ -211,14 +216,14 @@ def test_the_folder_has_no_gap_after_a_full_disk(
             def full(*_: Any) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-            patch.setattr(export, "failpoint", full)
+            patch.setattr(whole_file, "failpoint", full)
             with pytest.raises(StoreError, match="No space left") as caught:
                 gate.ingest(*stream(100, 700))
         assert "\n" not in str(caught.value)
         gate.ingest(*stream(200, 800))
         assert list(verify(gate)) == []
         assert (tmp_path / "out" / "latest").read_text() == "000003\n"
-        assert len(list((tmp_path / "out").iterdir())) == 3 * 4 + 1
+        assert len(list((tmp_path / "out").iterdir())) == 4 * 4 + 1
 
 
 def test_what_may_change_is_remembered(tmp_path: Path) -> None:
