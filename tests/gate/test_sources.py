@@ -686,7 +686,7 @@ def test_a_hundred_thousand_columns_are_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_hundred_thousand_columns_are_open_in_five_seconds(tmp_path: Path, kind: str) -> None:
+def test_a_hundred_thousand_columns_are_open_in_seconds(tmp_path: Path, kind: str) -> None:
     names, rows = [f"c{i}" for i in range(100_000)], 10
     path = tmp_path / f"f.{kind}"
     if kind == "csv":
@@ -709,7 +709,7 @@ def test_a_hundred_thousand_columns_are_open_in_five_seconds(tmp_path: Path, kin
     with Gate.open(tmp_path / "state", config) as gate:
         (source,) = config.sources().values()
         assert gate.take(next(iter(source.batches(None))), source=source.name) in {8, rows}
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 10  # 3 to 5 where others are at work, minutes if quadratic
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
