@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array
 
 from tests.gate.gatelife import TWO, config, opened, stream
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import whole_file
+from tidegate.gate import export
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.verify import verify
@@ -216,7 +216,7 @@ def test_the_folder_has_no_gap_after_a_full_disk(
             def full(*_: Any) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-            patch.setattr(whole_file, "failpoint", full)
+            patch.setattr(export, "write", full)
             with pytest.raises(StoreError, match="No space left") as caught:
                 gate.ingest(*stream(100, 700))
         assert "\n" not in str(caught.value)
