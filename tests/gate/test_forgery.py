@@ -2,17 +2,18 @@
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.cli.run import tidegate
-from tests.gate.gatelife import config, opened, stream
-from tidegate.checks import StoreError
+from tests.gate.gatelife import TWO, config, opened, stream
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, after_fit, after_step, digest
 from tidegate.gate.layout import STEP, sums_of, with_fits
@@ -20,6 +21,7 @@ from tidegate.gate.published import manifest
 from tidegate.gate.sources import Batches
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify import verify
+from tidegate.release import canonical
 
 Edit = Callable[[sqlite3.Connection], object]
 
@@ -61,12 +63,19 @@ def forge(state: Path, *edits: Edit | str, history: bool = False) -> None:
         if history:
             redo_history(database)
         database.execute("UPDATE state SET sums = ?", (sums_of(database).text(),))
-        columns = "config, settings, committed, arrived, sums"
-        row = database.execute(f"SELECT {columns} FROM state").fetchone()
-        streams = database.execute("SELECT * FROM streams ORDER BY stream").fetchall()
-        seal = digest([list(row), [list(each) for each in streams]])
-        database.execute("UPDATE state SET seal = ?", (seal,))
         database.commit()
+    seal(state)
+
+
+def seal(state: Path) -> None:
+    """Redo the digest of the state's row and of the streams."""
+    with closing(sqlite3.connect(state / "state.db")) as connection:
+        columns = "config, settings, committed, arrived, sums"
+        row = connection.execute(f"SELECT {columns} FROM state").fetchone()
+        streams = connection.execute("SELECT * FROM streams ORDER BY stream").fetchall()
+        known = digest([list(row), [list(each) for each in streams]])
+        connection.execute("UPDATE state SET seal = ?", (known,))
+        connection.commit()
 
 
 def redo_history(database: SqliteDatabase) -> None:
@@ -104,7 +113,7 @@ def test_an_untouched_state_is_sound(tmp_path: Path) -> None:
     assert problems(state) == []
     done = tidegate("verify", str(state))
     assert done.returncode == 0
-    assert "the files of 5 are as published" in done.stdout
+    assert f"the files of 5 in {tmp_path / 'out'} are as published" in " ".join(done.stdout.split())
 
 
 EPSILON = ('"epsilon":2.0', '"epsilon":200.0')
@@ -253,6 +262,148 @@ def test_rows_that_come_or_go_without_a_sum_are_found(table: str, tmp_path: Path
         connection.execute(f"DELETE FROM {table}")
         connection.commit()
     found(state, f"rows of the table {table} were changed, added or deleted")
+
+
+ROWS = {
+    "records that a fit needs": ("DELETE FROM segments", "records [500, 720) are missing"),
+    "the first of them": ("DELETE FROM segments WHERE start < 600", "[500, 600) are missing"),
+    "arrivals": ("DELETE FROM arrivals", "records that wait do not add up"),
+    "an arrival": ("INSERT INTO arrivals VALUES ('records', 720, 800, NULL)", "do not add up"),
+    "a step's sources": ("UPDATE steps SET sources = '[]' WHERE number = 7", "step 7: its sources"),
+    "another kind": ("UPDATE streams SET kind = 'dense float32, 3 features'", "its rows are dense"),
+    "a stream": ("INSERT INTO streams VALUES ('other', 'x', 5, 0)", "other: the sources"),
+}
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_rows_that_do_not_agree_are_found_though_their_sums_were_redone(
+    what: str, tmp_path: Path
+) -> None:
+    state = made(tmp_path)
+    edit, word = ROWS[what]
+    forge(state, edit, history=True)
+    found(state, word)
+
+
+def test_a_deleted_state_of_two_streams_is_found(tmp_path: Path) -> None:
+    """The next run would take all that it does for the first phase."""
+    with opened(tmp_path / "state", config(TWO)) as gate:
+        assert problems(tmp_path / "state") == []
+        for name in gate.streams:
+            gate.ingest(*stream(220), stream=name)
+    assert problems(tmp_path / "state") == []
+    forge(tmp_path / "state", "UPDATE state SET arrived = NULL")
+    found(tmp_path / "state", "does not follow from its steps")
+
+
+@pytest.mark.parametrize("which", ["1 = 1", "release = 1", "release = 4"])
+def test_an_edited_card_is_found_though_the_state_has_lost_its_digests(
+    which: str, tmp_path: Path
+) -> None:
+    state, out = made(tmp_path), tmp_path / "out"
+    forge(state, f"DELETE FROM published WHERE {which}")
+    assert problems(state) == []  # as if a kill had come before the state knew the files
+    number = "000001" if "4" not in which else "000004"
+    path = out / f"{number}.md"
+    path.write_bytes(path.read_bytes().replace(b"NOT PRIVATE", b"VERY PRIVATE"))
+    names = [f"{number}.{kind}" for kind in ("safetensors", "md", "json")]
+    digests = {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in names}
+    (out / f"{number}.sha256").write_bytes(manifest(digests))
+    found(state, f"{number}.md and 1 more")
+
+
+def test_only_the_files_of_the_newest_step_may_be_missing_after_a_kill(tmp_path: Path) -> None:
+    state, out = made(tmp_path), tmp_path / "out"
+    forge(state, "DELETE FROM published")
+    for number in (4, 3):
+        for path in out.glob(f"{number:06}.*"):
+            path.unlink()
+        (out / "latest").write_text(f"{number - 1:06}\n")
+        assert bool(problems(state)) == (number == 3)
+
+
+def test_a_release_that_the_state_has_not_made_is_found(tmp_path: Path) -> None:
+    state, out = made(tmp_path), tmp_path / "out"
+    for path in out.glob("000001.*"):
+        path.with_stem("000009").write_bytes(path.read_bytes())
+    (out / "latest").write_text("000009\n")
+    found(state, "release 9 is there, which the state has not made")
+
+
+def test_verify_says_which_folder_it_has_read(tmp_path: Path) -> None:
+    """An insider may have the configuration name another folder, or none."""
+    state = made(tmp_path)
+
+    def unpublished(connection: sqlite3.Connection) -> None:
+        (text,) = connection.execute("SELECT config FROM state").fetchone()
+        kept = {key: value for key, value in json.loads(text).items() if key != "publish"}
+        connection.execute("UPDATE state SET config = ?", (canonical(kept),))
+
+    forge(state, unpublished)
+    told = " ".join(tidegate("verify", str(state)).stdout.split())
+    assert "the files of 5 were published to a folder that is no longer configured" in told
+
+
+@pytest.mark.parametrize("text", ["", "a", "1234567", "g" * 8, "a" * 65])
+def test_too_little_of_a_hash_is_refused(text: str, tmp_path: Path) -> None:
+    """Every release has a hash that begins with nothing."""
+    made(tmp_path)
+    done = tidegate("verify", str(tmp_path / "out"), "--includes", text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--includes must be 8 to 64 of a hash's characters" in done.stderr
+
+
+def test_a_hash_is_not_called_gone_because_something_else_is_wrong(tmp_path: Path) -> None:
+    made(tmp_path)
+    noted = json.loads((tmp_path / "out" / "000002.json").read_text())["hash"]
+    (tmp_path / "out" / "latest").unlink()
+    done = tidegate("verify", str(tmp_path / "out"), "--includes", noted)
+    assert done.returncode == 1
+    assert "was not looked for" in done.stdout
+
+
+HOSTILE = ["", "{", "[]", "5", "null", "[" * 5000, "9" * 5000, '{"segments": "zz"}', -1, b"\xff"]
+PLACES = ["state.sums", "state.config", "state.committed", "steps.sources", "fits.card", "fits.fit"]
+PLACES += ["fits.share", "fits.release", "published.files", "offsets.place", "offsets.records"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_a_row_holds_is_told_in_one_line(place: str, tmp_path: Path) -> None:
+    state = made(tmp_path)
+    table, column = place.split(".")
+    kept = (state / "state.db").read_bytes()
+    for value in HOSTILE:
+        (state / "state.db").write_bytes(kept)
+        with closing(sqlite3.connect(state / "state.db")) as connection:
+            some = f"rowid = (SELECT min(rowid) FROM {table})" if table != "offsets" else "1 = 1"
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {some}", (value,))
+            connection.commit()
+        with suppress(TypeError, ValueError, RecursionError, StoreError):  # as far as it goes
+            seal(state)
+        for look in (problems, goes_on):
+            with suppress(StoreError, InvalidValueError):
+                assert look(state), (value, look)
+
+
+def goes_on(state: Path) -> bool:
+    with Gate.open(state) as gate:
+        take(gate, 830)
+    return True
+
+
+@pytest.mark.parametrize("latest", ["9" * 5000, "-1", ""])
+def test_strange_files_in_a_published_folder_are_told_in_lines(latest: str, tmp_path: Path) -> None:
+    made(tmp_path)
+    out = tmp_path / "out"
+    (out / "latest").write_text(f"{latest}\n")
+    (out / f"{'9' * 200}.safetensors").mkdir()
+    (out / "000001.safetensors").unlink()
+    os.mkfifo(out / "000001.safetensors")
+    done = tidegate("verify", str(out))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "latest is damaged" in done.stdout
+    assert "releases are missing, the first is 5" in done.stdout
+    assert "Not a regular file" in done.stdout
 
 
 def test_cards_name_what_they_vouch_for(tmp_path: Path) -> None:

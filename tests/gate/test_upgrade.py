@@ -8,6 +8,7 @@ import sys
 import tarfile
 from contextlib import chdir, closing
 from pathlib import Path
+from threading import Timer
 
 import psycopg
 import pytest
@@ -155,6 +156,20 @@ def test_a_state_that_is_in_use_is_not_upgraded(layout: int, name: str, tmp_path
         with pytest.raises(StoreError, match=told):
             FolderStore(tmp_path / STATE, read_only=True)
     assert contents(tmp_path / STATE) == before
+
+
+@pytest.mark.parametrize(("layout", "name"), OLD)
+def test_a_reader_waits_for_another_one_that_upgrades(
+    layout: int, name: str, tmp_path: Path
+) -> None:
+    restored(tmp_path, layout, name)
+    lock = Lock(tmp_path / STATE)
+    Timer(0.3, lock.close).start()
+    with chdir(tmp_path), Gate.look(STATE) as gate:
+        assert list(verify(gate)) == []  # also before the first run, which writes the manifests
+    next((tmp_path / PUBLISHED).glob("000000.json")).write_text("{}")
+    with chdir(tmp_path), Gate.look(STATE) as gate:
+        assert "000000.json" in str(list(verify(gate)))
 
 
 def test_a_damaged_state_is_not_upgraded(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`tidegate status`, `ledger`, `releases` and `verify`: what a state holds, and if it is sound."""
 
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import hints, options
 from tidegate.cli.types import Count
 from tidegate.gate.books import Books
@@ -148,6 +149,9 @@ def release_row(release: StoredRelease) -> dict[str, Any]:
     }
 
 
+ENOUGH = 8
+"""How many characters of a hash are enough to look for it: no release has these by chance."""
+
 EXAMPLES = """\b
 Examples:
   tidegate verify tidegate.state
@@ -161,7 +165,9 @@ Examples:
 @click.option(
     "--includes",
     metavar="HASH",
-    help="Also see that a release with this hash, noted earlier, is still there.",
+    callback=lambda _, __, value: None if value is None else _noted(value),
+    help="Also see that a release with this hash, noted earlier, is still there; "
+    f"its first {ENOUGH} characters are enough.",
 )
 @options.form
 @options.quiet
@@ -177,8 +183,10 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         alone = not holds_state(folder) and published_in(folder)
         check = _verify_published if alone else _verify_state
         problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
-    if includes is not None and not any(each.startswith(includes.lower()) for each in hashes):
+    if includes is not None and not any(each.startswith(includes) for each in hashes):
         told = "no release with this hash is there: what was there when it was noted was replaced"
+        if problems:  # then no hash can be relied on
+            told = "was not looked for, because of the other problems"
         problems.append(Problem(where=includes, what=told))
     if form == "json":
         found = {"sound": not problems, "problems": [asdict(each) for each in problems]}
@@ -191,6 +199,14 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         click.echo(f"Sound: {sound}")
 
 
+def _noted(text: str) -> str:
+    """A hash, or its beginning, as somebody has noted it."""
+    if not re.fullmatch(rf"[0-9a-f]{{{ENOUGH},64}}", text.lower()):
+        allowed = f"{ENOUGH} to 64 of a hash's characters, 0-9 and a-f"
+        raise refuse("--includes", allowed, text)
+    return text.lower()
+
+
 Checked = tuple[list[Problem], list[str], str]
 """What is wrong, the hashes of all releases, and what to say if nothing is wrong."""
 
@@ -200,10 +216,12 @@ def _verify_state(folder: Path, told: Told) -> Checked:
         problems = [*problems_of(gate, told), *_token_problems(folder)]
         hashes = [] if problems else [release.hash for release in gate.releases()]
         fits = sum(1 for _ in gate.store.lines())
-        files = 0 if gate.config.publish is None else len(gate.store.published())
+        files, publish = len(gate.store.published()), gate.config.publish
     sound = f"{fits:,} fits are as planned, {len(hashes):,} releases are chained"
-    if files:
-        sound += f", the files of {files:,} are as published"
+    if files and publish is not None:
+        sound += f", the files of {files:,} in {publish.folder} are as published"
+    elif files:
+        sound += f"; the files of {files:,} were published to a folder that is no longer configured"
     return problems, hashes, f"{sound}."
 
 

@@ -69,7 +69,11 @@ def load_release(path: Path | str) -> StoredRelease:
     path = Path(path)
     if path.suffix not in READERS:
         raise refuse("the release's file", f"a {' or '.join(READERS)} file", str(path))
-    data = path.read_bytes()
+    return release_of(path, path.read_bytes())
+
+
+def release_of(path: Path, data: bytes) -> StoredRelease:
+    """The release in what such a file holds; one whose hash is wrong is refused."""
     try:
         weights, text = READERS[path.suffix](data)
         release = StoredRelease(weights=weights, **json.loads(text))

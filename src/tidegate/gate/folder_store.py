@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -24,7 +25,7 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit, after_step, digest
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
-from tidegate.gate.lock import Lock, Witness, witness_of
+from tidegate.gate.lock import Lock, Witness, held, witness_of
 from tidegate.gate.places import ELSEWHERE, Elsewhere, Places
 from tidegate.gate.scrubbing import Scrubbing
 from tidegate.gate.segment_folder import make_folder
@@ -60,6 +61,9 @@ SEGMENT_BYTES = 2**24
 
 LONGEST_KEY = 1000
 """Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
+
+PATIENCE = 1.0
+"""Seconds to wait for another reader that upgrades a state just now."""
 
 OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE}
 """All that a state folder holds."""
@@ -180,11 +184,17 @@ class FolderStore:
         """Bring a state of an older layout to the newest, then go on to look at it."""
         layout = self._db.layout()
         self._db.close()
-        try:
-            FolderStore(self.folder).close()
-        except StoreError as error:
-            told = f"{self.folder} has layout {layout} and must be upgraded to {LAYOUT} first"
-            raise StoreError(f"{told}: {error}") from error
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                FolderStore(self.folder).close()
+                break
+            except StoreError as error:
+                if time.monotonic() > until or not held(self.folder):
+                    told = f"{self.folder} has layout {layout}"
+                    what = f"must be upgraded to {LAYOUT} first"
+                    raise StoreError(f"{told} and {what}: {error}") from error
+            time.sleep(PATIENCE / 20)
         self._db = elsewhere.database(self.folder, writes=False)
         self._db.connect()
 
@@ -402,7 +412,9 @@ class FolderStore:
     def offset(self, source: str) -> str | None:
         """How far a source has been read; None if never."""
         row = self._one("SELECT place, seal FROM offsets WHERE source = ?", source)
-        if row is not None and row[1] != segments.checksum(row[0].encode()):
+        with readable(f"the offset of {source}"):
+            sound = row is None or row[1] == segments.checksum(row[0].encode())
+        if not sound:
             raise StoreError(f"{self._db.where} {DAMAGED}")
         return None if row is None else str(row[0])
 
@@ -451,7 +463,8 @@ class FolderStore:
             place = str(batch.offset)
             known = self._rows("offsets", "source = ?", batch.source)
             self._sums.remove("offsets", known)
-            taken = span.size + sum(row[2] for row in known)
+            with readable(f"the offset of {batch.source}"):
+                taken = span.size + sum(row[2] for row in known)
             row = (batch.source, batch.stream, taken, place, segments.checksum(place.encode()))
             self._sums.add("offsets", [row])
             self._db.execute(KEEP_OFFSET, row)
@@ -719,7 +732,8 @@ class FolderStore:
 
     def _released(self) -> int:
         """How many releases there are."""
-        return int(self._one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
+        with readable("the number of releases in the database"):
+            return int(self._one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
 
     def _fit_row(
         self, stream: str, made: Made, previous: str, number: int, history: str

@@ -7,12 +7,14 @@ newest. The state keeps the digests of all four: what was changed here is not wh
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.gate import export
+from tidegate.gate.integrity import HISTORY
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.store import Problem, Store
 from tidegate.gate.whole_file import read_whole
@@ -45,14 +47,23 @@ def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
         raise InvalidValueError(f"release {release.number} does not follow {before}")
     if not folder.is_dir():
         make_folder(folder)
-    files = {_file(folder, release.number, kind): export.KINDS[kind](release) for kind in KINDS}
-    digests = {path.name: _digest(data) for path, data in files.items()}
-    files[_file(folder, release.number, "sha256")] = manifest(digests)
-    for path, data in files.items():
-        export.write(path, data)
+    files = _files(release)
+    for name, data in files.items():
+        export.write(folder / name, data)
     newest = max(release.number, newest_published(folder) or 0)
     export.write(folder / "latest", f"{newest:06}\n".encode())
-    return {path.name: _digest(data) for path, data in files.items()}
+    return {name: _digest(data) for name, data in files.items()}
+
+
+def _files(release: StoredRelease) -> dict[str, bytes]:
+    """What is published of a release, by the names of the files, in the order of their writing."""
+    files = {_name(release.number, kind): export.KINDS[kind](release) for kind in KINDS}
+    listed = manifest({name: _digest(data) for name, data in files.items()})
+    return {**files, _name(release.number, "sha256"): listed}
+
+
+def _digests(release: StoredRelease) -> dict[str, str]:
+    return {name: _digest(data) for name, data in _files(release).items()}
 
 
 def manifest(digests: Mapping[str, str]) -> bytes:
@@ -71,7 +82,7 @@ def newest_published(folder: Path | str) -> int | None:
     text = _read(Path(folder) / "latest")
     if text is None:
         return None
-    if not re.fullmatch(rb"\d{6,}\n", text):
+    if not re.fullmatch(rb"\d{6,18}\n", text):
         raise InvalidValueError(f"{folder}/latest is damaged: delete it")
     return int(text)
 
@@ -124,24 +135,59 @@ def catch_up(folder: Path, store: Store) -> None:
 def problems(folder: Path, store: Store) -> Iterator[Problem]:
     """What is wrong with the files, and where they are not what the state has published.
 
+    A stop may come between a step and the files of its releases, or before the state knows these:
+    of the newest step they may be missing. What is there must be what the state would publish.
+
     Args:
         folder: Where releases are published; what is newer there than the state is left alone.
         store: What they should be.
     """
-    known = store.published()
-    if not known:
-        return
-    for what in verify(folder, max(known)):
-        yield Problem(where=str(folder), what=what)
+    known, newest = store.published(), store.newest()
+    last = max(known, default=-1)
+    unknown = [n for n in range(0 if newest is None else newest.number + 1) if n not in known]
+    wanted = dict(known)
+    for release in map(store.release, unknown):
+        files, old = _digests(release), HISTORY not in release.card
+        if old:  # version 0.1.0 had other words, and no manifest
+            kinds = (".safetensors", ".json")
+            files = {name: files[name] for name in files if name.endswith(kinds)}
+        if newest is not None and _step(release) == _step(newest):
+            files = {name: files[name] for name in files if os.path.lexists(folder / name)}
+        elif not old:
+            last = max(last, release.number)
+        wanted[release.number] = files
+    if last >= 0:
+        for what in verify(folder, last):
+            yield Problem(where=str(folder), what=what)
     wrong = [
         name
-        for files in known.values()
+        for _, files in sorted(wanted.items())
         for name, digest in files.items()
         if _digest_of(folder / name) != digest
     ]
     if wrong:  # a folder of another state would have a line for each
         which = wrong[0] if len(wrong) == 1 else f"{wrong[0]} and {len(wrong) - 1:,} more"
         what = f"{which} missing, or not as the state has published: see docs/store.md"
+        yield Problem(where=str(folder), what=what)
+
+
+def _step(release: StoredRelease) -> tuple[str, int]:
+    """The step that has made a release."""
+    return release.card["stream"], release.card["at"]
+
+
+def strangers(folder: Path, store: Store) -> Iterator[Problem]:
+    """Releases in the folder that the state has not made.
+
+    Args:
+        folder: Where releases are published.
+        store: What has made them, as it is now: a release is in the state before it is here.
+    """
+    found = _numbers(folder)
+    newest = store.newest()
+    made = -1 if newest is None else newest.number
+    for number in [each for each in found if each > made][:1]:
+        what = f"release {number} is there, which the state has not made: see docs/store.md"
         yield Problem(where=str(folder), what=what)
 
 
@@ -158,8 +204,9 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
     folder = Path(folder)
     numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
     last = max(numbers, default=-1) if newest is None else newest
-    if missing := sorted(set(range(last + 1)) - set(numbers)):
-        yield f"{len(missing):,} releases are missing, the first is {missing[0]}"
+    if missing := last + 1 - len(numbers):
+        first = next((at for at, number in enumerate(numbers) if at != number), len(numbers))
+        yield f"{missing:,} releases are missing, the first is {first}"
     try:
         latest = newest_published(folder)
         if latest is None or latest < last or latest not in _numbers(folder):
@@ -170,9 +217,10 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
     for number in numbers:
         path = _file(folder, number, "safetensors")
         try:
-            release = export.load_release(path)
-        except InvalidValueError as error:
-            yield str(error)
+            release = export.release_of(path, read_whole(path))
+        except (InvalidValueError, OSError) as error:
+            told = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            yield told
             before = None
             continue
         yield from _problems_of(folder, number, release, before)
@@ -212,13 +260,18 @@ def published_releases(folder: Path) -> Iterator[StoredRelease]:
 
 
 def _file(folder: Path, number: int, kind: str) -> Path:
-    return folder / f"{number:06}.{kind}"
+    return folder / _name(number, kind)
+
+
+def _name(number: int, kind: str) -> str:
+    return f"{number:06}.{kind}"
 
 
 def _numbers(folder: Path) -> Sequence[int]:
     """The numbers of the models in a folder, in order."""
     names = (path.stem for path in folder.glob("*.safetensors"))
-    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+    numbers = {name: int(name) for name in names if name.isascii() and name.isdecimal()}
+    return sorted(number for name, number in numbers.items() if name == f"{number:06}")
 
 
 def _read(path: Path) -> bytes | None:
@@ -244,5 +297,5 @@ def _hash(path: Path) -> str | None:
         return None
     try:
         return str(json.loads(data)["hash"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidValueError(f"{path} is damaged, or no release") from None

@@ -48,7 +48,10 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
         yield from reported(gate.store.database, _overcharged(gate))
         if publish is not None:
             told(f"what is published in {publish.folder}")
-            yield from published.problems(Path(publish.folder), gate.store)
+            folder = Path(publish.folder)
+            yield from reported(publish.folder, published.problems(folder, gate.store))
+    if publish is not None:
+        yield from reported(publish.folder, published.strangers(Path(publish.folder), gate.store))
 
 
 def _overcharged(gate: Gate) -> Iterator[Problem]:
