@@ -255,7 +255,7 @@ def test_every_flipped_bit_of_a_segment_is_found(state: Path) -> None:
         ("UPDATE offsets SET place = '8'", "the offset of script"),
         ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 1", "fit 1"),
         ("UPDATE fits SET weights = zeroblob(length(weights)) WHERE number = 2", "release 1"),
-        ("UPDATE fits SET card = replace(card, '1/4', '1/6')", "release 1"),
+        ("UPDATE fits SET card = replace(card, '1/8', '1/6')", "release 1"),
         ("UPDATE fits SET release = NULL WHERE number = 0", "fit 0"),
         ("DELETE FROM fits WHERE number = 0", "release 1"),
     ],

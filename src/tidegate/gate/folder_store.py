@@ -535,9 +535,10 @@ class FolderStore:
 
         Records in the database are one piece: a fit does not see which batches wait there.
         """
-        pieces, reached = [], span.start
+        pieces: list[segments.Stored] = []
+        reached = span.start
         for start, stop, size, checksum, file, data in self._stored(stream, span):
-            if start > reached:
+            if start > reached or (pieces and start < reached):  # a gap, or twice the same slots
                 break
             reached = min(stop, span.stop)
             pieces.append(
