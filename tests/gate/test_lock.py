@@ -15,7 +15,7 @@ import pytest
 from tests.gate import workload
 from tidegate.checks import StoreError
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.lock import Lock, held
+from tidegate.gate.lock import Lock, held, witness_of
 from tidegate.gate.places import Places
 
 children = get_context("forkserver")
@@ -118,3 +118,11 @@ def test_a_file_system_that_cannot_lock_folders_locks_the_file(
             Lock(tmp_path)
     assert not held(tmp_path)
     Lock(tmp_path).close()
+
+
+@pytest.mark.parametrize("text", ["", "9" * 5000, f"{'9' * 5000} 1", "1 2 3 4", "\0" * 42])
+def test_a_damaged_witness_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text(text)
+    assert witness_of(tmp_path) is None
+    Lock(tmp_path).close()
+    assert witness_of(tmp_path) is not None

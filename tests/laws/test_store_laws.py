@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -285,6 +286,20 @@ def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> 
     store.publish("records", 6, [dear])  # to the last of it, and record 5 has more left
     with pytest.raises(LedgerError, match="would take record 0 to 17/16 of its budget"):
         store.publish("records", 7, [made(3, 7)])
+    assert not list(store.verify())
+    store.close()
+
+
+def test_a_step_that_is_undone_is_not_charged(opener: Opener) -> None:
+    """Whatever stops it, and however late: the same step can be published after it."""
+    store = opener()
+    store.append(Batch(stream="records", records=records(0, 10)))
+    store.publish("records", 5, [made(0, 5)])
+    late = patch.object(FolderStore, "_seal", side_effect=KeyboardInterrupt)
+    with late, pytest.raises(KeyboardInterrupt):
+        store.publish("records", 6, [made(1, 6)])
+    store.publish("records", 6, [made(1, 6)])
+    assert [line.fit.number for line in store.lines()] == [0, 1]
     assert not list(store.verify())
     store.close()
 
