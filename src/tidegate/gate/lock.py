@@ -47,6 +47,7 @@ class Lock:
         known = _parse(os.pread(self._file, 64, 0))  # none if new, or torn by a power failure
         self.committed = 0 if known is None else known.committed
         self.witness(self.committed)
+        os.ftruncate(self._file, len(_line(0, 0)))  # a damaged one may be longer
 
     def _open(self) -> int:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
