@@ -14,7 +14,6 @@ from tests.cli.run import Done, tidegate
 from tests.gate.commands import NOBODY, Ended, clocked, command, grow, hashes, make
 from tidegate.checks import StoreError
 from tidegate.cli.run import releases_of
-from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.published import newest_published
 from tidegate.gate.published import verify as verify_folder
