@@ -8,17 +8,17 @@ from functools import partial
 from bench.table import seconds, show
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Basic,
     Continual,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
 )
 
 STEPS = 1_000_000
-SCHEDULES: list[OneStream] = [
+SCHEDULES: list[Schedule] = [
     Independent(step=1),
     Basic(block=8, step=1),
     Continual(block=8, step=1),
@@ -41,7 +41,7 @@ def peak_megabytes(plan: Plan) -> float:
     return peak / 1e6
 
 
-def row(schedule: OneStream) -> list[str]:
+def row(schedule: Schedule) -> list[str]:
     plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=Tapered())
     planned = seconds(partial(exhaust, plan.lines(STEPS)))
     charged = seconds(partial(exhaust, plan.charge(plan.ledger(), STEPS)))

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, ApproxDP, Budget, Paper, PureDP, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -14,6 +13,7 @@ from tidegate.schedule import (
     Growing,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
 )
 
@@ -49,7 +49,7 @@ growing = st.builds(
     st.fractions(Fraction(1, 8), Fraction(39, 40), max_denominator=40),  # so that bases are few
 )
 
-schedules: st.SearchStrategy[OneStream] = st.one_of(
+schedules: st.SearchStrategy[Schedule] = st.one_of(
     sliding(), continual, basic, cumulative, growing, multiresolution, independent
 )
 
@@ -63,7 +63,7 @@ def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
 
 
 @st.composite
-def plans(draw: st.DrawFn, schedule: st.SearchStrategy[OneStream] = schedules) -> Plan:
+def plans(draw: st.DrawFn, schedule: st.SearchStrategy[Schedule] = schedules) -> Plan:
     drawn = draw(schedule)
     if isinstance(drawn, Growing):
         return Plan(schedule=drawn, budget=ApproxDP(1.0, 1e-6))

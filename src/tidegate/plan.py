@@ -7,14 +7,14 @@ from functools import cached_property
 from itertools import takewhile
 
 from tidegate.checks import whole
-from tidegate.privacy.allocation import Allocation, OneStream, Paper, Target
+from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
-from tidegate.privacy.certificate import Certificate
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.phases import TargetPhases
 from tidegate.privacy.shares import Shares
-from tidegate.schedule import Fit, Stream, TwoStream, fits
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule import Fit, Schedule, Stream, TwoStream, fits
+from tidegate.schedule.levels import Certificate
+from tidegate.schedule.twostream import Arrived, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Plan:
     ('1', '1')
     """
 
-    schedule: OneStream
+    schedule: Schedule
     budget: Budget
     allocation: Allocation = Paper()
     reserve: Fraction = Fraction(0)
@@ -77,7 +77,7 @@ class Plan:
         >>> Plan(schedule=SlidingWindow(window=70, step=10), budget=PureDP(1.0)).first
         70
         """
-        return max(getattr(self.schedule, size, 0) for size in ("window", "block", "step"))
+        return self.schedule.first
 
     def due(self, at: int) -> list[Line]:
         """The fits to carry out once `at` records have arrived, with their shares."""

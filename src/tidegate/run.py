@@ -13,7 +13,7 @@ from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Emphasis, Growing, Span, Stream
+from tidegate.schedule import Emphasis, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -86,8 +86,9 @@ class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
     def __init__(self, plan: Plan, trainer: Trainer[Any], engine: Engine | None = None) -> None:
-        if isinstance(plan.schedule, Growing) and not trainer.learner.emphasizes:
-            raise refuse("learner", "GradientPerturbation for a Growing schedule", trainer.learner)
+        if plan.schedule.weighs and not trainer.learner.emphasizes:
+            name = type(plan.schedule).__name__
+            raise refuse("learner", f"GradientPerturbation for a {name} schedule", trainer.learner)
         trainer.learner.check_size(trainer.task, plan.schedule.largest)
         self.plan = plan
         self.models = Models(trainer, engine)

@@ -17,7 +17,6 @@ from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, S
 from tidegate.learn.records import clean
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -25,6 +24,7 @@ from tidegate.schedule import (
     Growing,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     TwoStream,
 )
@@ -69,7 +69,7 @@ def test_an_example_of_no_kind_is_refused() -> None:
 
 
 @given(schedules.filter(lambda schedule: not isinstance(schedule, Cumulative)), budgets)
-def test_the_plan_is_the_one_that_was_written_down(schedule: OneStream, budget: Budget) -> None:
+def test_the_plan_is_the_one_that_was_written_down(schedule: Schedule, budget: Budget) -> None:
     sizes: dict[str, Any] = {k: v for k, v in vars(schedule).items() if isinstance(v, int)}
     names = ("window", "block", "step", "sample")
     table: dict[str, Any] = {name: sizes[name] for name in names if name in sizes}

@@ -2,10 +2,8 @@
 
 from fractions import Fraction
 from itertools import islice
-from typing import assert_never
 
 from tidegate.plan import Plan
-from tidegate.privacy.allocation import OneStream
 from tidegate.privacy.ledger import Line
 from tidegate.schedule import (
     Basic,
@@ -14,6 +12,7 @@ from tidegate.schedule import (
     Growing,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
 )
 
@@ -34,7 +33,7 @@ def charged(line: Line, record: int) -> Fraction:
     return line.share * (parts[0] ** 2 if parts else 1)
 
 
-def horizon(schedule: OneStream, length: int) -> int:
+def horizon(schedule: Schedule, length: int) -> int:
     """A time by which whatever happens has happened, but for bases to come: see `tail`."""
     match schedule:
         case Basic() | Continual() | Cumulative() | MultiResolution():
@@ -46,7 +45,7 @@ def horizon(schedule: OneStream, length: int) -> int:
         case Growing():
             return next(islice(schedule.reads(0), length, None))
         case _:
-            assert_never(schedule)
+            raise NotImplementedError(schedule)
 
 
 def tail(plan: Plan, at: int) -> Fraction:
@@ -59,10 +58,10 @@ def tail(plan: Plan, at: int) -> Fraction:
     match schedule:
         case Basic() | Continual() | Cumulative() | MultiResolution():
             made = (at // schedule.block).bit_length()
-            return shares.rate**made / shares.certificate.supremum
+            return shares.levels.rate**made / shares.certificate.supremum
         case SlidingWindow() | Independent():
             return Fraction(0)
         case Growing():
             return 1 - max(paid_by_all(plan, at))  # tested by its own law
         case _:
-            assert_never(schedule)
+            raise NotImplementedError(schedule)

@@ -13,8 +13,6 @@ from tidegate.learn.learner import Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP
-from tidegate.privacy.allocation import Target
-from tidegate.privacy.certificate import CERTIFIED
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -25,6 +23,7 @@ from tidegate.schedule import (
     SlidingWindow,
     Stream,
     TwoStream,
+    registry,
 )
 
 R = 2.0
@@ -72,7 +71,7 @@ MANY_CLASSES = ("softmax", "histogram")
 def every_schedule() -> set[type]:
     """All schedules of the package: those it exports, and those a plan can be made for."""
     exported: list[type] = [getattr(package, name) for name in package.__all__]
-    return {kind for kind in exported if is_dataclass(kind)} | {*CERTIFIED} - {Target}
+    return {kind for kind in exported if is_dataclass(kind)} | {*registry.SCHEDULES.values()}
 
 
 def serves(schedule: str, learning: str) -> bool:

@@ -32,7 +32,6 @@ from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP, noise
-from tidegate.privacy.allocation import OneStream
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.schedule import (
     Basic,
@@ -41,6 +40,7 @@ from tidegate.schedule import (
     Growing,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     TwoStream,
 )
@@ -147,7 +147,7 @@ LOGISTIC = Task(loss=Logistic(), norm=R, regularization=8.0)
 
 
 def audit_of(
-    schedule: OneStream | TwoStream, budget: Budget, task: Pull, learner: Learner[Any], **rest: Any
+    schedule: Schedule | TwoStream, budget: Budget, task: Pull, learner: Learner[Any], **rest: Any
 ) -> Audit:
     kind: Any = TwoStreamPlan if isinstance(schedule, TwoStream) else Plan
     plan = kind(schedule=schedule, budget=budget)

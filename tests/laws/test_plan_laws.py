@@ -18,14 +18,13 @@ from tests.strategies import (
 )
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Basic, Continual, Growing, SlidingWindow, fits
+from tidegate.schedule import Basic, Continual, Growing, Schedule, SlidingWindow, fits
 
 untils = st.integers(1, 260)
 
 
 @given(schedules, untils)
-def test_fits_are_numbered_in_order_and_due_at_whole_steps(schedule: OneStream, until: int) -> None:
+def test_fits_are_numbered_in_order_and_due_at_whole_steps(schedule: Schedule, until: int) -> None:
     found = list(fits(schedule, until))
     assert [fit.number for fit in found] == list(range(len(found)))
     assert all(before.at <= after.at for before, after in pairwise(found))
@@ -33,14 +32,14 @@ def test_fits_are_numbered_in_order_and_due_at_whole_steps(schedule: OneStream, 
 
 
 @given(schedules, untils)
-def test_a_fit_reads_only_records_that_have_arrived(schedule: OneStream, until: int) -> None:
+def test_a_fit_reads_only_records_that_have_arrived(schedule: Schedule, until: int) -> None:
     assert all(
         0 <= fit.span.start < fit.span.stop <= fit.at <= until for fit in fits(schedule, until)
     )
 
 
 @given(schedules, untils)
-def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
+def test_priors_exist_and_precede(schedule: Schedule, until: int) -> None:
     for fit in fits(schedule, until):
         assert (fit.prior is None) == (fit.role == "base")
         assert fit.prior is None or 0 <= fit.prior < fit.number
@@ -48,7 +47,7 @@ def test_priors_exist_and_precede(schedule: OneStream, until: int) -> None:
 
 @given(schedules, untils)
 def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
-    schedule: OneStream, until: int
+    schedule: Schedule, until: int
 ) -> None:
     assume(not isinstance(schedule, Growing))  # which has a law of its own
     found = list(fits(schedule, until))
@@ -64,7 +63,7 @@ def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
 
 @given(schedules, untils)
 def test_a_start_is_the_base_before_and_stands_where_no_prior_does(
-    schedule: OneStream, until: int
+    schedule: Schedule, until: int
 ) -> None:
     found = list(fits(schedule, until))
     for fit in found:
@@ -76,27 +75,27 @@ def test_a_start_is_the_base_before_and_stands_where_no_prior_does(
 
 
 @given(schedules, untils)
-def test_updates_read_whole_steps_of_their_level(schedule: OneStream, until: int) -> None:
+def test_updates_read_whole_steps_of_their_level(schedule: Schedule, until: int) -> None:
     for fit in fits(schedule, until):
         assert fit.span.start % schedule.step == 0
         assert fit.role == "base" or fit.span.size == schedule.step << fit.level
 
 
 @given(schedules, st.integers(0, 300))
-def test_nothing_is_due_between_steps(schedule: OneStream, at: int) -> None:
+def test_nothing_is_due_between_steps(schedule: Schedule, at: int) -> None:
     if at % schedule.step or at == 0:
         assert not schedule.due(at)
 
 
 @given(schedules, untils)
-def test_a_sampled_fit_reads_less_than_its_span(schedule: OneStream, until: int) -> None:
+def test_a_sampled_fit_reads_less_than_its_span(schedule: Schedule, until: int) -> None:
     sample = getattr(schedule, "sample", None)
     for fit in fits(schedule, until):
         assert fit.sample == (sample if sample is not None and sample < fit.span.size else None)
 
 
 @given(schedules, st.integers(1, 2000))
-def test_no_fit_reads_more_than_the_largest(schedule: OneStream, until: int) -> None:
+def test_no_fit_reads_more_than_the_largest(schedule: Schedule, until: int) -> None:
     """And one reads as much, or with no limit more than anything that is given."""
     sizes = [fit.sample or fit.span.size for fit in fits(schedule, until)]
     if schedule.largest is not None:
@@ -108,7 +107,7 @@ def test_no_fit_reads_more_than_the_largest(schedule: OneStream, until: int) -> 
 
 
 @given(st.one_of(continual, basic), untils)
-def test_one_release_a_step_from_the_first_block_on(schedule: OneStream, until: int) -> None:
+def test_one_release_a_step_from_the_first_block_on(schedule: Schedule, until: int) -> None:
     assert isinstance(schedule, Continual | Basic)
     released = [fit.at for fit in fits(schedule, until) if fit.released]
     assert released == list(range(schedule.block, until + 1, schedule.step))
@@ -184,7 +183,7 @@ def test_the_plan_knows_what_a_record_paid_at_any_time(
 
 
 @given(schedules, st.integers(0, 120))
-def test_reads_ascends_and_misses_no_fit(schedule: OneStream, record: int) -> None:
+def test_reads_ascends_and_misses_no_fit(schedule: Schedule, record: int) -> None:
     times = list(takewhile(lambda at: at <= 500, islice(schedule.reads(record), 600)))
     assert all(before < after for before, after in pairwise(times))
     reading = {fit.at for fit in fits(schedule, 500) if record in fit.span}
@@ -192,7 +191,7 @@ def test_reads_ascends_and_misses_no_fit(schedule: OneStream, record: int) -> No
 
 
 @given(schedules, st.integers(1, 200))
-def test_settled_records_are_read_all_together_or_never_again(schedule: OneStream, at: int) -> None:
+def test_settled_records_are_read_all_together_or_never_again(schedule: Schedule, at: int) -> None:
     settled = schedule.settled(at)
     for fit in fits(schedule, 600):
         if fit.at > at and fit.span.start < settled:
@@ -201,7 +200,7 @@ def test_settled_records_are_read_all_together_or_never_again(schedule: OneStrea
 
 
 @given(schedules, st.integers(1, 200))
-def test_what_is_not_needed_is_never_read_again(schedule: OneStream, at: int) -> None:
+def test_what_is_not_needed_is_never_read_again(schedule: Schedule, at: int) -> None:
     later = [fit.span.start for fit in fits(schedule, 2000) if fit.at > at]
     assert min(later) >= schedule.needed(at)
     if not isinstance(schedule, SlidingWindow):  # whose next window may not need a new fit

@@ -40,7 +40,7 @@ from tidegate.learn.objective import OverParts
 from tidegate.learn.records import Records, clean, emphasized
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP, certificate
+from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
@@ -54,6 +54,7 @@ from tidegate.schedule import (
     Independent,
     MultiResolution,
     Span,
+    registry,
 )
 
 Patch = AbstractContextManager[Any]
@@ -469,7 +470,7 @@ def test_an_off_by_one_at_powers_of_two_breaks_a_law(
     """It is refused, also by the ledger; and if it were by neither, the laws would show it."""
     with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
         Plan(schedule=wrong, budget=PURE)
-    monkeypatch.setattr(certificate, "CERTIFIED", (*certificate.CERTIFIED, type(wrong)))
+    monkeypatch.setitem(registry.SCHEDULES, "wrong", type(wrong))
     honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
     right_scene, wrong_scene = (
         replace(honest, setup=replace(honest.setup, plan=Plan(schedule=schedule, budget=PURE)))

@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 from tests.strategies import allocations, budgets
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, Ledger, Paper, PureDP, Tapered, certify
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     Stream,
     TwoStream,
 )
+from tidegate.schedule.levels import Levels
 
 SLIDING = {
     2: ("1/3", "1/2"),
@@ -38,9 +39,9 @@ SLIDING = {
 CONTINUAL = {8: ("11/8", "79/64"), 4: ("5/4", "19/16"), 2: ("1", "1"), 1: ("1", "1")}
 
 
-def suprema(schedule: OneStream) -> tuple[Fraction, Fraction]:
-    pure = certify(schedule, Paper(), Fraction(1, 2)).supremum
-    gaussian = certify(schedule, Paper(), Fraction(1, 4)).supremum
+def suprema(schedule: Schedule) -> tuple[Fraction, Fraction]:
+    pure = certify(schedule, Levels(rate=Fraction(1, 2))).supremum
+    gaussian = certify(schedule, Levels(rate=Fraction(1, 4))).supremum
     return pure, gaussian
 
 
@@ -59,7 +60,7 @@ def test_known_values_of_continual(block: int) -> None:
 @pytest.mark.parametrize(
     "schedule", [MultiResolution(block=4), Cumulative(block=4), Independent(step=4)]
 )
-def test_schedules_that_need_no_scaling(schedule: OneStream) -> None:
+def test_schedules_that_need_no_scaling(schedule: Schedule) -> None:
     assert suprema(schedule) == (Fraction(1), Fraction(1))
 
 
@@ -137,6 +138,6 @@ def test_a_quiet_source_lets_the_target_spend_all(allocation: Paper | Tapered) -
     order: list[Stream] = ["source", *repeat(target, 1024)]
     for _ in plan.charge(ledgers, order):
         pass
-    rate = plan.target.rate
+    rate = plan.target.levels.rate
     assert ledgers.target.worst().share == 1 - rate**11
     assert plan.target.forever == 1

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tidegate.checks import InvalidValueError
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Continual,
     Emphasis,
     Fit,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     Span,
 )
@@ -178,7 +178,7 @@ def test_charges_that_make_no_sense_are_refused(span: tuple[int, int], share: in
         (MultiResolution(block=1), 130),
     ],
 )
-def test_the_ledger_stays_small(schedule: OneStream, most: int, allocation: Allocation) -> None:
+def test_the_ledger_stays_small(schedule: Schedule, most: int, allocation: Allocation) -> None:
     """It tidies at 64 edges, later at twice what was left: the schedule's shape sets the size."""
     plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=allocation)
     ledger = plan.ledger()

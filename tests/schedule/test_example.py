@@ -175,7 +175,7 @@ def test_a_window_as_source_keeps_its_own_chain() -> None:
         (lambda: Continual(block=4, step=4, sample=-1), "sample must be a whole number"),
         (lambda: SlidingWindow(window=8, step=4, sample=0), "sample must be a whole number"),
         (
-            lambda: TwoStream(source=Independent(step=1), step=1),  # type: ignore[arg-type]
+            lambda: TwoStream(source=Independent(step=1), step=1),
             "source must be a Cumulative or SlidingWindow schedule",
         ),
         (lambda: TwoStream(source=Cumulative(block=1), step=0), "step must be a whole number"),

@@ -12,10 +12,10 @@ from tidegate.gate.config import Config
 from tidegate.gate.sources import Batches
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.schedule import Basic, SlidingWindow
+from tidegate.schedule.registry import alone
 from tidegate.study.baselines import DPFTRL, NaiveSplitting, WindowRefit
 from tidegate.study.compare import (
     BASELINES,
-    SCHEDULES,
     Comparison,
     Contender,
     Result,
@@ -69,7 +69,7 @@ def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
         sizes={"window": 500, "block": 200, "step": 50},
         budgets=[(0.5, 1e-6), (2.0, None)],
     )
-    pure = [name for name in SCHEDULES if name != "growing"]  # which needs a delta
+    pure = [name for name in alone() if name != "growing"]  # which needs a delta
     names = [*pure, "window-refit", "naive", "not-private"]
     found, left_out = comparison.contenders(names, 10_000)
     assert not left_out
@@ -124,7 +124,7 @@ def test_every_contender_runs() -> None:
     stream = comparison.stream(
         read(comparison.config, Batches(name="made", pairs=labelled(800))), every=None
     )
-    names = [name for name in (*SCHEDULES, *BASELINES) if name != "diffprivlib"]
+    names = [name for name in (*alone(), *BASELINES) if name != "diffprivlib"]
     contenders, _ = comparison.contenders(names, stream.n)
     ticks: list[None] = []
     found = list(results(contenders, stream, 2, lambda: ticks.append(None)))

@@ -8,8 +8,14 @@ from numpy.typing import NDArray
 from tests.data_sets import data_set
 from tidegate.learn import minimize
 from tidegate.learn.loss import Softmax
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Basic, Continual, Independent, MultiResolution, SlidingWindow
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Independent,
+    MultiResolution,
+    Schedule,
+    SlidingWindow,
+)
 from tidegate.study.curve import measure
 from tidegate.study.datasets import mnist
 from tidegate.study.published import (
@@ -46,7 +52,7 @@ def clusters(seed: int) -> StudyStream:
     ],
 )
 def test_the_noise_is_that_of_the_text(
-    schedule: OneStream, base: float, update: float | None
+    schedule: Schedule, base: float, update: float | None
 ) -> None:
     method = AsPublished(schedule=schedule, regularization=2.0, epsilon=0.5)
     due = [fit for at in range(16, 113, 16) for fit in schedule.due(at)]

@@ -17,9 +17,9 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.plan import DELTA, EPSILON
 from tidegate.cli.types import Count, PlotFile, Ratio
+from tidegate.schedule.registry import alone
 from tidegate.study.compare import (
     BASELINES,
-    SCHEDULES,
     Comparison,
     Result,
     common_times,
@@ -54,7 +54,7 @@ Examples:
     "--method",
     "methods",
     multiple=True,
-    type=click.Choice([*SCHEDULES, *BASELINES]),
+    type=click.Choice([*alone(), *BASELINES]),
     help="What to compare with; may be given several times.",
 )
 @click.option("--epsilon", type=EPSILON, multiple=True, help="Budgets to try; several times.")

@@ -7,7 +7,7 @@ import click
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.gate.config import ABOUT, example
+from tidegate.gate.config import about, example
 
 EPILOG = """\b
 Examples:
@@ -17,7 +17,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("kind", type=click.Choice(list(ABOUT)), default="sliding", metavar="[KIND]")
+@click.argument("kind", type=click.Choice(list(about())), default="sliding", metavar="[KIND]")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

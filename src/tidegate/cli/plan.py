@@ -4,12 +4,12 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -30,23 +30,10 @@ from tidegate.privacy import (
     Tapered,
     epsilon_for_sample,
 )
-from tidegate.privacy.allocation import OneStream
 from tidegate.privacy.budget import budget_of
 from tidegate.privacy.rounding import down
-from tidegate.schedule import (
-    Basic,
-    Continual,
-    Cumulative,
-    Fit,
-    Growing,
-    Independent,
-    MultiResolution,
-    SlidingWindow,
-    Stream,
-    TwoStream,
-)
-
-Made = TypeVar("Made", OneStream, Cumulative | SlidingWindow)
+from tidegate.schedule import Fit, Schedule, Stream, TwoStream
+from tidegate.schedule.registry import SCHEDULES, Parameter, alone, build, parameters
 
 EPSILON = Number("a finite number above 0", above=0, below=math.inf)
 DELTA = Number("a number above 0 and below 1", above=0, below=1)
@@ -54,18 +41,6 @@ DELTA = Number("a number above 0 and below 1", above=0, below=1)
 MAX_STEPS = 10**9
 """More steps than this are refused: printing them would take hours and tell nobody anything."""
 
-ONE_STREAM: dict[str, Callable[..., OneStream]] = {
-    "multiresolution": MultiResolution,
-    "continual": Continual,
-    "growing": Growing,
-    "sliding": SlidingWindow,
-    "basic": Basic,
-    "independent": Independent,
-}
-SOURCES: dict[str, Callable[..., Cumulative | SlidingWindow]] = {
-    "cumulative": Cumulative,
-    "sliding": SlidingWindow,
-}
 TWO_STREAMS = {"block", "window", "step", "sample", "target_step", "source_steps", "target_steps"}
 
 EPILOG = """\b
@@ -78,15 +53,27 @@ Examples:
 """
 
 
+def _size_options(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for each parameter of the schedules, with its help."""
+    known: dict[str, list[tuple[str, Parameter]]] = {}
+    for kind, schedule in alone().items():
+        for each in parameters(schedule):
+            known.setdefault(each.name, []).append((kind, each))
+    for name, found in reversed(known.items()):
+        whose = "" if len(found) > 1 else f"{found[0][0]}: "
+        text = f"{whose}{found[0][1].help}."
+        size = Ratio() if found[0][1].ratio else Count()
+        command = click.option(_option(name), type=size, help=text[0].upper() + text[1:])(command)
+    return command
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 @click.command(epilog=EPILOG)
-@click.argument("kind", type=click.Choice([*ONE_STREAM, "twostream"]), metavar="KIND")
-@click.option("--block", type=Count(), help="Records before the first base.")
-@click.option("--step", type=Count(), help="Records between two releases.")
-@click.option("--window", type=Count(), help="Records in the window: two steps or more.")
-@click.option("--sample", type=Count(), help="A fit reads at most this many of its records.")
-@click.option(
-    "--growth", type=Ratio(), help="growing: by how much from one base to the next [1/16]."
-)
+@click.argument("kind", type=click.Choice([*alone(), TwoStream.kind]), metavar="KIND")
+@_size_options
 @click.option("--target-step", type=Count(), help="twostream: target records between releases.")
 @click.option("--source-steps", type=Count(), help="twostream: source steps in a round [1].")
 @click.option("--target-steps", type=Count(), help="twostream: target steps after them [1].")
@@ -174,24 +161,20 @@ class Planned:
     forever: dict[Stream | None, Fraction]
 
 
-def _made(kind: str, schedule: Callable[..., Made], sizes: dict[str, int]) -> Made:
+def _made(kind: str, sizes: dict[str, int], told: str | None = None) -> Schedule:
     """A schedule of the sizes that were given: all that it needs, none that it does not know."""
-    known = {field.name: field.default is MISSING for field in fields(schedule)}  # type: ignore[arg-type]
-    _refuse_unknown(kind, sizes, set(known))
+    known = {each.name: each.required for each in parameters(SCHEDULES[kind])}
+    _refuse_unknown(told or kind, sizes, set(known))
     for name, required in known.items():
         if required and name not in sizes:
-            raise InvalidValueError(f"{kind} needs {_option(name)}")
-    return schedule(**sizes)
+            raise InvalidValueError(f"{told or kind} needs {_option(name)}")
+    return build(kind, sizes)
 
 
 def _refuse_unknown(kind: str, sizes: dict[str, int], known: set[str]) -> None:
     for name, size in sizes.items():
         if name not in known:
             raise InvalidValueError(f"{kind} has no {_option(name)}, got {size}")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _allocation(name: str, rate: Fraction | None) -> Allocation:
@@ -210,14 +193,15 @@ def _steps(until: int, step: int) -> int:
 
 def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
     delta = f", delta = {budget.delta:g}" if budget.delta else ""
-    shares = "shares of its own" if kind == "growing" else f"allocation {allocation.name}"
+    own = kind in SCHEDULES and not SCHEDULES[kind].allocated
+    shares = "shares of its own" if own else f"allocation {allocation.name}"
     return f"{kind}, epsilon = {budget.epsilon:g}{delta}, {shares}"
 
 
 def _one_stream(
     kind: str, sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
 ) -> Planned:
-    schedule = _made(kind, ONE_STREAM[kind], sizes)
+    schedule = _made(kind, sizes)
     planned = Plan(schedule=schedule, budget=budget, allocation=allocation)
     step = planned.schedule.step
     _steps(until, step)
@@ -246,7 +230,7 @@ def _two_streams(
     if not {"window", "block"} & set(sizes):
         raise InvalidValueError("twostream needs --window and --step, or --block, for its source")
     kind = "sliding" if "window" in sizes else "cumulative"
-    source = _made(f"a {kind} source", SOURCES[kind], sizes)
+    source = _made(kind, sizes, f"a {kind} source")
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
     )

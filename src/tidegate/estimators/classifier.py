@@ -14,7 +14,7 @@ from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPe
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap, Intake, as_labels
 from tidegate.learn.trainer import Trainer
-from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Schedule
 
 LossName = Literal["auto", "logistic", "softmax", "huber"]
 LOSSES: tuple[str, ...] = get_args(LossName)
@@ -38,7 +38,7 @@ class Classifier(ClassifierMixin, Face):
     classes_: NDArray[Any]
     n_features_in_: int
 
-    def _begin_with(self, schedule: OneStream) -> Begun:
+    def _begin_with(self, schedule: Schedule) -> Begun:
         """A new stream; bad parameters are refused before any record is looked at."""
         trainer, intake, classes = self._parts()
         return self._begin(schedule, trainer, intake, classes_=classes)

@@ -8,8 +8,7 @@ from tidegate.estimators.stream import StreamClassifier
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Continual
+from tidegate.schedule import Continual, Schedule
 
 
 class ContinualClassifier(StreamClassifier):
@@ -82,5 +81,5 @@ class ContinualClassifier(StreamClassifier):
         self.compute = compute
         self.not_private_seed = not_private_seed
 
-    def _schedule(self) -> OneStream:
+    def _schedule(self) -> Schedule:
         return Continual(block=self.block, step=self.step, sample=self.sample)

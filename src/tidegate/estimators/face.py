@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,10 +17,11 @@ from tidegate.learn.records import CategoryIntake, Intake, Records
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.release import Release
 from tidegate.run import Run, TwoStreamRun
+from tidegate.schedule import Schedule
+from tidegate.schedule.registry import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 
@@ -58,13 +59,13 @@ class Face(BaseEstimator):
 
     def _begin(
         self,
-        schedule: OneStream,
+        schedule: Schedule,
         trainer: Trainer[Any],
         intake: Intake | CategoryIntake,
         **attributes: Any,
     ) -> Begun:
         """A new stream; the estimator itself does not change."""
-        if not isinstance(schedule, get_args(OneStream)):
+        if type(schedule) not in SCHEDULES.values():
             raise refuse("schedule", "a schedule of one stream", schedule)
         # A copy, for a schedule keeps what it has computed, and a parameter must stay as it is.
         plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())

@@ -8,8 +8,7 @@ from tidegate.estimators.stream import StreamClassifier
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Budget
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Growing
+from tidegate.schedule import Growing, Schedule
 
 
 class GrowingClassifier(StreamClassifier):
@@ -79,5 +78,5 @@ class GrowingClassifier(StreamClassifier):
 
     allocation = "paper"  # read by the face; the shares of a Growing schedule are its own
 
-    def _schedule(self) -> OneStream:
+    def _schedule(self) -> Schedule:
         return Growing(block=self.block, step=self.step, growth=self.growth)

@@ -13,7 +13,7 @@ from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation
 from tidegate.learn.records import CategoryIntake
 from tidegate.privacy import Allocation, Budget
-from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Schedule
 
 
 class PrivateHistogram(Summary):
@@ -51,7 +51,7 @@ class PrivateHistogram(Summary):
         self,
         *,
         budget: Budget,
-        schedule: OneStream,
+        schedule: Schedule,
         categories: Any,
         regularization: float = 1.0,
         allocation: str | Allocation = "paper",

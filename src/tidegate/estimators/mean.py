@@ -11,7 +11,7 @@ from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.learn.records import Intake
 from tidegate.privacy import Allocation, Budget
-from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Schedule
 
 
 class PrivateMean(Summary):
@@ -48,7 +48,7 @@ class PrivateMean(Summary):
         self,
         *,
         budget: Budget,
-        schedule: OneStream,
+        schedule: Schedule,
         norm: float,
         regularization: float = 1.0,
         allocation: str | Allocation = "paper",

@@ -8,8 +8,7 @@ from tidegate.estimators.stream import StreamClassifier
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import SlidingWindow
+from tidegate.schedule import Schedule, SlidingWindow
 
 
 class SlidingWindowClassifier(StreamClassifier):
@@ -82,5 +81,5 @@ class SlidingWindowClassifier(StreamClassifier):
         self.compute = compute
         self.not_private_seed = not_private_seed
 
-    def _schedule(self) -> OneStream:
+    def _schedule(self) -> Schedule:
         return SlidingWindow(window=self.window, step=self.step, sample=self.sample)

@@ -4,14 +4,14 @@ from abc import abstractmethod
 from typing import Any, Self
 
 from tidegate.estimators.classifier import Classifier
-from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Schedule
 
 
 class StreamClassifier(Classifier):
     """A classifier of one stream; its faces choose the schedule."""
 
     @abstractmethod
-    def _schedule(self) -> OneStream:
+    def _schedule(self) -> Schedule:
         """Which records a release reads, and when."""
 
     def fit(self, X: Any, y: Any) -> Self:

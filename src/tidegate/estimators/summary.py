@@ -4,13 +4,13 @@ from abc import abstractmethod
 from typing import Any, Self
 
 from tidegate.estimators.face import Begun, Face
-from tidegate.privacy.allocation import OneStream
+from tidegate.schedule import Schedule
 
 
 class Summary(Face):
     """A mean or a histogram; the faces below say how a stream begins."""
 
-    schedule: OneStream
+    schedule: Schedule
     regularization: float
 
     @abstractmethod

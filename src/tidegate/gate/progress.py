@@ -6,7 +6,7 @@ from dataclasses import asdict
 from tidegate.gate.store import Store, readable
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
-from tidegate.schedule import Growing, Schedule, Span, Stream
+from tidegate.schedule import Schedule, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
@@ -41,9 +41,8 @@ class Progress:
 
     def next_model(self, stream: str) -> int:
         """How many records of a stream there are when it makes its next model, after the first."""
-        schedule = self._plan.schedule
-        if isinstance(schedule, Growing):
-            return next(schedule.reads(self._store.done(stream)))
+        if isinstance(self._plan, Plan):
+            return next(self._plan.schedule.reads(self._store.done(stream)))
         return self.next(stream).stop
 
     def complete(self, stream: str) -> bool:

@@ -10,9 +10,10 @@ from tidegate.privacy.budget import (
     gaussian_epsilon,
     gaussian_mu,
 )
-from tidegate.privacy.certificate import Certificate, certify
+from tidegate.privacy.certificate import certify
 from tidegate.privacy.ledger import Ledger, LedgerError, Line, Paid
 from tidegate.privacy.shares import Shares
+from tidegate.schedule.levels import Certificate
 
 __all__ = [
     "Allocation",

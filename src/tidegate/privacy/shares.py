@@ -1,14 +1,16 @@
-"""Shares: an allocation's weights, scaled so that the record that pays most pays 1."""
+"""Shares: raw shares, scaled so that the record that pays most pays 1."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from tidegate.checks import refuse
-from tidegate.privacy.allocation import Allocation, Charged, Paper, weight
+from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
-from tidegate.privacy.certificate import Certificate, certify
-from tidegate.schedule import Fit, Growing
+from tidegate.privacy.certificate import certify
+from tidegate.schedule import Fit
+from tidegate.schedule.fit import Charged
+from tidegate.schedule.levels import Certificate, Levels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +39,23 @@ class Shares:
     def __post_init__(self) -> None:
         if not 0 <= self.reserve < 1:
             raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
-        if isinstance(self.schedule, Growing) and self.budget.unit != "mu":
-            raise refuse("budget", "ApproxDP for a Growing schedule (give a delta)", told="PureDP")
-        if isinstance(self.schedule, Growing) and not isinstance(self.allocation, Paper):
-            allowed = "left out for a Growing schedule, whose shares are its own"
+        name = type(self.schedule).__name__
+        if self.schedule.weighs and self.budget.unit != "mu":
+            raise refuse("budget", f"ApproxDP for a {name} schedule (give a delta)", told="PureDP")
+        if not self.schedule.allocated and not isinstance(self.allocation, Paper):
+            allowed = f"left out for a {name} schedule, whose shares are its own"
             raise refuse("allocation", allowed, self.allocation.name)
         _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
 
     @cached_property
-    def rate(self) -> Fraction:
-        """The ratio of two levels' shares."""
-        return self.allocation.rate_for(self.budget)
+    def levels(self) -> Levels:
+        """How raw shares fall from level to level."""
+        return self.allocation.levels_for(self.budget)
 
     @cached_property
     def certificate(self) -> Certificate:
         """What any record could ever pay, before scaling."""
-        return certify(self.schedule, self.allocation, self.rate)
+        return certify(self.schedule, self.levels)
 
     @property
     def forever(self) -> Fraction:
@@ -72,6 +75,6 @@ class Shares:
         key = (fit.role, fit.level, fit.phase)
         share = self._known.get(key)
         if share is None:
-            raw = weight(self.schedule, self.allocation, self.rate, fit)
+            raw = self.schedule.raw_share(fit, self.levels)
             share = self._known[key] = raw * self._scale
         return share

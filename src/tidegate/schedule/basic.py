@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, whole_block
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Basic:
     """A base on everything at every doubling; every other step refines the release before it.
@@ -29,12 +34,28 @@ class Basic:
     [(0, 40), (40, 50), (50, 60), (60, 70), (0, 80)]
     """
 
-    block: int
-    step: int
+    kind: ClassVar[str] = "basic"
+    about: ClassVar[str] = (
+        "a model of all records at every doubling, refined by every step in between"
+    )
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    block: int = parameter(
+        "records before the first model: the step, or 2, 4, 8, ... times it", 8192
+    )
+    step: int = parameter("records between two models", 1024)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "block", whole_block(self.block, self.step))
+
+    @property
+    def first(self) -> int:
+        """The first base."""
+        return self.block
 
     @property
     def largest(self) -> None:
@@ -54,6 +75,14 @@ class Basic:
         span = Span(at - self.step, at)
         fit = Fit(number, at, span, number - 1, "update", 0, phase.number, behind=span.start)
         return (fit,)
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Bases by their level; updates have one level, filled up if so told."""
+        return phase_share(fit, levels, 1)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """An update and all later bases."""
+        return TENDS_TO_ONE
 
     def reads(self, record: int) -> Iterator[int]:
         """The step's own update, then all later bases."""

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, least, sampled
-from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, whole_block
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Continual:
     """A base on everything at every doubling, and hierarchical updates of it in between.
@@ -35,14 +40,28 @@ class Continual:
     [(0, 40), (40, 50), (40, 60), (60, 70), (0, 80)]
     """
 
-    block: int
-    step: int
-    sample: int | None = None
+    kind: ClassVar[str] = "continual"
+    about: ClassVar[str] = "a model of all records so far, refreshed at every step"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    block: int = parameter(
+        "records before the first model: the step, or 2, 4, 8, ... times it", 8192
+    )
+    step: int = parameter("records between two models", 1024)
+    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "block", whole_block(self.block, self.step))
         object.__setattr__(self, "sample", optional("sample", self.sample))
+
+    @property
+    def first(self) -> int:
+        """The first base."""
+        return self.block
 
     @property
     def largest(self) -> int | None:
@@ -79,6 +98,21 @@ class Continual:
                 behind=sum(least(steps * self.step, self.sample) for steps in chain),
             ),
         )
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Bases and updates by their level; updates fill what the bases leave if so told."""
+        return phase_share(fit, levels, self._update_levels(fit.phase))
+
+    def _update_levels(self, phase: int) -> int:
+        """How many levels of updates a phase has."""
+        return log2(self.block // self.step) + phase
+
+    def certificate(self, levels: Levels) -> Certificate:
+        """The first step of phase 0: all its updates, and every base but the first."""
+        if levels.filled:
+            return TENDS_TO_ONE
+        excess = levels.rate - levels.rate ** self._update_levels(0)
+        return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
 
     def reads(self, record: int) -> Iterator[int]:
         """The step's own update, the larger ones of its phase, then all later bases."""

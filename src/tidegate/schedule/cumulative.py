@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import base_fit, doubled
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Cumulative:
     """At every t = 2^k B fit [0, t), with no prior.
@@ -27,8 +32,15 @@ class Cumulative:
     [10, 20, 40, 80]
     """
 
-    block: int
-    sample: int | None = None
+    kind: ClassVar[str] = "cumulative"
+    about: ClassVar[str] = "a model of all records so far, whenever their number has doubled"
+    alone: ClassVar[bool] = False
+    source: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    block: int = parameter("records before the first model", 8192)
+    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "block", whole("block", self.block))
@@ -37,6 +49,11 @@ class Cumulative:
     @property
     def step(self) -> int:
         """The block."""
+        return self.block
+
+    @property
+    def first(self) -> int:
+        """The first block."""
         return self.block
 
     @property
@@ -51,6 +68,14 @@ class Cumulative:
             return ()
         number = log2(blocks)
         return (base_fit(number, at, number, start=number - 1, sample=self.sample),)
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Every level halves what is left, or nearly so."""
+        return levels.raw_share(fit.level)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """A record is in one fit of each level at the most."""
+        return TENDS_TO_ONE
 
     def reads(self, record: int) -> Iterator[int]:
         """Every base from the first that holds the record on."""

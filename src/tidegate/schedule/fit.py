@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from operator import index
-from typing import Literal, NamedTuple, Protocol, SupportsIndex
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, SupportsIndex
+
+from tidegate.schedule.levels import Certificate, Levels
 
 Stream = Literal["source", "target"]
 
@@ -78,12 +80,48 @@ class Fit(NamedTuple):
         return counted(self.emphasis, self.sample or self.span.size)
 
 
-class Schedule(Protocol):
-    """Which fits are due when: a pure function of public numbers, known before any record."""
+class Charged(Protocol):
+    """Fits that records are charged for: a schedule of one stream, or one side of two."""
+
+    weighs: ClassVar[bool]
+    allocated: ClassVar[bool]
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """The share of a fit before scaling; it depends on its role, level and phase alone."""
+
+    def certificate(self, levels: Levels) -> Certificate:
+        """The exact supremum of the ledger, over all records and all time, before scaling."""
+
+
+class Schedule(Charged, Protocol):
+    """Which fits are due when: a pure function of public numbers, known before any record.
+
+    It is a frozen dataclass whose fields are made by `parameter`, in a file that holds all that is
+    known about it, and is added to the others by `register`.
+
+    Attributes:
+        kind: Its name in configurations and on the command line.
+        about: What its models are, in a line.
+        alone: Whether it serves a stream by itself, and not only as the source of two.
+        source: Whether it may make the source models of two streams.
+        weighs: Whether its fits weigh slots by their place, which only Gaussian noise can serve.
+        allocated: Whether an allocation decides its shares; otherwise they are its own.
+    """
+
+    kind: ClassVar[str]
+    about: ClassVar[str]
+    alone: ClassVar[bool]
+    source: ClassVar[bool]
+
+    def __init__(self, **parameters: Any) -> None: ...
 
     @property
     def step(self) -> int:
         """The smallest block, in records; fits are due only at multiples of it."""
+
+    @property
+    def first(self) -> int:
+        """How many records there are when the first model is released."""
 
     @property
     def largest(self) -> int | None:

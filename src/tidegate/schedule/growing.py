@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
+from typing import ClassVar
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.fit import Emphasis, Fit, Span
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Growing:
     """A base on everything whenever the stream has grown by a little, each from the one before.
@@ -47,9 +51,20 @@ class Growing:
     ['7/16', '5/9', '88/169']
     """
 
-    block: int
-    step: int
-    growth: Fraction = Fraction(1, 16)
+    kind: ClassVar[str] = "growing"
+    about: ClassVar[str] = "a model of all records whenever they have grown, the newest count most"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = True
+    allocated: ClassVar[bool] = False
+
+    block: int = parameter("records before the first model, a multiple of the step", 8192)
+    step: int = parameter("models come after whole steps", 1024)
+    growth: Fraction = parameter(
+        "by how much records grow from one model to the next, a step at least",
+        "1/16",
+        default=Fraction(1, 16),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
@@ -88,6 +103,11 @@ class Growing:
         """What a record of the newest block pays for a base."""
         marks = _marks(list(islice(self._times(), number + 2)))
         return 1 - (marks[number] / marks[number + 1]) ** 2
+
+    @property
+    def first(self) -> int:
+        """The first base."""
+        return self.block
 
     @property
     def largest(self) -> None:
@@ -135,6 +155,14 @@ class Growing:
             told += newest
         records = total / float(marks[len(sizes) - 1]) * self.step
         return max(1, round(records * (math.sqrt(told / newest) - 1)))
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (its own shares)
+        """What a record of the newest block pays."""
+        return self.share(fit.number)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (its own shares)
+        """A sum that telescopes."""
+        return TENDS_TO_ONE
 
     def reads(self, record: int) -> Iterator[int]:
         """Every base from the first that holds the record on."""

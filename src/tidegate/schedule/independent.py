@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
+from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Independent:
     """Fit each step on its own, with no prior; a record is read once.
@@ -22,10 +27,22 @@ class Independent:
     Span(start=20, stop=30)
     """
 
-    step: int
+    kind: ClassVar[str] = "independent"
+    about: ClassVar[str] = "a model of each step alone, a baseline to compare with"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    step: int = parameter("records between two models", 1024)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
+
+    @property
+    def first(self) -> int:
+        """The first step."""
+        return self.step
 
     @property
     def largest(self) -> int:
@@ -38,6 +55,14 @@ class Independent:
         if rest or number == 0:
             return ()
         return (Fit(number - 1, at, Span(at - self.step, at), prior=None, role="base", level=0),)
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (the same for all)
+        """All: a record is in one fit."""
+        return Fraction(1)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """A record is in one fit."""
+        return Certificate(supremum=Fraction(1), attained=True)
 
     def reads(self, record: int) -> Iterator[int]:
         """The end of the record's step."""

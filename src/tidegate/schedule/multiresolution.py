@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import doubled
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class MultiResolution:
     """At every t = 2^k q B fit [t - 2^k B, t), for every k that divides; all are released.
@@ -31,8 +36,15 @@ class MultiResolution:
     [(30, 40), (20, 40), (0, 40)]
     """
 
-    block: int
-    sample: int | None = None
+    kind: ClassVar[str] = "multiresolution"
+    about: ClassVar[str] = "models of the newest 1, 2, 4, ... blocks of records"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    block: int = parameter("records in the smallest block", 1024)
+    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "block", whole("block", self.block))
@@ -41,6 +53,11 @@ class MultiResolution:
     @property
     def step(self) -> int:
         """The block."""
+        return self.block
+
+    @property
+    def first(self) -> int:
+        """The first block."""
         return self.block
 
     @property
@@ -67,6 +84,14 @@ class MultiResolution:
             )
             for level, size in enumerate(sizes)
         ]
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Every level halves what is left, or nearly so."""
+        return levels.raw_share(fit.level)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """A record is in one fit of each level at the most."""
+        return TENDS_TO_ONE
 
     def reads(self, record: int) -> Iterator[int]:
         """The ends of the blocks of all sizes that hold the record."""

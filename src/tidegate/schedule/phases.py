@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, least, sampled
+from tidegate.schedule.levels import Levels
 
 
 def whole_block(block: object, step: int) -> int:
@@ -79,6 +81,25 @@ def doubled(at: int, block: int) -> int:
     """
     blocks = at // block
     return block << log2(blocks) if blocks else 0
+
+
+def phase_share(fit: Fit, levels: Levels, update_levels: int) -> Fraction:
+    """The raw share of a fit of a phase.
+
+    Filled, a phase's updates get what its bases leave, so that its worst record pays 1 in the
+    limit: the bases after phase q take r^(q + 1) from its records, and the updates of the record
+    that is in all L levels of them add up to 1 - r^L before.
+
+    Args:
+        fit: The fit.
+        levels: How shares fall from level to level.
+        update_levels: How many levels of updates its phase has.
+    """
+    share = levels.raw_share(fit.level)
+    if fit.role == "base" or not levels.filled:
+        return share
+    rate = levels.rate
+    return share * (1 - rate ** (fit.phase + 1)) / (1 - rate**update_levels)
 
 
 def phase_reads(record: int, block: int, step: int, *, powers: bool) -> Iterator[int]:

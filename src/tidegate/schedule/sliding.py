@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import isqrt
+from typing import ClassVar
 
 from tidegate.checks import optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span, least, sampled
+from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.registry import parameter, register
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow:
     """A chain of models whose spans tile the window exactly, at every step.
@@ -39,9 +44,18 @@ class SlidingWindow:
     [(30, 70), (10, 30), (0, 10)]
     """
 
-    window: int
-    step: int
-    sample: int | None = None
+    kind: ClassVar[str] = "sliding"
+    about: ClassVar[str] = "a model of exactly the newest `window` records, at every step"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    window: int = parameter(
+        "how many of the newest records a model is about, two steps or more", 7168
+    )
+    step: int = parameter("records between two models", 1024)
+    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
@@ -64,6 +78,11 @@ class SlidingWindow:
     def base(self) -> int:
         """How many steps the base has."""
         return self.window // self.step - self.left
+
+    @property
+    def first(self) -> int:
+        """The first whole window."""
+        return self.window
 
     @property
     def largest(self) -> int:
@@ -133,6 +152,32 @@ class SlidingWindow:
         if s == 0 or level == self.levels:
             return first + self.levels - level
         return first + self.levels + 1 + ruler_sum(s - 1) + ruler(s) - level
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """A third for the base and for each side; a side is filled if so told."""
+        if fit.role == "base":
+            return Fraction(1, 3)
+        return levels.raw_share(fit.level) / 3 / self._side(levels)
+
+    def _side(self, levels: Levels) -> Fraction:
+        """What the levels of one side are divided by: finitely many leave some of their third."""
+        return 1 - levels.rate**self.levels if levels.filled else Fraction(1)
+
+    def certificate(self, levels: Levels) -> Certificate:
+        """The levels of one side, the bases a record is in, and the worst way to be in two sides.
+
+        Derived in docs/proofs/certificate.md.
+        """
+        base, divisor = Fraction(1, 3), 3 * self._side(levels)
+        shares = [levels.raw_share(level) / divisor for level in range(self.levels)]
+        whole_bases, rest = divmod(self.base, self.left + 1)
+        total = sum(shares, base * whole_bases)
+        if rest:
+            top = log2(rest)
+            both_sides = sum(share for level, share in enumerate(shares) if rest >> level & 1)
+            one_more_base = base - 2 * shares[top] - sum(shares[top + 1 :])
+            total += both_sides + max(Fraction(0), one_more_base)
+        return Certificate(supremum=total, attained=True)
 
     def reads(self, record: int) -> Iterator[int]:
         """When the blocks that hold the record are fitted, in the few passes that it lives through.

@@ -2,12 +2,33 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.cumulative import Cumulative
-from tidegate.schedule.fit import Fit, Span, Stream
-from tidegate.schedule.sliding import SlidingWindow
+from tidegate.schedule.fit import Fit, Schedule, Span, Stream
+from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.registry import sources
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target side of a TwoStream, as far as shares are concerned.
+
+    Its phases are as long as the source lets them be, so every level may occur in each.
+    """
+
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Updates by their level."""
+        return levels.raw_share(fit.level)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """A record is in one update of each level at the most."""
+        return TENDS_TO_ONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +51,7 @@ class TwoStream:
         source: The schedule that makes the source's models.
         step: Target records between two releases (the paper's b0).
 
+    >>> from tidegate.schedule import Cumulative
     >>> schedule = TwoStream(source=Cumulative(block=20), step=5)
     >>> arrivals = ["source", "target", "target", "target", "source", "target"]
     >>> for fit in schedule.fits(arrivals):
@@ -42,12 +64,18 @@ class TwoStream:
     5 target (15, 20) 4
     """
 
-    source: Cumulative | SlidingWindow
+    source: Schedule
     step: int
 
+    kind: ClassVar[str] = "twostream"
+    about: ClassVar[str] = (
+        "models of a source stream, refined on the newest records of a target stream"
+    )
+
     def __post_init__(self) -> None:
-        if not isinstance(self.source, Cumulative | SlidingWindow):
-            raise refuse("source", "a Cumulative or SlidingWindow schedule", self.source)
+        if type(self.source) not in sources().values():
+            names = " or ".join(each.__name__ for each in sources().values())
+            raise refuse("source", f"a {names} schedule", self.source)
         object.__setattr__(self, "step", whole("step", self.step))
 
     @property

@@ -18,6 +18,7 @@ from tidegate.gate.sources import Source
 from tidegate.learn.records import clean, join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
+from tidegate.schedule.registry import SCHEDULES, alone, parameters
 from tidegate.study.baselines import (
     DPFTRL,
     Diffprivlib,
@@ -36,15 +37,11 @@ from tidegate.study.stream import Labelled, StudyStream
 
 Floats = NDArray[np.float64]
 
-SCHEDULES = {
-    "sliding": ("window", "step"),
-    "continual": ("block", "step"),
-    "growing": ("block", "step"),
-    "basic": ("block", "step"),
-    "independent": ("step",),
-    "multiresolution": ("block",),
-}
-"""The schedules of one stream, and the sizes each has."""
+
+def sizes_of(kind: str) -> tuple[str, ...]:
+    """The sizes that a schedule must be told, the longest first."""
+    return tuple(each.name for each in parameters(SCHEDULES[kind]) if each.required)
+
 
 NOT_PRIVATE = "not-private"
 BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
@@ -69,7 +66,7 @@ class Contender:
     """One way to spend a budget.
 
     Attributes:
-        name: One of `SCHEDULES` or `BASELINES`.
+        name: A kind of schedule, or one of `BASELINES`.
         budget: What any record may lose.
         methods: One for each setting; the best of them counts.
         configured: Whether it is what the configuration says.
@@ -105,8 +102,8 @@ class Comparison:
     def config(self) -> Config:
         """The configuration."""
         config = Config.of(self.tables)
-        if config.schedule.kind not in SCHEDULES:
-            raise refuse("schedule.kind", f"one of {', '.join(SCHEDULES)}", config.schedule.kind)
+        if config.schedule.kind not in alone():
+            raise refuse("schedule.kind", f"one of {', '.join(alone())}", config.schedule.kind)
         return config
 
     @cached_property
@@ -123,7 +120,7 @@ class Comparison:
         """The window, the block or the step."""
         own = self.config.schedule
         steps = {"window": 7, "block": 8, "step": 1}[name]
-        known: int | None = self.sizes.get(name) or getattr(own, name)
+        known: int | None = self.sizes.get(name) or own.sizes.get(name)
         if known is None and name == "step":
             return self.size("block")  # of MultiResolution, whose blocks are its steps
         return known or steps * self.size("step")
@@ -149,7 +146,7 @@ class Comparison:
         """Those of the given names, or the usual ones if there are none.
 
         Args:
-            names: Of `SCHEDULES` and `BASELINES`; the configured schedule is always there.
+            names: Kinds of schedules, and of `BASELINES`; the configured schedule is always there.
             n: How many records the stream has.
 
         Returns:
@@ -170,12 +167,12 @@ class Comparison:
         return found, left_out
 
     def _contender(self, name: str, epsilon: float, delta: float | None, n: int) -> Contender:
-        kind = name if name in SCHEDULES else self.kind
+        kind = name if name in alone() else self.kind
         config = self._variant(kind, epsilon, delta)
         budget = config.budget.build()
         methods = (
             [_scheduled(config, name, self.engine)]
-            if name in SCHEDULES
+            if name in alone()
             else self._baseline(name, config, budget)
         )
         first = self._first(name)
@@ -186,7 +183,7 @@ class Comparison:
     def _variant(self, kind: str, epsilon: float, delta: float | None) -> Config:
         """The configuration with another schedule and budget, and nothing else changed."""
         own = self.tables["schedule"] if kind == self.kind else {}
-        schedule = {**own, "kind": kind} | {name: self.size(name) for name in SCHEDULES[kind]}
+        schedule = {**own, "kind": kind} | {name: self.size(name) for name in sizes_of(kind)}
         budget: dict[str, Any] = {"epsilon": epsilon}
         if delta is not None:
             weak = self.weak_delta or (delta == self.config.budget.delta)  # confirmed there
@@ -198,8 +195,8 @@ class Comparison:
 
     def _first(self, name: str) -> int:
         """How many records arrive before the first release."""
-        kind = name if name in SCHEDULES else self.kind
-        return self.size("window" if name == "window-refit" else SCHEDULES[kind][0])
+        kind = name if name in alone() else self.kind
+        return self.size("window" if name == "window-refit" else sizes_of(kind)[0])
 
     def _baseline(self, name: str, config: Config, budget: Budget) -> list[Method]:
         """One for each setting to choose from."""

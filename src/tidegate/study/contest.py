@@ -7,8 +7,7 @@ from typing import Literal
 from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Paper, Tapered
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Continual, Growing, Independent, SlidingWindow
+from tidegate.schedule import Continual, Growing, Independent, Schedule, SlidingWindow
 from tidegate.study.baselines import (
     DPFTRL,
     Diffprivlib,
@@ -136,8 +135,8 @@ def _drift(title: str, source: Source) -> Column:
     )
 
 
-def _ours(schedule: OneStream) -> Method:
-    allocation = Paper() if isinstance(schedule, Growing) else Tapered()  # its shares are its own
+def _ours(schedule: Schedule) -> Method:
+    allocation = Tapered() if schedule.allocated else Paper()
     return Scheduled(
         name=type(schedule).__name__,
         plan=Plan(schedule=schedule, budget=BUDGET, allocation=allocation),

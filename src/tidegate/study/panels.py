@@ -8,8 +8,7 @@ from typing import Literal
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, PureDP
-from tidegate.privacy.allocation import OneStream
-from tidegate.schedule import Basic, Continual, Independent, SlidingWindow
+from tidegate.schedule import Basic, Continual, Independent, Schedule, SlidingWindow
 from tidegate.study.experiment import Experiment
 from tidegate.study.method import Scheduled
 from tidegate.study.published import AsPublished
@@ -111,7 +110,7 @@ class Scene:
 
     ours: Digits | Articles
     theirs: Digits | Articles
-    schedule: OneStream
+    schedule: Schedule
     epsilon: float
     regularization: float
 
@@ -169,10 +168,10 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     digits = Digits(folder=folder, records=10_240 if quick else 20_000)
     articles = Articles(folder=folder, kaggle=kaggle, records=3_072 if quick else 7_500)
 
-    def on_digits(schedule: OneStream, epsilon: float = 0.1, regularization: float = 1.0) -> Scene:
+    def on_digits(schedule: Schedule, epsilon: float = 0.1, regularization: float = 1.0) -> Scene:
         return _scene(digits, schedule, epsilon, regularization)
 
-    def on_articles(schedule: OneStream) -> Scene:
+    def on_articles(schedule: Schedule) -> Scene:
         return _scene(articles, schedule, 1.0, 10.0)
 
     a = on_digits(Continual(block=8192, step=1024))
@@ -266,7 +265,7 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
 
 
 def _scene(
-    ours: Digits | Articles, schedule: OneStream, epsilon: float, regularization: float
+    ours: Digits | Articles, schedule: Schedule, epsilon: float, regularization: float
 ) -> Scene:
     return Scene(
         ours=ours,
@@ -281,7 +280,7 @@ def _epsilons(scene: Scene, values: Iterable[float]) -> Varied:
     return [(f"ε = {epsilon:g}", replace(scene, epsilon=epsilon)) for epsilon in values]
 
 
-def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], OneStream]) -> Varied:
+def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], Schedule]) -> Varied:
     return [(f"steps of {size}", replace(scene, schedule=schedule(size))) for size in sizes]
 
 

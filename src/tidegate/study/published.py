@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.learn.learner import Weights
-from tidegate.privacy.allocation import OneStream
 from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
     Fit,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     fits,
 )
@@ -43,7 +43,7 @@ class AsPublished:
         gamma: The inverse rate: step i moves along the gradient times 1/(gamma i).
     """
 
-    schedule: OneStream
+    schedule: Schedule
     regularization: float
     epsilon: float | None = None
     steps: int = 500

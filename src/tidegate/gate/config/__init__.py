@@ -1,13 +1,13 @@
 """The configuration of a Gate: TOML, typed, checked whole before anything is done."""
 
 from tidegate.gate.config.config import Config, differences, file_name
-from tidegate.gate.config.example import ABOUT, example
+from tidegate.gate.config.example import about, example
 from tidegate.gate.config.keys import ConfigError
 
 __all__ = [
-    "ABOUT",
     "Config",
     "ConfigError",
+    "about",
     "differences",
     "example",
     "file_name",

@@ -17,6 +17,7 @@ from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
 from tidegate.gate.config.origin import Origin, same_file
+from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.sources import (
     STANDARD_INPUT,
     FileTable,
@@ -34,7 +35,6 @@ from tidegate.gate.config.tables import (
     PublishTable,
     QualityTable,
     RecordsTable,
-    ScheduleTable,
     StoreTable,
 )
 from tidegate.gate.places import Places
@@ -109,7 +109,7 @@ class Config:
     records is missing
     """
 
-    schedule: ScheduleTable = key(table(ScheduleTable))
+    schedule: ScheduleTable = key(schedule_table)
     budget: BudgetTable = key(table(BudgetTable))
     records: RecordsTable = key(table(RecordsTable))
     allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
@@ -134,9 +134,11 @@ class Config:
         def trainable() -> None:
             if self.learner.kind == "gradient" and self.budget.delta is None:
                 raise refuse("kind", "output for a budget without a delta", self.learner.kind)
-            growing = self.schedule.kind == "growing" and self.budget.delta is not None
-            if growing and self.learner.kind != "gradient":
-                raise refuse("kind", "gradient for a growing schedule", self.learner.kind)
+            schedule = self.schedule.build()
+            weighs = not isinstance(schedule, TwoStream) and schedule.weighs
+            if weighs and self.budget.delta is not None and self.learner.kind != "gradient":
+                allowed = f"gradient for a {self.schedule.kind} schedule"
+                raise refuse("kind", allowed, self.learner.kind)
             self.learner.build().check(self.task(), self.budget.build().unit)
 
         checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
@@ -350,6 +352,10 @@ def _confirmed(given: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Tables as dictionaries without the keys that have no value, for JSON."""
+    if isinstance(value, ScheduleTable):
+        return _plain(value.keys())
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
     if is_dataclass(value):
         return {name: _plain(v) for name, v in given_keys(value, *CONFIRMATIONS).items()}
     if isinstance(value, tuple):

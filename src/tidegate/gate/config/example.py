@@ -1,42 +1,19 @@
 """A configuration to start from, with words for those who see one for the first time."""
 
+import json
+from collections.abc import Iterator
+
 from tidegate.gate.config.keys import one_of
-from tidegate.gate.config.tables import SCHEDULES
+from tidegate.schedule import Schedule, TwoStream
+from tidegate.schedule.registry import SCHEDULES, alone, parameters
 
-ABOUT = {
-    "sliding": "a model of exactly the newest `window` records, at every step",
-    "continual": "a model of all records so far, refreshed at every step",
-    "growing": "a model of all records whenever they have grown, the newest count most",
-    "multiresolution": "models of the newest 1, 2, 4, ... blocks of records",
-    "basic": "a model of all records at every doubling, refined by every step in between",
-    "independent": "a model of each step alone, a baseline to compare with",
-    "twostream": "models of a source stream, refined on the newest records of a target stream",
-}
-
-SIZES = {
-    "sliding": """\
-window = 7168     # how many of the newest records a model is about, two steps or more
-step = 1024       # records between two models""",
-    "continual": """\
-block = 8192      # records before the first model: the step, or 2, 4, 8, ... times it
-step = 1024       # records between two models""",
-    "growing": """\
-block = 8192      # records before the first model, a multiple of the step
-step = 1024       # models come after whole steps
-growth = "1/16"   # by how much records grow from one model to the next, a step at least""",
-    "multiresolution": """\
-block = 1024      # records in the smallest block""",
-    "independent": """\
-step = 1024       # records between two models""",
-    "twostream": """\
+TARGET = """\
 step = 256        # records of the target between two models
 
 [schedule.source]
 kind = "sliding"  # or "cumulative" with a `block`, for all of the source
 window = 7168     # how many of the newest source records a model is about
-step = 1024       # source records between two models""",
-}
-SIZES["basic"] = SIZES["continual"]
+step = 1024       # source records between two models"""
 
 ONE = """\
 [source]          # leave this section out to hand records over from Python
@@ -124,6 +101,12 @@ name = "paper"
 """
 
 
+def about() -> dict[str, str]:
+    """What the models of each kind of schedule are, in a line."""
+    known = {kind: each.about for kind, each in alone().items()}
+    return {**known, TwoStream.kind: TwoStream.about}
+
+
 def example(kind: str) -> str:
     """A configuration of a kind of schedule as TOML text, with comments.
 
@@ -131,12 +114,19 @@ def example(kind: str) -> str:
     >>> Config.parse(example("continual")).plan().schedule
     Continual(block=8192, step=1024, sample=None)
     """
-    one_of(*SCHEDULES)("kind", kind)
-    source = TWO if kind == "twostream" else ONE
+    one_of(*about())("kind", kind)
+    two = kind == TwoStream.kind
     return TEXT.format(
-        about=ABOUT[kind],
+        about=about()[kind],
         kind=kind,
-        sizes=SIZES[kind],
-        allocation="" if kind == "growing" else ALLOCATION,  # growing has shares of its own
-        source=source,
+        sizes=TARGET if two else "\n".join(_sizes(SCHEDULES[kind])),
+        allocation=ALLOCATION if two or SCHEDULES[kind].allocated else "",
+        source=TWO if two else ONE,
     )
+
+
+def _sizes(schedule: type[Schedule]) -> Iterator[str]:
+    """A line for each parameter of a schedule that has an example."""
+    for each in parameters(schedule):
+        if each.example is not None:
+            yield f"{each.name} = {json.dumps(each.example)}".ljust(17) + f" # {each.help}"

@@ -127,7 +127,7 @@ def read_table(kind: type[Table], path: str, given: object) -> Table:
         raise refuse(path, f"a table, headed [{path}]", given)
     known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
     prefix = f"{path}." if path else ""
-    mistakes = [_unknown(prefix, name, list(known)) for name in given if name not in known]
+    mistakes = [unknown_key(prefix, name, list(known)) for name in given if name not in known]
     values: dict[str, Any] = {}
     for name, each in known.items():
         try:
@@ -149,7 +149,8 @@ def read_table(kind: type[Table], path: str, given: object) -> Table:
         raise ConfigError([f"{prefix}{error}"]) from error
 
 
-def _unknown(prefix: str, name: str, known: list[str]) -> str:
+def unknown_key(prefix: str, name: str, known: list[str]) -> str:
+    """What to say of a key that a table does not have."""
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"
     return f"{prefix}{name} is not a known key: {hint}"

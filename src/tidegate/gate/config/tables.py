@@ -28,7 +28,6 @@ from tidegate.gate.config.keys import (
     make,
     one_of,
     ratio,
-    table,
     word,
     words,
     zero_or_more,
@@ -46,78 +45,10 @@ from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPe
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
-from tidegate.privacy.allocation import OneStream
 from tidegate.privacy.budget import budget_of
-from tidegate.schedule import (
-    Basic,
-    Continual,
-    Cumulative,
-    Growing,
-    Independent,
-    MultiResolution,
-    SlidingWindow,
-    TwoStream,
-)
 
 if TYPE_CHECKING:
     from tidegate.compute.cluster import Dask
-
-SCHEDULES: dict[str, Callable[..., OneStream | TwoStream]] = {
-    "sliding": SlidingWindow,
-    "continual": Continual,
-    "growing": Growing,
-    "multiresolution": MultiResolution,
-    "basic": Basic,
-    "independent": Independent,
-    "twostream": TwoStream,
-}
-SOURCES: dict[str, Callable[..., Cumulative | SlidingWindow]] = {
-    "cumulative": Cumulative,
-    "sliding": SlidingWindow,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceSchedule:
-    """[schedule.source]: when models of the source stream are made; sizes are in records."""
-
-    kind: str = key(one_of(*SOURCES))
-    window: int | None = key(optional, default=None)
-    block: int | None = key(optional, default=None)
-    step: int | None = key(optional, default=None)
-    sample: int | None = key(optional, default=None)
-
-    def __post_init__(self) -> None:
-        self.build()
-
-    def build(self) -> Cumulative | SlidingWindow:
-        """The schedule."""
-        return make(SOURCES, self.kind, given_keys(self, "kind"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScheduleTable:
-    """[schedule]: when models are made, and of which records; sizes are in records."""
-
-    kind: str = key(one_of(*SCHEDULES))
-    window: int | None = key(optional, default=None)
-    block: int | None = key(optional, default=None)
-    step: int | None = key(optional, default=None)
-    sample: int | None = key(optional, default=None)
-    growth: Fraction | None = key(ratio, default=None)
-    source: SourceSchedule | None = key(table(SourceSchedule), default=None)
-
-    def __post_init__(self) -> None:
-        built = self.build()
-        # What is not given is frozen as well: another version may have another default.
-        object.__setattr__(self, "growth", getattr(built, "growth", None))
-
-    def build(self) -> OneStream | TwoStream:
-        """The schedule."""
-        given = given_keys(self, "kind", "source")
-        if self.source is not None:
-            given["source"] = self.source.build()
-        return make(SCHEDULES, self.kind, given)
 
 
 @dataclass(frozen=True, kw_only=True)
