@@ -64,7 +64,7 @@ def test_the_example_of_every_kind_is_valid_and_survives_json(kind: str) -> None
 
 
 def test_an_example_of_no_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^kind must be one of sliding, .*, got 'slide'$"):
+    with pytest.raises(ValueError, match=r"^kind must be one of basic, .*, got 'slide'$"):
         example("slide")
 
 
@@ -358,7 +358,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
     [
         ("schedule", 3, "schedule must be a table, headed [schedule], got 3"),
         ("schedule", {"step": 3}, "schedule.kind is missing"),
-        ("schedule", {"kind": "slidin"}, "schedule.kind must be one of sliding, "),
+        ("schedule", {"kind": "slidin"}, "schedule.kind must be one of basic, "),
         (
             "schedule",
             {"kind": "sliding", "step": 3},

@@ -7,7 +7,8 @@ import click
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.gate.config import about, example
+from tidegate.cli.types import Kind, kinds_text
+from tidegate.gate.config import example
 
 EPILOG = """\b
 Examples:
@@ -16,8 +17,14 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
-@click.argument("kind", type=click.Choice(list(about())), default="sliding", metavar="[KIND]")
+HELP = f"""Write a configuration with comments, to be changed to what you have.
+
+KIND is {kinds_text()}.
+"""
+
+
+@click.command(epilog=EPILOG, help=HELP)
+@click.argument("kind", type=Kind(), default="sliding", metavar="[KIND]")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -27,10 +34,7 @@ Examples:
 )
 @options.form
 def init(kind: str, output: Path, form: str) -> None:
-    """Write a configuration with comments, to be changed to what you have.
-
-    KIND is sliding, continual, growing, multiresolution, basic, independent or twostream.
-    """
+    """Write the configuration of a kind of schedule."""
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(example(kind))

@@ -19,7 +19,7 @@ from rich.table import Table
 from tidegate import picture
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.types import Count, Number, PlotFile, Ratio
+from tidegate.cli.types import Count, Kind, Number, PlotFile, Ratio, kinds_text
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import (
     Allocation,
@@ -71,8 +71,14 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-@click.command(epilog=EPILOG)
-@click.argument("kind", type=click.Choice([*alone(), TwoStream.kind]), metavar="KIND")
+HELP = f"""Show which models KIND would release when, and what each record pays. Needs no data.
+
+KIND is {kinds_text()}. All numbers are in records.
+"""
+
+
+@click.command(epilog=EPILOG, help=HELP)
+@click.argument("kind", type=Kind(), metavar="KIND")
 @_size_options
 @click.option("--target-step", type=Count(), help="twostream: target records between releases.")
 @click.option("--source-steps", type=Count(), help="twostream: source steps in a round [1].")
@@ -112,11 +118,7 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     form: str,
     **given: Any,
 ) -> None:
-    """Show which models KIND would release when, and what each record pays. Needs no data.
-
-    KIND is multiresolution, continual, growing, sliding, basic, independent or twostream. All
-    numbers are in records.
-    """
+    """Plan a kind of schedule, and print it."""
     budget = budget_of(epsilon, delta, weak_delta=weak_delta)
     sizes = {name: size for name, size in given.items() if size is not None}
     if kind == "twostream":

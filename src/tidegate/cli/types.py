@@ -7,13 +7,52 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tidegate.checks import MAX_COUNT, refuse, whole
 from tidegate.picture import PLOT_KINDS
+from tidegate.schedule import TwoStream
+from tidegate.schedule.registry import alone
 
 
 def _name(param: click.Parameter | None) -> str:
     return (param.name if param else None) or "the value"
+
+
+class Kind(click.ParamType[str]):
+    """A kind of schedule, or twostream."""
+
+    name = "KIND"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Read the argument."""
+        if value not in (found := self.kinds()):
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, found))}.", param, ctx)
+        return str(value)
+
+    def kinds(self) -> list[str]:
+        """All that there are."""
+        return [*alone(), TwoStream.kind]
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Those that begin like what was typed."""
+        return [CompletionItem(kind) for kind in self.kinds() if kind.startswith(incomplete)]
+
+
+def kinds_text() -> str:
+    """All kinds, for the help of a command."""
+    *some, last = Kind().kinds()
+    return f"{', '.join(some)} or {last}"
 
 
 class Count(click.ParamType[int]):

@@ -1,0 +1,151 @@
+"""A schedule that the package has never heard of: one file of its own is all that it takes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from tests.cli.run import tidegate
+from tests.laws import test_plan_laws as laws
+from tidegate.checks import InvalidValueError, whole
+from tidegate.gate.config import Config
+from tidegate.gate.gate import Gate
+from tidegate.gate.verify import verify
+from tidegate.plan import Plan
+from tidegate.privacy import PureDP
+from tidegate.schedule import Fit, Span, registry
+from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.registry import parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Fit every two steps on their own."""
+
+    kind: ClassVar[str] = "pairs"
+    about: ClassVar[str] = "a model of every two steps alone"
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
+
+    step: int = parameter("records in half a pair", 100)
+
+    def __post_init__(self) -> None:
+        whole("step", self.step)
+
+    @property
+    def first(self) -> int:
+        return 2 * self.step
+
+    @property
+    def largest(self) -> int:
+        return 2 * self.step
+
+    def due(self, at: int) -> Sequence[Fit]:
+        number, rest = divmod(at, 2 * self.step)
+        span = Span(at - 2 * self.step, at)
+        return () if rest or not number else (Fit(number - 1, at, span, None, "base", 0),)
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        del fit, levels
+        return Fraction(1, 2)
+
+    def certificate(self, levels: Levels) -> Certificate:
+        del levels
+        return Certificate(supremum=Fraction(1, 2), attained=True)
+
+    def reads(self, record: int) -> Iterator[int]:
+        yield (record // (2 * self.step) + 1) * 2 * self.step
+
+    def settled(self, at: int) -> int:
+        return at - at % (2 * self.step)
+
+    def needed(self, at: int) -> int:
+        return self.settled(at)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.SCHEDULES, Pairs.kind, Pairs)
+
+
+def test_it_has_a_plan_and_a_ledger() -> None:
+    plan = Plan(schedule=Pairs(step=5), budget=PureDP(1.0))
+    ledger = plan.ledger()
+    lines = list(plan.charge(ledger, 47))
+    assert [line.fit.span for line in lines] == [Span(at, at + 10) for at in range(0, 40, 10)]
+    assert {line.share for line in lines} == {Fraction(1)}
+    assert (ledger.worst().share, plan.forever) == (Fraction(1), Fraction(1))
+    assert plan.first == 10
+
+
+OF_SCHEDULES = (
+    laws.test_fits_are_numbered_in_order_and_due_at_whole_steps,
+    laws.test_a_fit_reads_only_records_that_have_arrived,
+    laws.test_priors_exist_and_precede,
+    laws.test_no_fit_reads_more_than_the_largest,
+)
+OF_PLANS = (laws.test_no_record_ever_pays_more_than_its_budget,)
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_the_laws_hold_for_it(step: int) -> None:
+    schedule: Any = Pairs(step=step)
+    for law in OF_SCHEDULES:
+        law.hypothesis.inner_test(schedule, 100)  # type: ignore[attr-defined]
+    for law in OF_PLANS:
+        law.hypothesis.inner_test(Plan(schedule=schedule, budget=PureDP(1.0)), 100)  # type: ignore[attr-defined]
+    for number in range(1, 60):
+        laws.test_settled_records_are_read_all_together_or_never_again.hypothesis.inner_test(  # type: ignore[attr-defined]
+            schedule, number
+        )
+        laws.test_what_is_not_needed_is_never_read_again.hypothesis.inner_test(  # type: ignore[attr-defined]
+            schedule, number
+        )
+
+
+def test_a_gate_carries_it_out(tmp_path: Path) -> None:
+    config = Config.parse("""
+        [schedule]
+        kind = "pairs"
+        step = 50
+        [budget]
+        epsilon = 1.0
+        [records]
+        classes = [0, 1]
+        norm = 1.0
+    """)
+    with Gate.open(tmp_path / "state", config) as gate:
+        gate.ingest(np.ones((250, 2)), np.arange(250) % 2)
+        assert [release.card["at"] for release in gate.releases()] == [100, 200]
+        assert list(verify(gate)) == []
+        assert Config.from_json(gate.store.config()) == config
+
+
+def test_the_commands_know_it(tmp_path: Path) -> None:
+    done = tidegate("plan", "pairs", "--step", "5", "--epsilon", "1", "--until", "20")
+    assert done.returncode == 0
+    assert "pairs, epsilon = 1" in done.stdout
+    assert (
+        "pairs has no --window"
+        in tidegate(
+            "plan", "pairs", "--step", "5", "--window", "9", "--epsilon", "1", "--until", "20"
+        ).stderr
+    )
+    output = tmp_path / "pairs.toml"
+    assert tidegate("init", "pairs", "--output", str(output)).returncode == 0
+    text = output.read_text()
+    assert "step = 100        # records in half a pair" in text
+    assert Config.parse(text).plan().schedule == Pairs(step=100)
+
+
+def test_what_is_not_registered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry.SCHEDULES, Pairs.kind)
+    schedule: Any = Pairs(step=5)
+    with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
+        Plan(schedule=schedule, budget=PureDP(1.0))
