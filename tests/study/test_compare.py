@@ -69,8 +69,8 @@ def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
         sizes={"window": 500, "block": 200, "step": 50},
         budgets=[(0.5, 1e-6), (2.0, None)],
     )
-    pure = [name for name in alone() if name != "growing"]  # which needs a delta
-    names = [*pure, "window-refit", "naive", "not-private"]
+    others = [name for name, each in alone().items() if not each.weighs and name != "sliding"]
+    names = ["sliding", *others, "window-refit", "naive", "not-private"]
     found, left_out = comparison.contenders(names, 10_000)
     assert not left_out
     assert {each.budget for each in found} == {ApproxDP(0.5, 1e-6), PureDP(2.0)}
