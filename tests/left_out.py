@@ -88,7 +88,7 @@ class LeftOut:
 
     def _line(self) -> list[str]:
         """One line, or none if nothing was left out."""
-        parts = [_part(len(names), reason) for reason, names in self._skipped.items()]
+        parts = [_part(len(names), reason) for reason, names in sorted(self._skipped.items())]
         parts += [f"{self._slow} slow (make test-slow)"] * (self._slow > 0)
         return [f"Tests left out: {'; '.join(parts)}."] * bool(parts)
 
