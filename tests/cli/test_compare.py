@@ -41,6 +41,7 @@ def test_the_table_lines_up_and_warns(config: str, monkeypatch: pytest.MonkeyPat
     assert "sliding *" in done.stdout
 
 
+@pytest.mark.slow
 def test_json_has_every_release(config: str) -> None:
     plot = Path(config).parent / "c.svg"
     words = ["--holdout", "1/5", "--plot", str(plot), "--format", "json"]

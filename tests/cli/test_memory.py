@@ -40,6 +40,7 @@ def test_a_low_limit_is_named_with_what_is_needed(mebibytes: int, tmp_path: Path
     assert done == (2, "", f"tidegate: {said}\n")
 
 
+@pytest.mark.slow
 def test_what_is_needed_is_enough_to_load_all(tmp_path: Path) -> None:
     done = limited(NEEDED // MEBIBYTE, "status", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")

@@ -429,6 +429,7 @@ def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
     assert "see that its scheduler runs there" in str(info.value)
 
 
+@pytest.mark.slow
 def test_a_study_on_a_cluster_is_the_study_at_home() -> None:
     jobs = [(RIGHT, 0), (WRONG, 0), (RIGHT, 1)]
     there = on_cluster(jobs, Dask(workers=1))

@@ -367,6 +367,7 @@ PLACES = ["state.sums", "state.config", "state.committed", "steps.sources", "fit
 PLACES += ["fits.share", "fits.release", "published.files", "offsets.place", "offsets.records"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_a_row_holds_is_told_in_one_line(place: str, tmp_path: Path) -> None:
     state = made(tmp_path)

@@ -27,6 +27,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.slow
 def test_malformed_requests_leave_a_few_lines(tmp_path: Path) -> None:
     Gate.open(tmp_path / "state", config()).close()
     command = [sys.executable, "-m", "tidegate", "serve", str(tmp_path / "state"), "--port", "0"]

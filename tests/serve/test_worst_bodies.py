@@ -212,6 +212,7 @@ def test_json_is_read_by_another_process_which_may_die(tmp_path: Path) -> None:
         assert refused.json == {"error": "the body must be a JSON object"}
 
 
+@pytest.mark.slow
 def test_a_body_is_read_the_same_wherever_it_is(tmp_path: Path) -> None:
     """What another process reads is in the same slots, for the same reasons."""
     rows = [[0.5, n] if n % 3 else ["?", None] for n in range(6000)]

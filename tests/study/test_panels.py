@@ -143,6 +143,7 @@ def test_a_bound_shrinks_with_epsilon_down_to_what_no_model_can_avoid() -> None:
     assert bounds[2] < math.log(10)
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_what_it_does_not_hold(tmp_path: Path) -> None:
     wanted = [(RIGHT, 2), (WRONG, 1), (RIGHT, 1)]
     notebook = Notebook(tmp_path / "new")
@@ -192,6 +193,7 @@ def test_means_leave_what_is_seldom_aside(tmp_path: Path) -> None:
     assert (tmp_path / "late.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_of_several_settings_the_best_is_shown(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     jobs = notebook.missing((e, 1) for e in SMALL.experiments)
