@@ -19,10 +19,10 @@ from bench.table import ms, number, show, yes
 from tidegate.client import Client
 from tidegate.gate import Config, Gate
 from tidegate.gate.sources import raw_batch
-from tidegate.serve.apart import ApartGate
 from tidegate.serve.limits import Limits
 from tidegate.serve.server import kept, listen, run, server
 from tidegate.serve.tokens import Tokens
+from tidegate.serve.training_process import TrainingProcessGate
 
 BATCH, BATCHES, WIDTH = 1000, 60, 32
 ROUNDS = 5
@@ -66,10 +66,13 @@ def made(n: int, size: int, classes: int = 2) -> list[Batch]:
 
 def serve(folder: Path, known: Config, pipe: Connection) -> None:
     limits = Limits(rate=1e6, burst=10**6)
-    with listen("127.0.0.1", 0) as listening, kept(ApartGate.open(folder, known), limits) as keeper:
+    with (
+        listen("127.0.0.1", 0) as listening,
+        kept(TrainingProcessGate.open(folder, known), limits) as runner,
+    ):
         token = Tokens(folder).create("bench", ["ingest", "read"])
         pipe.send(Where(listening.getsockname()[1], token))
-        run(server(keeper, folder, limits), listening)
+        run(server(runner, folder, limits), listening)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from tidegate.checks import whole
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
-from tidegate.privacy.phases import TargetPhases
 from tidegate.privacy.shares import Shares
+from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Stream, TwoStream, fits
 from tidegate.schedule.levels import Certificate
 from tidegate.schedule.twostream import Arrived, Target

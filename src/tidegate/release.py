@@ -87,7 +87,7 @@ class Release:
             "stream": fit.stream,
             "prior": fit.prior,
             "level": fit.level,
-            "emphasis": [[*span, str(part)] for span, part in fit.emphasis],
+            "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
             "share": str(self.share),
             "share_rounded_down": down(self.share),
             self.budget.unit: self.budget.of_share(self.share),
@@ -389,7 +389,7 @@ def to_markdown(card: Card) -> str:
         "schedule": _words(card.get("schedule")),
         "allocation": _words(card.get("allocation")),
         "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
-        "emphasis": _emphasis(card.get("emphasis", [])),
+        "emphasis": _slot_weights(card.get("emphasis", [])),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
         "neighbours": card["neighbours"],
@@ -418,12 +418,12 @@ def to_markdown(card: Card) -> str:
     )
 
 
-def _emphasis(emphasis: Sequence[Sequence[Any]]) -> str:
+def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
     """What the records of a fit count for, in words."""
-    if not emphasis:
+    if not slot_weights:
         return "all records count for 1"
-    parts = f"records count for {emphasis[0][2]} in the oldest to 1 in the newest"
-    return f"{parts} of {len(emphasis)} blocks; one that counts for w pays w^2 times the share"
+    parts = f"records count for {slot_weights[0][2]} in the oldest to 1 in the newest"
+    return f"{parts} of {len(slot_weights)} blocks; one that counts for w pays w^2 times the share"
 
 
 def _words(known: Mapping[str, Any] | None) -> str | None:

@@ -8,12 +8,12 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.records import Held, Records, Slots, emphasized
+from tidegate.learn.records import Held, Records, Slots, weighted
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line
 from tidegate.release import Release
-from tidegate.schedule import Emphasis, Span, Stream
+from tidegate.schedule import SlotWeight, Span, Stream
 from tidegate.schedule.twostream import Arrived
 
 
@@ -76,17 +76,17 @@ def _parts(
     held: Held,
     span: Span,
     slots: Slots | None = None,
-    emphasis: Sequence[Emphasis] = (),
+    slot_weights: Sequence[SlotWeight] = (),
     /,
 ) -> Parts[Records]:
-    return engine.parts(emphasized(held.pieces(span, slots), emphasis), held.form)
+    return engine.parts(weighted(held.pieces(span, slots), slot_weights), held.form)
 
 
 class Run:
     """One stream: takes records in, makes a step's releases when the step is complete."""
 
     def __init__(self, plan: Plan, trainer: Trainer[Any], engine: Engine | None = None) -> None:
-        if plan.schedule.weighs and not trainer.learner.emphasizes:
+        if plan.schedule.weighs and not trainer.learner.takes_slot_weights:
             name = type(plan.schedule).__name__
             raise refuse("learner", f"GradientPerturbation for a {name} schedule", trainer.learner)
         trainer.learner.check_size(trainer.task, plan.schedule.largest)

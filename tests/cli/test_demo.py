@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tidegate.demo.state import STATE, config
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.demo_state import STATE, config
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate import Config, Gate
 
 SMALL = ("demo", "--records", "10240", "--plot")

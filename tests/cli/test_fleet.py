@@ -22,11 +22,11 @@ from tests.gate.natsserver import Server, needs_server
 from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.sent import messages
-from tidegate.cli import turns
-from tidegate.gate.fleet import Fate, Fleet, Member, member_row
+from tidegate.cli import fleet_scheduler
+from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import HISTORY
-from tidegate.gate.published import newest_published
+from tidegate.gate.publish_folder import newest_published
 
 SHARED = """
 not_private_seed = 7
@@ -129,8 +129,8 @@ def test_the_status_fits_a_line(
     long, many = "a-rather-long-name-for-a-member", {"records": 123_456_789, "unusable": 1_234_567}
     newest = {"newest": "2026-01-02T03:04:05+00:00", "releases": 12_345, "worst_share": 2 / 3}
 
-    def row(member: Member, fate: Fate) -> dict[str, Any]:
-        told = member_row(member, fate) | many | newest | {"epsilon": 0.123, "delta": 1e-6}
+    def row(member: Member, status: MemberStatus) -> dict[str, Any]:
+        told = member_row(member, status) | many | newest | {"epsilon": 0.123, "delta": 1e-6}
         return told | {"state": "finished", "held_records": 123_456_789}
 
     monkeypatch.setattr("tidegate.cli.fleet.member_row", row)
@@ -207,15 +207,17 @@ def test_members_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[Any]]
 ) -> None:
     make(tmp_path, {name: MEMBERS[name] for name in ("south", "east")})
-    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(fleet_scheduler, "SLICE", 0.0)
     order: list[str] = []
 
-    def told(member: Member, fate: Fate, turn: turns.Turn) -> None:
-        assert turn.more == (fate.state == "running")
+    def told(member: Member, status: MemberStatus, turn: fleet_scheduler.Turn) -> None:
+        assert turn.more == (status.state == "running")
         order.append(member.name)
 
-    fates = turns.run_fleet(Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, told=told)
-    assert fates == dict.fromkeys(["south", "east"], Fate(state="finished"))
+    statuses = fleet_scheduler.run_fleet(
+        Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, told=told
+    )
+    assert statuses == dict.fromkeys(["south", "east"], MemberStatus(state="finished"))
     least = order.count("south")  # of the member with the fewest steps
     assert least >= 5
     assert order[: 2 * least] == ["south", "east"] * least
@@ -237,7 +239,10 @@ def test_torn_notes_do_not_hide_the_members(tmp_path: Path, notes: str) -> None:
     make(tmp_path)
     (tmp_path / "fleet.state" / "south").mkdir(parents=True)
     (tmp_path / "fleet.state" / "members.json").write_text(notes)
-    found = {name: fate.state for name, fate in Fleet.load(tmp_path / "fleet.toml").fates().items()}
+    found = {
+        name: status.state
+        for name, status in Fleet.load(tmp_path / "fleet.toml").statuses().items()
+    }
     assert found == {"north": "new", "south": "stopped", "east": "new"}
 
 
@@ -436,11 +441,13 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
     assert "members.b: x is not a known key" in done.stderr
 
 
-def test_fates_are_kept(tmp_path: Path) -> None:
+def test_statuses_are_kept(tmp_path: Path) -> None:
     make(tmp_path)
     fleet = Fleet.load(tmp_path / "fleet.toml")
     fleet.root.mkdir()
-    assert fleet.fates()["north"] == Fate(state="new")
-    fleet.write({"north": Fate(state="failed", why="so"), "south": Fate(state="running")})
-    assert fleet.fates()["north"] == Fate(state="failed", why="so")
-    assert fleet.fates()["south"] == Fate(state="stopped")  # nobody goes on with it
+    assert fleet.statuses()["north"] == MemberStatus(state="new")
+    fleet.write(
+        {"north": MemberStatus(state="failed", why="so"), "south": MemberStatus(state="running")}
+    )
+    assert fleet.statuses()["north"] == MemberStatus(state="failed", why="so")
+    assert fleet.statuses()["south"] == MemberStatus(state="stopped")  # nobody goes on with it

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 
 SMALL = Comparison(
     stream=DriftingStream(records=2560, turns=0.1),

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tests.estimators.faces import (
+from tests.estimators.estimators import (
     CLASSIFIERS,
     STREAMS,
-    Face,
+    StreamEstimator,
     all_faces,
     batch_for,
     classifier,
@@ -278,17 +278,19 @@ ARRAYS: dict[str, tuple[Any, int]] = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize(
-    "face", [*map(classifier, CLASSIFIERS), private_mean()], ids=lambda face: type(face).__name__
+    "estimator",
+    [*map(classifier, CLASSIFIERS), private_mean()],
+    ids=lambda estimator: type(estimator).__name__,
 )
-def test_usable_arrays(face: Face, name: str) -> None:
+def test_usable_arrays(estimator: StreamEstimator, name: str) -> None:
     """They are taken in, read-only as they may be, and are not kept: the caller may change them."""
     given_X, unusable = ARRAYS[name]
-    face.fit(given_X, Y)
-    assert face.quarantined_ == unusable
-    assert face.n_features_in_ == 3
-    assert np.isfinite(weights(face)[-1]).all()
-    if unusable == 0 and hasattr(face, "predict"):
-        assert face.predict(given_X).shape == (12,)
+    estimator.fit(given_X, Y)
+    assert estimator.quarantined_ == unusable
+    assert estimator.n_features_in_ == 3
+    assert np.isfinite(weights(estimator)[-1]).all()
+    if unusable == 0 and hasattr(estimator, "predict"):
+        assert estimator.predict(given_X).shape == (12,)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -346,13 +348,13 @@ def tables() -> dict[str, tuple[Any, Any, int]]:
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_tables() -> None:
     for name, (table, labels, unusable) in tables().items():
-        face = classifier(SlidingWindowClassifier).partial_fit(table, labels)
-        assert face.quarantined_ == unusable, name
-        assert face.n_features_in_ == 3
+        estimator = classifier(SlidingWindowClassifier).partial_fit(table, labels)
+        assert estimator.quarantined_ == unusable, name
+        assert estimator.n_features_in_ == 3
         if unusable == 0:
-            assert face.predict(table).shape == (12,)
+            assert estimator.predict(table).shape == (12,)
         slots = range(table.num_rows if hasattr(table, "num_rows") else len(table))
-        intake = face._begun.intake
+        intake = estimator._begun.intake
         take = getattr(table, "iloc", None)
         if take is not None:
             alone = [intake.records(take[i : i + 1], labels.iloc[i : i + 1]) for i in slots]
@@ -381,20 +383,20 @@ def test_texts_in_columns() -> None:
     arrow = pytest.importorskip("pyarrow")
     texts = ["high tide", None, "low tide"] * 4
     for column in (pandas.Series(texts), arrow.array(texts), arrow.chunked_array([texts, texts])):
-        face = classifier(SlidingWindowClassifier, features=HashedText(n_features=16))
-        face.partial_fit(column, [0, 0, 1] * (len(column) // 3))
-        assert face.quarantined_ == len(column) // 3
-        assert face.predict(column.dropna() if hasattr(column, "dropna") else ["tide"]).size
+        estimator = classifier(SlidingWindowClassifier, features=HashedText(n_features=16))
+        estimator.partial_fit(column, [0, 0, 1] * (len(column) // 3))
+        assert estimator.quarantined_ == len(column) // 3
+        assert estimator.predict(column.dropna() if hasattr(column, "dropna") else ["tide"]).size
 
 
 def test_columns_of_a_frame_keep_their_order() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    face = classifier(SlidingWindowClassifier).partial_fit(frame, Y)
-    before = state(face)
+    estimator = classifier(SlidingWindowClassifier).partial_fit(frame, Y)
+    before = state(estimator)
     with pytest.raises(ValueError, match="feature names"):
-        face.partial_fit(frame[["b", "a", "c"]], Y)
-    assert repr(state(face)) == repr(before)
+        estimator.partial_fit(frame[["b", "a", "c"]], Y)
+    assert repr(state(estimator)) == repr(before)
 
 
 @pytest.mark.parametrize(
@@ -408,8 +410,8 @@ def test_columns_of_a_frame_keep_their_order() -> None:
     ],
 )
 def test_categories(batch: Any, unusable: int) -> None:
-    face = private_histogram().partial_fit(batch)
-    assert face.quarantined_ == unusable
+    estimator = private_histogram().partial_fit(batch)
+    assert estimator.quarantined_ == unusable
     whole = CategoryIntake(["mild", "severe"]).records(batch)
     alone = [
         CategoryIntake(["mild", "severe"]).records(batch[i : i + 1]) for i in range(len(batch))
@@ -456,39 +458,39 @@ OTHER_FORM: dict[str, tuple[Any, Any]] = {
 }
 
 
-def refuses(face: Face, X: Any, y: Any, method: str = "partial_fit") -> None:
+def refuses(estimator: StreamEstimator, X: Any, y: Any, method: str = "partial_fit") -> None:
     """A batch is refused in one line that quotes no record, and leaves no trace."""
-    before = state(face)
+    before = state(estimator)
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the text is checked below)
-        getattr(face, method)(X, y)
+        getattr(estimator, method)(X, y)
     message = str(refusal.value)
     assert "\n" not in message
     assert str(SECRET) not in message
     assert str(int(SECRET)) not in message
-    assert state(face) == before
+    assert state(estimator) == before
 
 
 @pytest.mark.parametrize("name", REFUSED | REFUSED_WITH_LABELS)
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_refused_at_the_start(kind: type, name: str) -> None:
     """Nothing is learnt of a first batch that is refused, and the next one starts the stream."""
-    face, untouched = classifier(kind), classifier(kind)
-    refuses(face, *(REFUSED | REFUSED_WITH_LABELS)[name], method="fit")
-    assert same(face.fit(X, Y), untouched.fit(X, Y))
+    estimator, untouched = classifier(kind), classifier(kind)
+    refuses(estimator, *(REFUSED | REFUSED_WITH_LABELS)[name], method="fit")
+    assert same(estimator.fit(X, Y), untouched.fit(X, Y))
 
 
 @pytest.mark.parametrize("name", REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)
 @pytest.mark.parametrize("kind", STREAMS)
 def test_refused_in_mid_stream(kind: type, name: str) -> None:
-    face, untouched = classifier(kind).fit(X, Y), classifier(kind).fit(X, Y)
-    refuses(face, *(REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)[name])
-    assert same(face.partial_fit(X, Y), untouched.partial_fit(X, Y))
+    estimator, untouched = classifier(kind).fit(X, Y), classifier(kind).fit(X, Y)
+    refuses(estimator, *(REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)[name])
+    assert same(estimator.partial_fit(X, Y), untouched.partial_fit(X, Y))
 
 
 @pytest.mark.parametrize("name", REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)
 def test_refused_in_a_sparse_stream(name: str) -> None:
-    face = classifier(SlidingWindowClassifier).fit(sparse.csr_array(X), Y)
-    refuses(face, *(REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)[name])
+    estimator = classifier(SlidingWindowClassifier).fit(sparse.csr_array(X), Y)
+    refuses(estimator, *(REFUSED | REFUSED_WITH_LABELS | OTHER_FORM)[name])
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
@@ -501,33 +503,33 @@ def test_a_refused_refit_keeps_the_stream(kind: type, name: str) -> None:
 def test_refused_by_the_mean(name: str) -> None:
     if name in REFUSED:
         refuses(private_mean(), *REFUSED[name])
-    face, untouched = private_mean().fit(X), private_mean().fit(X)
-    refuses(face, (REFUSED | OTHER_FORM)[name][0], None)
-    assert same(face.partial_fit(X), untouched.partial_fit(X))
+    estimator, untouched = private_mean().fit(X), private_mean().fit(X)
+    refuses(estimator, (REFUSED | OTHER_FORM)[name][0], None)
+    assert same(estimator.partial_fit(X), untouched.partial_fit(X))
 
 
 @pytest.mark.parametrize("batch", [None, SECRET, "mild", np.zeros((4, 2)), [], np.zeros((2, 2, 2))])
 def test_refused_by_the_histogram(batch: Any) -> None:
     refuses(private_histogram(), batch, None)
     words, _ = batch_for(private_histogram())
-    face, untouched = private_histogram().fit(words), private_histogram().fit(words)
-    refuses(face, batch, None)
-    assert same(face.partial_fit(words), untouched.partial_fit(words))
+    estimator, untouched = private_histogram().fit(words), private_histogram().fit(words)
+    refuses(estimator, batch, None)
+    assert same(estimator.partial_fit(words), untouched.partial_fit(words))
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_refused_by_predict(kind: type) -> None:
-    face = classifier(kind).fit(X, Y)
+    estimator = classifier(kind).fit(X, Y)
     for name, (batch, _) in (REFUSED | OTHER_FORM).items():
-        before = state(face)
+        before = state(estimator)
         with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the text is checked below)
-            face.predict(batch)
+            estimator.predict(batch)
         assert "\n" not in str(refusal.value), name
         assert str(SECRET) not in str(refusal.value), name
-        assert state(face) == before
+        assert state(estimator) == before
     for name in ("NaN", "masked", "csr with NaN", "one text entry"):
         with pytest.raises(ValueError, match="cannot be predicted"):
-            face.predict(ARRAYS[name][0])
+            estimator.predict(ARRAYS[name][0])
 
 
 def test_every_record_unusable_or_of_one_class() -> None:
@@ -558,40 +560,40 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("face", all_faces(), ids=lambda face: type(face).__name__)
-def test_bad_parameters(face: Face) -> None:
+@pytest.mark.parametrize("estimator", all_faces(), ids=lambda estimator: type(estimator).__name__)
+def test_bad_parameters(estimator: StreamEstimator) -> None:
     """They are refused in one line before any record is looked at; a stream that runs goes on."""
-    batch = batch_for(face)
-    running = face.fit(*batch)
-    for name in set(BAD_PARAMETERS) & set(face.get_params(deep=False)):
-        good = getattr(face, name)
+    batch = batch_for(estimator)
+    running = estimator.fit(*batch)
+    for name in set(BAD_PARAMETERS) & set(estimator.get_params(deep=False)):
+        good = getattr(estimator, name)
         for value in BAD_PARAMETERS[name]:
             running.set_params(**{name: value})
             refuses(running, *batch, method="fit")
             with pytest.raises(ValueError, match=r"^[^\n]* must be [^\n]*, got [^\n]*$"):
-                type(face)(**running.get_params(deep=False)).fit(*batch)
+                type(estimator)(**running.get_params(deep=False)).fit(*batch)
         running.set_params(**{name: good})
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_a_lambda_that_takes_too_many_passes_is_refused(kind: type) -> None:
     """From public numbers: the records are not looked at."""
-    face = classifier(kind, norm=30.0, regularization=1e-6)
+    estimator = classifier(kind, norm=30.0, regularization=1e-6)
     for batch in (np.zeros((50, 2)), np.full((50, 2), np.nan)):
         with pytest.raises(ValueError, match=r"^regularization must be at least [^\n]* passes"):
-            face.fit(batch, np.arange(50) % 2)
-    assert not hasattr(face, "releases_")
+            estimator.fit(batch, np.arange(50) % 2)
+    assert not hasattr(estimator, "releases_")
 
 
 def test_bad_stream() -> None:
-    face = classifier(TwoStreamClassifier)
+    estimator = classifier(TwoStreamClassifier)
     for stream in ("sauce", None, ["source"]):
         with pytest.raises(ValueError, match="stream must be source or target"):
-            face.partial_fit(X, Y, stream=stream)
+            estimator.partial_fit(X, Y, stream=stream)
     for names in (["source"] * 11, "target", [["source"]] * 12, [*["target"] * 11, "sauce"]):
         with pytest.raises(ValueError, match=r"^stream (must|should) be [^\n]*$"):
-            face.fit(X, Y, stream=names)
-    assert not hasattr(face, "releases_")
+            estimator.fit(X, Y, stream=names)
+    assert not hasattr(estimator, "releases_")
 
 
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
@@ -601,9 +603,9 @@ def test_the_caller_may_change_its_arrays(kind: type, features: Any, container: 
     """A step is half full when the arrays change: the fit that reads them comes later."""
     more = {} if kind is PrivateMean else {"features": features}
     make = private_mean if kind is PrivateMean else lambda **more: classifier(kind, **more)
-    face, untouched = make(**more), make(**more)
+    estimator, untouched = make(**more), make(**more)
     given_X, given_y = container(X[:7]), Y[:7].copy()
-    face.partial_fit(given_X, given_y)
+    estimator.partial_fit(given_X, given_y)
     entries = given_X.data if sparse.issparse(given_X) else given_X
     entries[:] = SECRET
     if sparse.issparse(given_X):
@@ -611,7 +613,7 @@ def test_the_caller_may_change_its_arrays(kind: type, features: Any, container: 
         given_X.indptr[:] = 0
     given_y[:] = 1 - given_y
     untouched.partial_fit(container(X[:7]), Y[:7])
-    assert same(face.partial_fit(X[7:], Y[7:]), untouched.partial_fit(X[7:], Y[7:]))
+    assert same(estimator.partial_fit(X[7:], Y[7:]), untouched.partial_fit(X[7:], Y[7:]))
 
 
 class Interrupted(OutputPerturbation):
@@ -648,56 +650,56 @@ def test_an_interrupted_step_is_made_once(at: int, late: bool, kind: type, cut: 
     X, y = batch_for(None, records=20)
     learner = Interrupted(at, late=late)
     exact: dict[str, Any] = {"budget": PureDP(1e12), "regularization": 0.1}
-    calm, face = classifier(kind, **exact), classifier(kind, learner=learner, **exact)
+    calm, estimator = classifier(kind, **exact), classifier(kind, learner=learner, **exact)
     streams = [{"stream": "source"}, {"stream": "target"}] if kind is TwoStreamClassifier else [{}]
     for where in streams:
         for part in (slice(None, cut), slice(cut, None)):
             calm.partial_fit(X[part], y[part], **where)
             try:
-                face.partial_fit(X[part], y[part], **where)
+                estimator.partial_fit(X[part], y[part], **where)
             except KeyboardInterrupt:
-                interrupted = state(face)
+                interrupted = state(estimator)
                 with pytest.raises(ValueError, match="must be"):
-                    face.partial_fit(X[0], y[0], **where)
-                assert state(face) == interrupted
+                    estimator.partial_fit(X[0], y[0], **where)
+                assert state(estimator) == interrupted
         learner.__dict__["at"] = 0
-        for each in (calm, face):  # completes what the interruption has left
+        for each in (calm, estimator):  # completes what the interruption has left
             each.partial_fit(X[:4], y[:4], **where)
-    assert [release.fit for release in face.releases_] == [
+    assert [release.fit for release in estimator.releases_] == [
         release.fit for release in calm.releases_
     ]
-    assert state(face)[1:-1] == state(calm)[1:-1]
+    assert state(estimator)[1:-1] == state(calm)[1:-1]
     # Nothing was lost or doubled: almost without noise the models are those of the calm stream.
-    for mine, theirs in zip(weights(face), weights(calm), strict=True):
+    for mine, theirs in zip(weights(estimator), weights(calm), strict=True):
         assert np.allclose(mine, theirs, rtol=0, atol=1e-2)
 
 
 def test_an_interrupted_fit_can_be_repeated() -> None:
-    face = classifier(PrivateClassifier, learner=Interrupted(1, late=True))
+    estimator = classifier(PrivateClassifier, learner=Interrupted(1, late=True))
     with pytest.raises(KeyboardInterrupt):
-        face.fit(X, Y)
-    assert not weights(face)
-    face.set_params(learner=None).fit(X, Y)
-    assert len(weights(face)) == 1
-    assert face.ledger_.worst().share == 1
+        estimator.fit(X, Y)
+    assert not weights(estimator)
+    estimator.set_params(learner=None).fit(X, Y)
+    assert len(weights(estimator)) == 1
+    assert estimator.ledger_.worst().share == 1
 
 
 @pytest.mark.parametrize(
     "weights", [None, "ab", [1.0], [1.0, np.nan], [[1, 0]], [1j, 0], {"mild": 1}]
 )
 def test_bad_queries(weights: Any) -> None:
-    face = private_histogram().fit(batch_for(private_histogram())[0])
+    estimator = private_histogram().fit(batch_for(private_histogram())[0])
     with pytest.raises(ValueError, match=r"^weights must be (2 numbers|finite), got [^\n]*$"):
-        face.query(weights)
+        estimator.query(weights)
 
 
 def test_a_query_before_the_first_release() -> None:
     with pytest.raises(ValueError, match="not fitted yet"):
         private_histogram().query([0, 1])
-    face = private_histogram().partial_fit(["mild"] * 3)
+    estimator = private_histogram().partial_fit(["mild"] * 3)
     with pytest.raises(ValueError, match="not fitted yet"):
-        _ = face.histogram_
-    assert isinstance(face, PrivateHistogram)
+        _ = estimator.histogram_
+    assert isinstance(estimator, PrivateHistogram)
 
 
 @pytest.mark.parametrize(

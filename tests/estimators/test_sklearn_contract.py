@@ -14,10 +14,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from tests.estimators.faces import (
+from tests.estimators.estimators import (
     CLASSIFIERS,
     STREAMS,
-    Face,
+    StreamEstimator,
     all_faces,
     batch_for,
     classifier,
@@ -59,7 +59,7 @@ def excluded(face: BaseEstimator) -> dict[str, str]:
     return SLOT_RULE | LABELS_OFF_THE_DATA | BY_NUMBER_OF_CLASSES[len(face.classes)]
 
 
-def checked() -> list[Face]:
+def checked() -> list[StreamEstimator]:
     two = [classifier(kind, classes=[0, 1]) for kind in CLASSIFIERS]
     return [*two, classifier(PrivateClassifier, classes=range(4)), private_mean()]
 
@@ -77,7 +77,7 @@ def test_checks_of_the_histogram() -> None:
 
 
 @pytest.mark.parametrize("face", all_faces(), ids=lambda face: type(face).__name__)
-def test_parameters(face: Face) -> None:
+def test_parameters(face: StreamEstimator) -> None:
     names = set(face.get_params(deep=False))
     assert {"budget", "not_private_seed"} <= names
     twin = clone(face)
@@ -92,18 +92,18 @@ def test_parameters(face: Face) -> None:
 
 
 @pytest.mark.parametrize("face", all_faces(), ids=lambda face: type(face).__name__)
-def test_a_clone_starts_anew(face: Face) -> None:
+def test_a_clone_starts_anew(face: StreamEstimator) -> None:
     face.fit(*batch_for(face))
     assert not hasattr(clone(face), "releases_")
     assert same(clone(face).fit(*batch_for(face)), face)
 
 
-def halves(face: Face) -> list[tuple[Any, ...]]:
+def halves(face: StreamEstimator) -> list[tuple[Any, ...]]:
     X, y = batch_for(face, records=41)
     return [(X[:17], None if y is None else y[:17]), (X[17:], None if y is None else y[17:])]
 
 
-COPIES: dict[str, Callable[[Face], Face]] = {
+COPIES: dict[str, Callable[[StreamEstimator], StreamEstimator]] = {
     "pickle": lambda face: pickle.loads(pickle.dumps(face)),
     "deepcopy": copy.deepcopy,
 }
@@ -115,7 +115,7 @@ COPIES: dict[str, Callable[[Face], Face]] = {
     [*map(classifier, STREAMS), private_mean(), private_histogram()],
     ids=lambda face: type(face).__name__,
 )
-def test_a_copy_in_mid_stream_goes_on_like_the_original(face: Face, kind: str) -> None:
+def test_a_copy_in_mid_stream_goes_on_like_the_original(face: StreamEstimator, kind: str) -> None:
     """17 records leave a step half full: what is held, the ledger and the bits go along."""
     face = clone(face)
     first, second = halves(face)

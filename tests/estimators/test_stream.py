@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tests.estimators.faces import (
+from tests.estimators.estimators import (
     SEED,
     STREAMS,
-    Face,
+    StreamEstimator,
     batch_for,
     classifier,
     private_histogram,
@@ -43,7 +43,7 @@ from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import allowance
+from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
 from tidegate.run import Models, TwoStreamRun
@@ -82,8 +82,8 @@ def cuts_of(records: int) -> st.SearchStrategy[list[int]]:
 
 
 def feed(
-    face: Face, X: Any, y: Any, cuts: Iterable[int], container: Container, **where: Any
-) -> Face:
+    face: StreamEstimator, X: Any, y: Any, cuts: Iterable[int], container: Container, **where: Any
+) -> StreamEstimator:
     for start, stop in pairwise(cuts):
         face.partial_fit(container(X[start:stop]), None if y is None else y[start:stop], **where)
     return face
@@ -146,7 +146,7 @@ def naive(
     models: dict[int, NDArray[np.float64]] = {}
     for fit, share in lines:
         slots = records[fit.stream].take(np.arange(*fit.span))
-        spent = allowance(budget, share)
+        spent = allowance_of(budget, share)
         if fit.sample is not None:
             slots = slots.take(draw(fit.sample, fit.span.size, bits))
             if spent.unit == "epsilon":
@@ -226,7 +226,9 @@ def test_releases_of_two_streams(budget: Budget, source: Any) -> None:
     assert max(face.ledgers_.source.worst().share, face.ledgers_.target.worst().share) <= 1
 
 
-def rows_of_streams(face: Face, X: Any, y: Any, **options: Any) -> dict[str, list[float]]:
+def rows_of_streams(
+    face: StreamEstimator, X: Any, y: Any, **options: Any
+) -> dict[str, list[float]]:
     """What `fit` takes each row, known by its only feature, to be of."""
     taken: dict[str, list[float]] = {"source": [], "target": []}
     take = TwoStreamRun.take

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 
 
 def newest(versions: Path) -> Path:
@@ -123,13 +123,13 @@ def server() -> Server:
     return started
 
 
-def on_server() -> Places:
+def on_server() -> Locations:
     """A database on the server that all share."""
-    return Places(database=server().url)
+    return Locations(database=server().url)
 
 
 DATABASES = [
-    pytest.param(Places, id="sqlite"),
+    pytest.param(Locations, id="sqlite"),
     pytest.param(on_server, id="postgres", marks=[needs_postgres, pytest.mark.slow]),
 ]
 """Where a state's database may be: functions, for a server is started when it is needed."""

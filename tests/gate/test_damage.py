@@ -15,8 +15,8 @@ from tests.gate.commands import NOBODY, Ended, clocked, command, grow, hashes, m
 from tidegate.checks import StoreError
 from tidegate.cli.run import releases_of
 from tidegate.gate.gate import Gate
-from tidegate.gate.published import newest_published
-from tidegate.gate.published import verify as verify_folder
+from tidegate.gate.publish_folder import newest_published
+from tidegate.gate.publish_folder import verify as verify_folder
 from tidegate.gate.sources import once
 from tidegate.gate.sqlite import SqliteDatabase
 

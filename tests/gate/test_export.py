@@ -16,7 +16,7 @@ from tests.gate.released import made
 from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
 from tidegate.gate import export as files
-from tidegate.gate import published
+from tidegate.gate import publish_folder
 from tidegate.release import FIRST, seal
 
 CLASSES = [[0, 1], ["ebb", "flood", "slack"], [7, 3, 5]]
@@ -139,9 +139,11 @@ def test_a_folder_is_published_step_by_step(tmp_path: Path) -> None:
     clf, chain, X = made([0, 1, 2])
     folder = tmp_path / "public" / "models"
     for release in chain:
-        published.publish(folder, release)
+        publish_folder.publish(folder, release)
         assert (folder / "latest").read_text() == f"{release.number:06}\n"
-    names = {f"{i:06}.{kind}" for i in range(len(chain)) for kind in (*published.KINDS, "sha256")}
+    names = {
+        f"{i:06}.{kind}" for i in range(len(chain)) for kind in (*publish_folder.KINDS, "sha256")
+    }
     assert {path.name for path in folder.iterdir()} == names | {"latest"}
     newest = (folder / "latest").read_text().strip()
     model = files.load(folder / f"{newest}.safetensors")
@@ -152,23 +154,23 @@ def test_a_folder_is_published_step_by_step(tmp_path: Path) -> None:
 def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
     for release in (*chain, *chain):
-        published.publish(tmp_path, release)
+        publish_folder.publish(tmp_path, release)
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
-    published.publish(tmp_path, chain[0])
+    publish_folder.publish(tmp_path, chain[0])
     assert before == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.iterdir()}
 
 
 def test_what_does_not_belong_is_not_published(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
-    published.publish(tmp_path, chain[0])
+    publish_folder.publish(tmp_path, chain[0])
     other = seal({**chain[0].card, "at": 1}, chain[0].weights, FIRST)
     with pytest.raises(InvalidValueError, match="has another release 0"):
-        published.publish(tmp_path, other)
+        publish_folder.publish(tmp_path, other)
     with pytest.raises(InvalidValueError, match="release 1 does not follow"):
-        published.publish(tmp_path, seal(chain[1].card, chain[1].weights, FIRST))
+        publish_folder.publish(tmp_path, seal(chain[1].card, chain[1].weights, FIRST))
     (tmp_path / "000000.json").write_text("{")
     with pytest.raises(InvalidValueError, match="damaged"):
-        published.publish(tmp_path, chain[1])
+        publish_folder.publish(tmp_path, chain[1])
 
 
 @pytest.mark.parametrize("crash", range(1, 9))
@@ -176,7 +178,7 @@ def test_a_crash_leaves_nothing_half_written(
     crash: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, chain, _ = made([0, 1])
-    published.publish(tmp_path, chain[0])
+    publish_folder.publish(tmp_path, chain[0])
     calls = 0
     fsync = os.fsync
 
@@ -190,10 +192,10 @@ def test_a_crash_leaves_nothing_half_written(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="No space"):
-            published.publish(tmp_path, chain[1])
+            publish_folder.publish(tmp_path, chain[1])
     newest = (tmp_path / "latest").read_text().strip()
     assert files.load_release(tmp_path / f"{newest}.safetensors").number == int(newest)
-    published.publish(tmp_path, chain[1])
+    publish_folder.publish(tmp_path, chain[1])
     assert (tmp_path / "latest").read_text() == "000001\n"
     assert not list(tmp_path.glob(".*"))
 
@@ -201,13 +203,13 @@ def test_a_crash_leaves_nothing_half_written(
 def test_anybody_can_verify_a_folder(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
     for release in chain:
-        published.publish(tmp_path, release)
-    assert list(published.verify(tmp_path)) == []
+        publish_folder.publish(tmp_path, release)
+    assert list(publish_folder.verify(tmp_path)) == []
     (tmp_path / "000000.md").unlink()
     forged = seal(chain[1].card, np.zeros_like(chain[1].weights), FIRST)
     files.export(forged, tmp_path / "000001.safetensors")
     (tmp_path / "000003.safetensors").write_bytes(b"torn")
-    assert [problem.replace(f"{tmp_path}/", "") for problem in published.verify(tmp_path)] == [
+    assert [problem.replace(f"{tmp_path}/", "") for problem in publish_folder.verify(tmp_path)] == [
         "000000.md is missing",
         "release 1 does not follow release 0",
         "000001.json is missing, or not the card of release 1",

@@ -23,7 +23,7 @@ from tidegate.gate import segments
 from tidegate.gate.database import Database
 from tidegate.gate.failpoints import NAMES
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.locations import Elsewhere, Locations
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import Batch, Quarantined
@@ -37,8 +37,8 @@ children.set_forkserver_preload(["tests.gate.workload"])
 
 
 @pytest.fixture(params=DATABASES, scope="module")
-def places(request: pytest.FixtureRequest) -> Places:
-    found: Places = request.param()
+def locations(request: pytest.FixtureRequest) -> Locations:
+    found: Locations = request.param()
     return found
 
 
@@ -73,16 +73,16 @@ def content(store: FolderStore) -> tuple[Any, ...]:
 
 
 def undisturbed(folder: Path, batches: int) -> tuple[Any, ...]:
-    workload.live(folder, batches, Places())
+    workload.live(folder, batches, Locations())
     with closing(FolderStore(folder)) as store:
         return content(store)
 
 
-def check(folder: Path, places: Places) -> None:
+def check(folder: Path, locations: Locations) -> None:
     """Nothing that was acknowledged is lost or doubled, and nothing is half there."""
     notes = folder.with_suffix(".notes")
     words = [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
-    with closing(workload.opened(folder, places)) as store:
+    with closing(workload.opened(folder, locations)) as store:
         assert not list(store.verify())
         found = content(store)
         assert found[0] >= max((int(value) for what, value in words if what == "count"), default=0)
@@ -101,9 +101,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_killed_at_every_failpoint(
-    name: str, places: Places, tmp_path: Path, expected: tuple[Any, ...]
+    name: str, locations: Locations, tmp_path: Path, expected: tuple[Any, ...]
 ) -> None:
-    survives(name, places, tmp_path / "state", expected)
+    survives(name, locations, tmp_path / "state", expected)
 
 
 @needs_postgres
@@ -114,48 +114,48 @@ def test_killed_before_a_server_commits(
     survives(name, on_server(), tmp_path / "state", expected)
 
 
-def survives(name: str, places: Places, folder: Path, expected: tuple[Any, ...]) -> None:
+def survives(name: str, locations: Locations, folder: Path, expected: tuple[Any, ...]) -> None:
     """Whether kills at a failpoint, later in each life, make no difference."""
     kills = 0
     if name == "sweep.unlink":
-        assert finish(start(folder, BATCHES, places, "segment.folder"))
+        assert finish(start(folder, BATCHES, locations, "segment.folder"))
     for passed in range(1, 100):  # later each time, for the script to go on
-        if not finish(start(folder, BATCHES, places, f"{name}:{passed}")):
+        if not finish(start(folder, BATCHES, locations, f"{name}:{passed}")):
             break
         kills += 1
-        check(folder, places)
+        check(folder, locations)
     assert kills
     with closing(FolderStore(folder)) as store:
         assert content(store) == expected
 
 
 def kill_at_random(
-    folder: Path, batches: int, places: Places, *, kills: int, longest: float
+    folder: Path, batches: int, locations: Locations, *, kills: int, longest: float
 ) -> None:
     """Kill a child that often at any time of its work, or until the work is done; then finish."""
     rng = random.Random(os.getpid())
     for _ in range(kills):
         started = children.Event()
-        child = start(folder, batches, places, "", started)
+        child = start(folder, batches, locations, "", started)
         assert started.wait(60)
         time.sleep(rng.uniform(0, longest))
         child.kill()
         if not finish(child):
             break
-        check(folder, places)
-    assert not finish(start(folder, batches, places))
+        check(folder, locations)
+    assert not finish(start(folder, batches, locations))
 
 
-def test_killed_at_random(places: Places, tmp_path: Path, expected: tuple[Any, ...]) -> None:
-    kill_at_random(tmp_path / "state", BATCHES, places, kills=15, longest=0.06)
+def test_killed_at_random(locations: Locations, tmp_path: Path, expected: tuple[Any, ...]) -> None:
+    kill_at_random(tmp_path / "state", BATCHES, locations, kills=15, longest=0.06)
     with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == expected
 
 
 @pytest.mark.slow
-def test_killed_hundreds_of_times(places: Places, tmp_path: Path) -> None:
+def test_killed_hundreds_of_times(locations: Locations, tmp_path: Path) -> None:
     batches = 800
-    kill_at_random(tmp_path / "state", batches, places, kills=400, longest=0.1)
+    kill_at_random(tmp_path / "state", batches, locations, kills=400, longest=0.1)
     with closing(FolderStore(tmp_path / "state")) as store:
         assert content(store) == undisturbed(tmp_path / "undisturbed", batches)
 
@@ -163,17 +163,17 @@ def test_killed_hundreds_of_times(places: Places, tmp_path: Path) -> None:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """Two segments, a few records that wait, and two releases."""
-    return make(tmp_path / "state", Places())
+    return make(tmp_path / "state", Locations())
 
 
 @pytest.fixture
-def anywhere(tmp_path: Path, places: Places) -> Path:
+def anywhere(tmp_path: Path, locations: Locations) -> Path:
     """The same with any database."""
-    return make(tmp_path / "state", places)
+    return make(tmp_path / "state", locations)
 
 
-def make(folder: Path, places: Places) -> Path:
-    with closing(FolderStore(folder, "config", places=places, segment_records=32)) as store:
+def make(folder: Path, locations: Locations) -> Path:
+    with closing(FolderStore(folder, "config", locations=locations, segment_records=32)) as store:
         for begin, n in [(0, 32), (32, 32), (64, 3)]:
             batch = Batch(
                 stream="records", records=records(begin, n), source="script", offset=f"{begin}"

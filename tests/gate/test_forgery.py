@@ -17,7 +17,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, after_fit, after_step, digest
 from tidegate.gate.layout import STEP, sums_of, with_fits
-from tidegate.gate.published import manifest
+from tidegate.gate.publish_folder import manifest
 from tidegate.gate.sources import Batches
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify import verify

@@ -17,7 +17,7 @@ from tests.gate.commands import CONFIG, ONE, command, hashes, killed, started
 from tests.gate.sent import bodies, from_a_file, messages
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
-from tidegate.gate.config.sources import servers
+from tidegate.gate.config.source_tables import servers
 from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
 from tidegate.gate.sources.kafka_reader import Reader, _client, read_settings
 from tidegate.gate.sources.kafka_topic import as_text, places_of

@@ -10,8 +10,8 @@ import pytest
 
 from tests.gate.commands import command, grow, hashes, killed, make, started
 from tidegate.gate.gate import Gate
-from tidegate.gate.published import newest_published
-from tidegate.gate.published import verify as verify_folder
+from tidegate.gate.publish_folder import newest_published
+from tidegate.gate.publish_folder import verify as verify_folder
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 

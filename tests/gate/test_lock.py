@@ -15,8 +15,8 @@ import pytest
 from tests.gate import workload
 from tidegate.checks import StoreError
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.locations import Locations
 from tidegate.gate.lock import Lock, held, witness_of
-from tidegate.gate.places import Places
 
 children = get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.workload"])
@@ -26,7 +26,7 @@ SIZES = [sum(workload.SIZES[: index + 1]) for index in range(3)]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    workload.opened(tmp_path / "state", Places()).close()
+    workload.opened(tmp_path / "state", Locations()).close()
     return tmp_path / "state"
 
 

@@ -26,7 +26,7 @@ from tests.gate.natsserver import STREAM, Server, needs_server
 from tests.gate.sent import bodies
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
-from tidegate.gate.config.sources import NatsTable, urls
+from tidegate.gate.config.source_tables import NatsTable, urls
 from tidegate.gate.sources import Columns, NatsStream, RawBatch, SourceError
 from tidegate.gate.sources.broker import Patience
 from tidegate.gate.sources.nats_reader import Reader, _explained

@@ -25,7 +25,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.places import Elsewhere, Places
+from tidegate.gate.locations import Elsewhere, Locations
 from tidegate.gate.postgres import PostgresDatabase
 from tidegate.gate.store import Batch, Quarantined
 from tidegate.gate.verify import verify
@@ -40,7 +40,7 @@ def batch(start: int, n: int = 5) -> Batch:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    with closing(FolderStore(tmp_path / "state", "config", places=on_server())) as store:
+    with closing(FolderStore(tmp_path / "state", "config", locations=on_server())) as store:
         store.append(batch(0))
     return tmp_path / "state"
 
@@ -143,7 +143,7 @@ def wire(server: Server, cut: threading.Event, *, arrives: bool) -> Iterator[str
 def test_a_commit_whose_answer_is_lost(own: Server, arrives: bool, tmp_path: Path) -> None:
     folder, cut = tmp_path / "state", threading.Event()
     with wire(own, cut, arrives=arrives) as url:
-        FolderStore(folder, "config", places=Places(database=url)).close()
+        FolderStore(folder, "config", locations=Locations(database=url)).close()
         for step in (0, 1):
             store = FolderStore(folder)
             cut.set()
@@ -176,9 +176,9 @@ def test_a_server_that_cannot_be_reached_makes_no_state(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "No such file" in done.stderr
     assert not (tmp_path / "gate.state" / "elsewhere.json").exists()
-    make_again = Config.load(config).places()
+    make_again = Config.load(config).locations()
     assert make_again != on_server()
-    FolderStore(tmp_path / "gate.state", "config", places=on_server()).close()
+    FolderStore(tmp_path / "gate.state", "config", locations=on_server()).close()
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_a_server_that_would_lose_commits_is_refused(own: Server, tmp_path: Path
     own.kill()
     own.start()
     with pytest.raises(StoreError, match="set its server's fsync to on"):
-        FolderStore(tmp_path / "state", "config", places=Places(database=own.url))
+        FolderStore(tmp_path / "state", "config", locations=Locations(database=own.url))
     own.ask("ALTER SYSTEM RESET fsync")
     own.kill()
     own.start()
@@ -196,20 +196,20 @@ def test_a_server_that_would_lose_commits_is_refused(own: Server, tmp_path: Path
 @pytest.mark.slow
 def test_a_standby_is_refused(own: Server, tmp_path: Path) -> None:
     """It may not know yet what was committed; who only looks may look there."""
-    places = Places(database=own.url)
-    with closing(FolderStore(tmp_path / "state", "config", places=places)) as store:
+    locations = Locations(database=own.url)
+    with closing(FolderStore(tmp_path / "state", "config", locations=locations)) as store:
         store.append(batch(0))
     elsewhere = Elsewhere.of(tmp_path / "state")
     assert elsewhere is not None
     with TemporaryDirectory(prefix="pg-") as folder, ExitStack() as stack:
         standby = Server(Path(folder), ahead=own)
         stack.callback(standby.stop)
-        behind = Places(database=standby.url)
-        elsewhere._replace(places=behind).keep(tmp_path / "state")
+        behind = Locations(database=standby.url)
+        elsewhere._replace(locations=behind).keep(tmp_path / "state")
         with pytest.raises(StoreError, match=r"is a standby.*name the server that can be written"):
             FolderStore(tmp_path / "state")
         with pytest.raises(StoreError, match="is a standby"):
-            FolderStore(tmp_path / "new", "config", places=behind)
+            FolderStore(tmp_path / "new", "config", locations=behind)
         with closing(FolderStore(tmp_path / "state", read_only=True)) as looking:
             assert looking.count("records") == 5
 
@@ -231,7 +231,7 @@ def test_a_copy_of_the_folder_is_no_second_gate(state: Path, tmp_path: Path) -> 
 def test_an_older_copy_of_the_database_is_refused(state: Path) -> None:
     elsewhere = Elsewhere.of(state)
     assert elsewhere is not None
-    url, name = elsewhere.places.database, elsewhere.name
+    url, name = elsewhere.locations.database, elsewhere.name
     ask = [str(BINARIES / "psql"), "-qX", f"--dbname={url}", "--set=ON_ERROR_STOP=1"]
     dump = [str(BINARIES / "pg_dump"), f"--dbname={url}", f"--schema={name}"]
     old = subprocess.run(dump, check=True, capture_output=True).stdout
@@ -245,7 +245,7 @@ def test_an_older_copy_of_the_database_is_refused(state: Path) -> None:
             with pytest.raises(StoreError, match=r"lost the last \d trans|was cut short"):
                 FolderStore(state)
             with pytest.raises(StoreError, match=r"lost the last \d trans|holds a state already"):
-                FolderStore(state, "config", places=elsewhere.places)
+                FolderStore(state, "config", locations=elsewhere.locations)
         drop = drop if copy else b""
     with closing(FolderStore(state)) as store:
         assert store.append(batch(5)) == 10
@@ -253,17 +253,17 @@ def test_an_older_copy_of_the_database_is_refused(state: Path) -> None:
 
 
 def test_a_state_is_not_begun_anew_in_another_database(state: Path, tmp_path: Path) -> None:
-    other = Places(database="postgresql://tidegate@other.example/ledgers")
-    for wanted in (Places(), other):
+    other = Locations(database="postgresql://tidegate@other.example/ledgers")
+    for wanted in (Locations(), other):
         with pytest.raises(StoreError, match=r"\[store\] says .*docs/store.md"):
-            FolderStore(state, places=wanted)
+            FolderStore(state, locations=wanted)
     here = tmp_path / "here"
     FolderStore(here, "config").close()
     with pytest.raises(StoreError, match=r"\[store\] says"):
-        FolderStore(here, places=on_server())
+        FolderStore(here, locations=on_server())
     (state / "elsewhere.json").unlink()
     with pytest.raises(StoreError, match="lost the last 2 transaction"):
-        FolderStore(state, "config", places=on_server())
+        FolderStore(state, "config", locations=on_server())
 
 
 @pytest.mark.parametrize(

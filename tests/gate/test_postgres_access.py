@@ -17,7 +17,7 @@ from tests.gate.commands import grow, make
 from tests.gate.postgres_server import Server, needs_postgres
 from tidegate.checks import StoreError
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 
 pytestmark = [needs_postgres, pytest.mark.slow]
 RIGHT, WRONG = "right-7d1f0c", "wrong-93ab5e"
@@ -111,8 +111,8 @@ def test_the_wire_is_encrypted(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", RIGHT)
     trusted = url(server, sslmode=mode, sslrootcert=server.folder / "server.crt")
-    places = Places(database=trusted if mode == "verify-full" else url(server, sslmode=mode))
-    with closing(FolderStore(tmp_path / "state", "config", places=places)):
+    locations = Locations(database=trusted if mode == "verify-full" else url(server, sslmode=mode))
+    with closing(FolderStore(tmp_path / "state", "config", locations=locations)):
         assert server.ask(ENCRYPTED) == [(True,)]
 
 
@@ -129,6 +129,6 @@ def test_a_server_that_is_not_who_it_should_be_is_refused(
         (url(server, sslmode="disable"), "no encryption"),
     ):
         with pytest.raises(StoreError, match=told) as caught:
-            FolderStore(tmp_path / "state", "config", places=Places(database=database))
+            FolderStore(tmp_path / "state", "config", locations=Locations(database=database))
         assert "\n" not in str(caught.value)
         assert RIGHT not in str(caught.value)

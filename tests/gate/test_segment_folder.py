@@ -16,12 +16,12 @@ from tests.gate.made import records, same
 from tests.gate.object_store import KEYS, Objects, objects
 from tests.gate.released import made as released
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.cli.turns import run_fleet
+from tidegate.cli.fleet_scheduler import run_fleet
 from tidegate.gate.fleet import Fleet
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.places import Elsewhere, Places
-from tidegate.gate.published import publish
+from tidegate.gate.locations import Elsewhere, Locations
+from tidegate.gate.publish_folder import publish
 from tidegate.gate.segment_folder import fetched, inside
 from tidegate.gate.store import Batch
 from tidegate.schedule import Span
@@ -44,8 +44,8 @@ def bucket() -> Iterator[Objects]:
 def state(bucket: Objects, tmp_path: Path) -> Path:
     """Two segments, and a few records that wait."""
     folder = tmp_path / "state"
-    places = Places(segments=bucket.uri)
-    with closing(FolderStore(folder, "config", places=places, segment_records=32)) as store:
+    locations = Locations(segments=bucket.uri)
+    with closing(FolderStore(folder, "config", locations=locations, segment_records=32)) as store:
         for start, n in [(0, 32), (32, 32), (64, 3)]:
             store.append(batch(start, n))
     return folder
@@ -59,8 +59,8 @@ def test_objects_of_two_states_lie_apart_and_go_with_their_records(
     state: Path, bucket: Objects, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
-    places = Places(segments=bucket.uri)
-    with closing(FolderStore(other, "config", places=places, segment_records=8)) as store:
+    locations = Locations(segments=bucket.uri)
+    with closing(FolderStore(other, "config", locations=locations, segment_records=8)) as store:
         store.append(batch(0, 8))
     with closing(FolderStore(state)) as store:
         store.forget("records", 32)
@@ -75,13 +75,13 @@ def test_objects_of_two_states_lie_apart_and_go_with_their_records(
 def test_a_state_that_has_lost_its_database_does_not_lose_its_records_too(
     state: Path, bucket: Objects
 ) -> None:
-    before, places = dict(bucket.objects), Places(segments=bucket.uri)
+    before, locations = dict(bucket.objects), Locations(segments=bucket.uri)
     for name in ("state.db", "lock"):  # with the first the second would tell of the loss
         (state / name).unlink()
         with pytest.raises(StoreError, match="holds no state"):
-            FolderStore(state, places=places)
+            FolderStore(state, locations=locations)
         with pytest.raises(StoreError, match=r"lost the last|missing, but not its records"):
-            FolderStore(state, "config", places=places)
+            FolderStore(state, "config", locations=locations)
         (state / "state.db").unlink(missing_ok=True)
     assert bucket.objects == before
 
@@ -168,8 +168,8 @@ def test_a_run_is_the_same_wherever_its_segments_are(
 def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Path) -> None:
     for segments in ("nowhere://at/all", bucket.uri.replace("//bucket/", "//other-bucket/")):
         with pytest.raises(StoreError, match=segments.partition("?")[0]):
-            FolderStore(tmp_path / "state", "config", places=Places(segments=segments))
-    FolderStore(tmp_path / "state", "config", places=Places(segments=bucket.uri)).close()
+            FolderStore(tmp_path / "state", "config", locations=Locations(segments=segments))
+    FolderStore(tmp_path / "state", "config", locations=Locations(segments=bucket.uri)).close()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_place_that_is_not_there_makes_no_state(bucket: Objects, tmp_path: Pat
 )
 def test_what_is_no_place_for_segments_is_refused(segments: str) -> None:
     with pytest.raises(InvalidValueError, match="segments must be") as caught:
-        Places(segments=segments)
+        Locations(segments=segments)
     assert "secret" not in str(caught.value)
 
 
@@ -196,8 +196,8 @@ def state_in(folder: Path) -> None:
 
 
 def segments_in(folder: Path) -> None:
-    places = Places(segments=str(folder / "a" / "b"))
-    FolderStore(folder.parent / "state", "config", places=places).close()
+    locations = Locations(segments=str(folder / "a" / "b"))
+    FolderStore(folder.parent / "state", "config", locations=locations).close()
 
 
 def releases_in(folder: Path) -> None:

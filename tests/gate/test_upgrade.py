@@ -27,7 +27,7 @@ from tests.gate.states.make import (
     run,
 )
 from tidegate.checks import StoreError
-from tidegate.gate import published
+from tidegate.gate import publish_folder
 from tidegate.gate.config import Config
 from tidegate.gate.failpoints import UPGRADES
 from tidegate.gate.folder_store import FolderStore
@@ -79,7 +79,7 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
         Gate.open(STATE, settings).close()
         with Gate.look(STATE) as gate:
             assert list(verify(gate)) == []
-        assert list(published.verify(PUBLISHED)) == []
+        assert list(publish_folder.verify(PUBLISHED)) == []
         grow(tmp_path, FIRST, FIRST + MORE)
         run(tmp_path, settings)
         with Gate.look(STATE) as gate:
@@ -89,8 +89,8 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
             assert len(new) > len(old)
             for stream in gate.streams:  # a batch of a known name is not taken twice
                 assert gate.store.count(stream) == FIRST + MORE + 2
-        assert list(published.verify(PUBLISHED)) == []
-        assert published.newest_published(PUBLISHED) == len(new) - 1
+        assert list(publish_folder.verify(PUBLISHED)) == []
+        assert publish_folder.newest_published(PUBLISHED) == len(new) - 1
 
 
 def test_an_upgraded_state_has_the_tables_of_a_new_one(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 from tests.gate import workload
 from tests.gate.gatelife import config, opened, stream
 from tests.gate.released import made
-from tidegate.gate import export, published
+from tidegate.gate import export, publish_folder
 from tidegate.gate.failpoints import EXPORTS
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 from tidegate.gate.whole_file import UNFINISHED, delete_unfinished, read_whole, write_whole
 
 children = get_context("forkserver")
@@ -126,7 +126,7 @@ def test_links_in_the_publish_folder_lead_nowhere(tmp_path: Path) -> None:
     assert not (out / "000001.md").is_symlink()
     with Gate.look(state) as gate:
         assert len(list(gate.releases())) == 4
-    assert not list(published.verify(out))
+    assert not list(publish_folder.verify(out))
 
 
 def test_a_gate_deletes_what_a_killed_one_left_in_its_publish_folder(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_state_can_be_made_where_the_making_of_one_was_killed(tmp_path: Path) 
     folder = tmp_path / "state"
     folder.mkdir()
     killed(folder / "elsewhere.json", "export.rename")
-    places = Places(segments=str(tmp_path / "segments"))
-    FolderStore(folder, "config", places=places).close()
+    locations = Locations(segments=str(tmp_path / "segments"))
+    FolderStore(folder, "config", locations=locations).close()
     assert not unfinished(folder)
 
 

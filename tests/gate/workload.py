@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.gate.made import made, records
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 from tidegate.gate.store import Batch, NoStateError, Quarantined
 from tidegate.gate.whole_file import write_whole
 
@@ -15,12 +15,12 @@ SIZES = (1, 3, 40, 7, 20, 2, 75)
 STEP, WINDOW = 16, 80
 
 
-def opened(folder: Path, places: Places) -> FolderStore:
+def opened(folder: Path, locations: Locations) -> FolderStore:
     """The state, made if it is not there yet, and swept as a Gate does it."""
     try:
-        store = FolderStore(folder, places=places, segment_records=32)
+        store = FolderStore(folder, locations=locations, segment_records=32)
     except NoStateError:
-        store = FolderStore(folder, "config", places=places, segment_records=32)
+        store = FolderStore(folder, "config", locations=locations, segment_records=32)
     store.sweep()
     return store
 
@@ -42,7 +42,7 @@ def batch(index: int) -> Batch:
 def live(
     folder: Path,
     batches: int,
-    places: Places,
+    locations: Locations,
     failpoint: str = "",
     started: Event | None = None,
 ) -> None:
@@ -50,7 +50,7 @@ def live(
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
     if started is not None:
         started.set()
-    store = opened(folder, places)
+    store = opened(folder, locations)
     notes = os.open(folder.with_suffix(".notes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for index in range(int(store.offset("script") or 0), batches):
         if index:
@@ -65,7 +65,7 @@ def live(
 
 def hold(folder: Path, pipe: Any) -> None:
     """Hold a state, and go on with the script by a batch whenever that is asked for."""
-    store = opened(folder, Places())
+    store = opened(folder, Locations())
     pipe.send(store.count("records"))
     for index in range(100):
         pipe.recv()

@@ -28,8 +28,8 @@ def paid_by_all(plan: Plan, until: int) -> list[Fraction]:
 
 def charged(line: Line, record: int) -> Fraction:
     """What a line charges to a record of its span."""
-    parts = [part for span, part in line.fit.emphasis if record in range(*span)]
-    assert len(parts) == bool(line.fit.emphasis)  # each record of the span has one
+    parts = [part for span, part in line.fit.slot_weights if record in range(*span)]
+    assert len(parts) == bool(line.fit.slot_weights)  # each record of the span has one
     return line.share * (parts[0] ** 2 if parts else 1)
 
 

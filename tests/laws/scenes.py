@@ -78,7 +78,7 @@ def serves(schedule: str, learning: str) -> bool:
     """Whether a schedule can be carried out with a budget and a learner."""
     budget, _, learner = LEARNINGS[learning]
     weighted = isinstance(SCHEDULES[schedule], Growing)
-    return not weighted or (budget.unit == "mu" and learner.emphasizes)
+    return not weighted or (budget.unit == "mu" and learner.takes_slot_weights)
 
 
 def pairs(*learnings: str) -> list[tuple[str, str]]:

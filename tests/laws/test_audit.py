@@ -236,6 +236,6 @@ def test_the_audit_finds_records_that_do_not_count_for_less() -> None:
     audit = AUDITS["gradients, growing"]
     happens = event(audit)
     one = Exact.of
-    plain = patch.object(Exact, "of", lambda r, **k: one(r, **k)._replace(emphasis=None))
+    plain = patch.object(Exact, "of", lambda r, **k: one(r, **k)._replace(slot_weights=None))
     with plain:
         assert epsilon_bound(audit, happens) > audit.setup.plan.budget.epsilon

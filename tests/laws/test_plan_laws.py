@@ -266,10 +266,10 @@ def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
     schedule: Growing, until: int
 ) -> None:
     for fit in fits(schedule, until):
-        parts = [part for _, part in fit.emphasis]
+        parts = [part for _, part in fit.slot_weights]
         assert all(0 < before < after for before, after in pairwise(parts))
         assert parts[-1:] in ([], [1])
-        spans = [span for span, _ in fit.emphasis]
+        spans = [span for span, _ in fit.slot_weights]
         assert all(before.stop == after.start for before, after in pairwise(spans))
         assert not spans or (spans[0].start, spans[-1].stop) == fit.span
 
@@ -279,7 +279,11 @@ def test_with_growing_what_is_new_is_what_a_base_tells(schedule: Growing, until:
     """S / sqrt(I), where S is its total weight times the root of its share, I all squares of S."""
     plan, told = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0
     for fit, share in plan.lines(until):
-        mass = float(sum(s.size * w for s, w in fit.emphasis)) if fit.emphasis else fit.span.size
+        mass = (
+            float(sum(s.size * w for s, w in fit.slot_weights))
+            if fit.slot_weights
+            else fit.span.size
+        )
         newest = mass**2 * float(share)
         told += newest
         new = mass / (mass + (fit.behind or 0))

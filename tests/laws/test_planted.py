@@ -37,7 +37,7 @@ from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradien
 from tidegate.learn.learner import Pull, Task, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import OverParts
-from tidegate.learn.records import Records, clean, emphasized
+from tidegate.learn.records import Records, clean, weighted
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP
@@ -49,10 +49,10 @@ from tidegate.privacy.shares import Shares
 from tidegate.schedule import (
     Continual,
     Cumulative,
-    Emphasis,
     Fit,
     Independent,
     MultiResolution,
+    SlotWeight,
     Span,
     registry,
 )
@@ -126,23 +126,23 @@ def growing() -> Scene:
     return scene("growing", "logistic, gradient", slot=Slot(None, 5))
 
 
-def counting(wrong: Callable[[Sequence[Emphasis]], Sequence[Emphasis]]) -> Patch:
+def counting(wrong: Callable[[Sequence[SlotWeight]], Sequence[SlotWeight]]) -> Patch:
     """Records that count for something else than they pay for."""
-    return patch.object(run, "emphasized", lambda pieces, rest: emphasized(pieces, wrong(rest)))
+    return patch.object(run, "weighted", lambda pieces, rest: weighted(pieces, wrong(rest)))
 
 
-def all_for_one(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
-    return [each._replace(part=Fraction(1)) for each in emphasis]
+def all_for_one(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
+    return [each._replace(part=Fraction(1)) for each in slot_weights]
 
 
-def by_the_block_after(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
-    parts = [part for _, part in (*emphasis[1:], *emphasis[-1:])]
-    return [Emphasis(span, part) for (span, _), part in zip(emphasis, parts, strict=True)]
+def by_the_block_after(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
+    parts = [part for _, part in (*slot_weights[1:], *slot_weights[-1:])]
+    return [SlotWeight(span, part) for (span, _), part in zip(slot_weights, parts, strict=True)]
 
 
-def by_their_root(emphasis: Sequence[Emphasis]) -> list[Emphasis]:
+def by_their_root(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
     """What would be right if a record that counts for w paid w, and not its square."""
-    return [each._replace(part=Fraction(sqrt_down(each.part))) for each in emphasis]
+    return [each._replace(part=Fraction(sqrt_down(each.part))) for each in slot_weights]
 
 
 PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
@@ -258,7 +258,7 @@ def test_a_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
     """Linear, it would be more than the noise costs; of a higher power, less."""
 
     def charges(line: Line) -> Iterator[tuple[Span, Fraction]]:
-        parts = line.fit.emphasis or [Emphasis(line.fit.span, Fraction(1))]
+        parts = line.fit.slot_weights or [SlotWeight(line.fit.span, Fraction(1))]
         yield from ((span, line.share * part**power) for span, part in parts)
 
     two_bases = replace(growing(), data=blank("growing", 12))

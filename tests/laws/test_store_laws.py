@@ -26,7 +26,7 @@ from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 from tidegate.gate.store import Batch, Evaluation, Made, Quarantined, Step, Store
 from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
@@ -48,7 +48,7 @@ def sqlite() -> Iterator[Opener]:
 def postgres() -> Iterator[Opener]:
     """A new state whose database is on a server."""
     with TemporaryDirectory() as folder:
-        FolderStore(Path(folder), "config", places=on_server(), segment_records=16).close()
+        FolderStore(Path(folder), "config", locations=on_server(), segment_records=16).close()
         yield lambda: FolderStore(Path(folder), segment_records=16)
 
 
@@ -56,8 +56,8 @@ def postgres() -> Iterator[Opener]:
 def bucket() -> Iterator[Opener]:
     """A new state whose segments are objects of S3."""
     with TemporaryDirectory() as folder:
-        places = Places(segments=objects().uri)
-        FolderStore(Path(folder), "config", places=places, segment_records=16).close()
+        locations = Locations(segments=objects().uri)
+        FolderStore(Path(folder), "config", locations=locations, segment_records=16).close()
         yield lambda: FolderStore(Path(folder), segment_records=16)
 
 

@@ -36,9 +36,9 @@ from tidegate.learn.gradient import (
     truncate,
 )
 from tidegate.learn.learner import Task
-from tidegate.learn.records import Records, emphasized, join
+from tidegate.learn.records import Records, join, weighted
 from tidegate.privacy.budget import Allowance
-from tidegate.schedule import Emphasis, Span
+from tidegate.schedule import SlotWeight, Span
 from tidegate.schedule.fit import counted
 
 Bools = NDArray[np.bool_]
@@ -56,7 +56,7 @@ def fit(
     perturb: Perturb,
     regularization: float = 0.0,
     prior: Floats | None = None,
-    emphasis: tuple[Emphasis, ...] = (),
+    slot_weights: tuple[SlotWeight, ...] = (),
     start: Floats | None = None,
     behind: int | None = None,
 ) -> Floats:
@@ -65,13 +65,13 @@ def fit(
         loss=loss,
         norm=norm,
         regularization=regularization,
-        emphasis=emphasis,
+        slot_weights=slot_weights,
         start=start,
         behind=behind,
     )
-    mass = counted(emphasis, len(y))
+    mass = counted(slot_weights, len(y))
     settings = learner.descent_of(task, mass, Allowance("mu", mu), prior)
-    parts = emphasized([Records(x, y, usable)], emphasis)[0].load()
+    parts = weighted([Records(x, y, usable)], slot_weights)[0].load()
     return descend(task, parts, settings, prior, perturb)
 
 
@@ -313,9 +313,9 @@ def test_replayed_neighbours_differ_by_at_most_the_sensitivity(
         assert sum(v * v for v in exact) <= Fraction(plan.sensitivity) ** 2
 
 
-def halves(n: int, weight: Fraction) -> tuple[Emphasis, ...]:
+def halves(n: int, weight: Fraction) -> tuple[SlotWeight, ...]:
     """The older half of the slots counts for less."""
-    return Emphasis(Span(0, n // 2), weight), Emphasis(Span(n // 2, n), Fraction(1))
+    return SlotWeight(Span(0, n // 2), weight), SlotWeight(Span(n // 2, n), Fraction(1))
 
 
 def sums_apart(seed: int, n: int, slot: int, weight: Fraction) -> tuple[list[Fraction], Descent]:
@@ -332,7 +332,7 @@ def sums_apart(seed: int, n: int, slot: int, weight: Fraction) -> tuple[list[Fra
             norm=1.0,
             mu=5.0,
             perturb=seen,
-            emphasis=halves(n, weight),
+            slot_weights=halves(n, weight),
             start=np.ones((4, 2)),
             behind=10,
         )
@@ -413,7 +413,7 @@ def test_margins_do_not_depend_on_where_rows_lie() -> None:
 def test_an_emphasis_is_rounded_down() -> None:
     tenth = Fraction(1, 10)
     assert Fraction(float(tenth)) > tenth  # the nearest float would be too much
-    found = emphasized([records(4)], halves(4, tenth))[0].load().emphasis
+    found = weighted([records(4)], halves(4, tenth))[0].load().slot_weights
     assert found is not None
     assert [Fraction(float(part)) <= tenth for part in found] == [True, True, False, False]
 
@@ -424,25 +424,27 @@ def test_an_emphasis_goes_with_its_slots_however_they_are_cut(
 ) -> None:
     n = sum(sizes)
     edges = [0, *sorted(data.draw(st.sets(st.integers(1, max(1, n - 1))))), n]
-    emphasis = [
-        Emphasis(Span(a, b), Fraction(1, 2 + i))
+    slot_weights = [
+        SlotWeight(Span(a, b), Fraction(1, 2 + i))
         for i, (a, b) in enumerate(pairwise(edges))
         if a < b
     ]
     whole = records(n)
     stops = np.cumsum(sizes)
     pieces = [whole.take(slice(stop - size, stop)) for size, stop in zip(sizes, stops, strict=True)]
-    found = join([piece.load() for piece in emphasized(pieces, emphasis)])
-    wanted = [float(part) for span, part in emphasis for _ in range(*span)]
-    assert found.emphasis is not None
-    assert np.abs(found.emphasis - wanted).max() < 1e-15
+    found = join([piece.load() for piece in weighted(pieces, slot_weights)])
+    wanted = [float(part) for span, part in slot_weights for _ in range(*span)]
+    assert found.slot_weights is not None
+    assert np.abs(found.slot_weights - wanted).max() < 1e-15
     assert np.array_equal(found.X, whole.X)
 
 
 def test_an_emphasis_of_other_slots_or_none_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="emphasis must be that of 5 slots"):
-        emphasized([records(5)], halves(4, Fraction(1, 3)))
-    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0, emphasis=halves(4, Fraction(1, 3)))
+        weighted([records(5)], halves(4, Fraction(1, 3)))
+    task = Task(
+        loss=Softmax(2), norm=1.0, regularization=0.0, slot_weights=halves(4, Fraction(1, 3))
+    )
     settings = GradientPerturbation().descent_of(task, 2, Allowance("mu", 1.0), None)
     with pytest.raises(InvalidValueError, match="emphasis must be given with the records"):
         descend(task, records(4), settings, None, noiseless())
@@ -678,7 +680,7 @@ def test_with_emphasis_it_is_the_descent_with_materialised_gradients() -> None:
         norm=1.0,
         mu=1.0,
         perturb=noiseless(),
-        emphasis=halves(n, Fraction(1, 4)),
+        slot_weights=halves(n, Fraction(1, 4)),
         start=start,
         behind=behind,
     )

@@ -34,11 +34,11 @@ from tidegate.learn.objective import (
     rounding_bound,
 )
 from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.learn.records import Records, emphasized
+from tidegate.learn.records import Records, weighted
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
-from tidegate.schedule import Emphasis, Span
+from tidegate.schedule import SlotWeight, Span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,10 +207,13 @@ def test_private_fits_agree_across_parts() -> None:
 
 def test_emphasis_goes_by_the_slot_however_slots_are_cut() -> None:
     whole = problem(Logistic(), 600, 3, 4)
-    emphasis = (Emphasis(Span(0, 500), Fraction(1, 4)), Emphasis(Span(500, 600), Fraction(1)))
-    task = Task(loss=Logistic(), norm=1.0, regularization=0.0, emphasis=emphasis)
+    slot_weights = (
+        SlotWeight(Span(0, 500), Fraction(1, 4)),
+        SlotWeight(Span(500, 600), Fraction(1)),
+    )
+    task = Task(loss=Logistic(), norm=1.0, regularization=0.0, slot_weights=slot_weights)
     descent = GradientPerturbation(steps=4).descent_of(task, whole.n, Allowance("mu", 0.5), None)
-    told = emphasized([whole], emphasis)[0].load()
+    told = weighted([whole], slot_weights)[0].load()
     both: list[Parts[Records]] = [told, cut(told, [200, 501], "tree")]
     one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
     assert np.array_equal(one, other)

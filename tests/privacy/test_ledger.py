@@ -13,12 +13,12 @@ from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
 from tidegate.schedule import (
     Continual,
-    Emphasis,
     Fit,
     Independent,
     MultiResolution,
     Schedule,
     SlidingWindow,
+    SlotWeight,
     Span,
 )
 
@@ -64,8 +64,8 @@ def test_a_line_is_refused_whole() -> None:
     """Also if only the last of its spans is too much, here because two of them overlap."""
     ledger = Ledger()
     ledger.post(line(0, Span(4, 6), Fraction(1, 8)))
-    parts = (Emphasis(Span(0, 4), Fraction(1, 2)), Emphasis(Span(3, 6), Fraction(1)))
-    fit = Fit(1, 6, Span(0, 6), None, "base", 0, emphasis=parts)
+    parts = (SlotWeight(Span(0, 4), Fraction(1, 2)), SlotWeight(Span(3, 6), Fraction(1)))
+    fit = Fit(1, 6, Span(0, 6), None, "base", 0, slot_weights=parts)
     before = list(ledger.runs())
     with pytest.raises(LedgerError, match="would take record 3 to 17/16 of its budget"):
         ledger.post(Line(fit, Fraction(17, 20)))

@@ -73,7 +73,7 @@ class Fake:
                     "start": fit.span.start,
                     "stop": fit.span.stop,
                     "role": fit.role,
-                    "emphasized": bool(fit.emphasis),
+                    "emphasized": bool(fit.slot_weights),
                     "level": fit.level,
                     "share": share,
                     "stream": None,

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, opened, shown
 from tests.serve.served import Served, config, served
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate.sources import raw_batch
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
@@ -22,7 +22,7 @@ def fill(service: Served) -> None:
     stream = DriftingStream()
     for start in range(0, RECORDS, BATCH):
         X, y = stream.batch(start, BATCH)
-        service.keeper.take(raw_batch(X, y), size=X.nbytes).result()
+        service.runner.take(raw_batch(X, y), size=X.nbytes).result()
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.client import Client
 from tidegate.gate import Config, Gate
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.server import kept, listen, server
 from tidegate.serve.tokens import Tokens
@@ -60,7 +60,7 @@ class Served:
 
     folder: Path
     port: int
-    keeper: Keeper
+    runner: GateRunner
     tokens: dict[str, str]
 
     @property
@@ -113,15 +113,15 @@ def served(
     """A service of a state, which is made if it is not there."""
     limits = limits or Limits(rate=10_000, burst=10_000)
     gate = Gate.open(folder, settings or config())
-    with listen("127.0.0.1", 0) as listening, kept(gate, limits) as keeper:
+    with listen("127.0.0.1", 0) as listening, kept(gate, limits) as runner:
         tokens = Tokens(folder)
         known = {scope: tokens.create(f"{scope}-{len(tokens.all())}", [scope]) for scope in SCOPES}
-        running = server(keeper, folder, limits)
+        running = server(runner, folder, limits)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             port = listening.getsockname()[1]
-            yield Served(folder=folder, port=port, keeper=keeper, tokens=known)
+            yield Served(folder=folder, port=port, runner=runner, tokens=known)
         finally:
             running.should_exit = True
             thread.join()

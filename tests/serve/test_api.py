@@ -153,9 +153,9 @@ def test_events_tell_each_release_once_and_how_things_stand(tmp_path: Path) -> N
                 break
         told.close()  # type: ignore[attr-defined]
         deadline = time.monotonic() + 10
-        while running.keeper.watchers and time.monotonic() < deadline:
+        while running.runner.watchers and time.monotonic() < deadline:
             running.send(1)  # it is noticed when there is something to say
-        assert not running.keeper.watchers
+        assert not running.runner.watchers
 
 
 def test_predictions_are_those_of_the_release(service: Served) -> None:
@@ -200,7 +200,7 @@ def test_all_ways_to_send_records_make_the_same_records(tmp_path: Path) -> None:
             answer = it.ask("POST", "/v1/records", body, Content_Type=kind)
             assert answer.json == {"count": 50 * number, "taken": 50}
         spans = [Span(start, start + 50) for start in range(0, 200, 50)]
-        rows = [it.keeper.gate.store.read("records", span) for span in spans]
+        rows = [it.runner.gate.store.read("records", span) for span in spans]
     for each in rows[1:]:
         assert np.array_equal(each.X, rows[0].X)
         assert np.array_equal(each.y, rows[0].y)

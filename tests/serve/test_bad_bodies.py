@@ -73,13 +73,13 @@ REFUSED: dict[str, tuple[str, bytes]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_bad_body_is_refused_in_one_line(service: Served, name: str) -> None:
     kind, body = REFUSED[name]
-    before = service.keeper.gate.store.count("records")
+    before = service.runner.gate.store.count("records")
     answer = service.ask("POST", "/v1/records", body, Content_Type=kind)
     assert answer.status == 422
     assert list(answer.json) == ["error"]
     assert "\n" not in answer.json["error"]
     assert SECRET not in answer.json["error"]
-    assert service.keeper.gate.store.count("records") == before
+    assert service.runner.gate.store.count("records") == before
     assert service.ask("POST", "/v1/predict", body, Content_Type=kind).status in {200, 422}
 
 
@@ -112,7 +112,7 @@ def test_a_bad_record_keeps_its_slot_and_nobody_is_told(tmp_path: Path) -> None:
         nulls = pa.table({"x": listed([[1.0, 2.0], None, [None, 1.0]]), "y": [0, 1, None]})
         answer = running.ask("POST", "/v1/records", arrow(nulls), Content_Type=ARROW)
         assert answer.json["taken"] == 3
-        gate, start = running.keeper.gate, 2 * len(BAD_RECORDS) + 2
+        gate, start = running.runner.gate, 2 * len(BAD_RECORDS) + 2
         held = {bad.slot for bad in gate.store.quarantine("records")}
         assert held & set(range(start, start + 8)) == {start + n for n in (1, 2, 3, 4, 6, 7)}
         assert not any(slot % 2 for slot in held if slot < start), "the good ones are good"

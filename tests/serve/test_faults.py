@@ -27,10 +27,10 @@ from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
 from tidegate.serve import connections
-from tidegate.serve import keeper as keeping
-from tidegate.serve.apart import ApartGate
+from tidegate.serve import gate_runner as keeping
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
+from tidegate.serve.training_process import TrainingProcessGate
 
 
 def request(running: Served, length: int) -> bytes:
@@ -86,7 +86,7 @@ def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", running.port)) as gone:
             gone.sendall(request(running, len(body)) + body)  # whole, but nobody waits
         deadline = time.monotonic() + 10
-        while running.keeper.gate.store.count("records") < 10 and time.monotonic() < deadline:
+        while running.runner.gate.store.count("records") < 10 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert running.send(5).json == {"count": 15, "taken": 5}
 
@@ -213,7 +213,7 @@ def start(kind: type[Gate], folder: Path, port: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "kills"), [(Gate, 1), pytest.param(ApartGate, 6, marks=pytest.mark.slow)]
+    ("kind", "kills"), [(Gate, 1), pytest.param(TrainingProcessGate, 6, marks=pytest.mark.slow)]
 )
 def test_killed_while_it_takes_records_it_has_each_acknowledged_one_once(
     tmp_path: Path, kind: type[Gate], kills: int, monkeypatch: pytest.MonkeyPatch

@@ -189,7 +189,7 @@ def test_such_records_are_taken_and_kept_for_the_operator(tmp_path: Path, many: 
     with served(tmp_path / "state") as running:
         answer = running.ask("POST", "/v1/records", body, Content_Type=JSON)
         assert answer.json == {"count": 5 + many, "taken": 5 + many}
-        bad = {each.slot: each for each in running.keeper.gate.store.quarantine("records")}
+        bad = {each.slot: each for each in running.runner.gate.store.quarantine("records")}
         named = b'{"records": [{"a": 1, "b": "\xff", "y": 0}, {"a": 1, "b": 2, "y": 0}]}'
         assert running.ask("POST", "/v1/records", named, Content_Type=JSON).json["taken"] == 2
     assert {slot: each.reason for slot, each in bad.items() if slot != 2} == {
@@ -216,7 +216,7 @@ def test_text_of_arrow_that_is_not_utf8_costs_only_its_slot(tmp_path: Path) -> N
         assert answer.json == {"count": 4, "taken": 4}
         long = {"x": ["y" * 70_000, "short"], "y": ["a", "b"]}
         assert running.ask("POST", "/v1/records", long).json["taken"] == 2
-        bad = {each.slot: each for each in running.keeper.gate.store.quarantine("records")}
+        bad = {each.slot: each for each in running.runner.gate.store.quarantine("records")}
     assert set(bad) == {1, 2, 3, 4}
     assert json.loads(bad[1].payload or "") == {"title": "\\xff\\xfe", "kind": "b"}
     assert bad[4].reason == "longer than 65536 characters"

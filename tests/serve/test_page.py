@@ -70,18 +70,18 @@ def url(fake: Fake) -> Iterator[str]:
 
 def test_asks_for_a_token(browser: Browser, url: str) -> None:
     with opened(browser, url.split("#", maxsplit=1)[0]) as page:
-        expect(page.locator("#door")).to_contain_text("tidegate token create")
+        expect(page.locator("#authentication")).to_contain_text("tidegate token create")
         expect(page.locator("#main")).to_be_hidden()
         expect(page.locator("#token")).to_be_focused()
         page.keyboard.type("wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#door-error")).to_contain_text("not good")
+        expect(page.locator("#authentication-error")).to_contain_text("not good")
         page.keyboard.type(TOKEN)
         page.keyboard.press("Enter")
         inside(page)
-        expect(page.locator("#door")).to_be_hidden()
+        expect(page.locator("#authentication")).to_be_hidden()
         page.get_by_role("button", name="Forget the token").click()
-        expect(page.locator("#door")).to_be_visible()
+        expect(page.locator("#authentication")).to_be_visible()
         assert page.evaluate("sessionStorage.length") == 0
         page.goto(url)  # a link with a token, in a tab that has the page already
         inside(page)

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import SCOPES, Served, served, stream
-from tests.serve.test_access import ROUTES
 from tests.serve.test_events import ask, become, read
+from tests.serve.test_middleware import ROUTES
 
 Said = dict[str, Any]
 
@@ -63,7 +63,7 @@ def test_nobody_can_tell_what_records_hold(tmp_path: Path) -> None:
             ]
             assert taken[0].status == taken[1].status == 200
             assert taken[0].body == taken[1].body
-        assert other.keeper.gate.store.quarantined("records") > 100, "private, and so it is"
+        assert other.runner.gate.store.quarantined("records") > 100, "private, and so it is"
         for (route, mine), (_, its) in zip(answers(one), answers(other), strict=True):
             assert mine == its, route
         for service, made in ((one, fine), (other, soiled)):

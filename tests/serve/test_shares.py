@@ -80,7 +80,7 @@ def test_slow_bodies_of_one_token_keep_out_no_other(tmp_path: Path) -> None:
 def test_event_streams_of_one_token_keep_out_no_other(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running, ExitStack() as stack:
         asked = [stack.enter_context(ask(running)) for _ in range(70)]
-        assert become(lambda: running.keeper.watchers == Limits.token_watchers)
+        assert become(lambda: running.runner.watchers == Limits.token_watchers)
         assert running.ask("GET", "/v1/releases/latest?wait=1").status == 429
         assert sum(b" 200 " in read(each, b"\r\n").splitlines()[0] for each in asked) == 16
         with running.client("read", patience=0) as other:
@@ -106,10 +106,10 @@ def test_batches_of_one_token_that_wait_for_the_disk_keep_out_no_other(tmp_path:
         running.client("ingest", patience=0) as other,
     ):
         first = pool.submit(running.send, 20)
-        assert become(lambda: running.keeper.waiting == 1)
+        assert become(lambda: running.runner.waiting == 1)
         assert running.send(20).status == 429, "it has one that waits"
         second = pool.submit(other.ingest, *stream(20))
-        assert become(lambda: running.keeper.waiting == 2)
+        assert become(lambda: running.runner.waiting == 2)
         going.set()
         assert first.result().status == 200
         assert second.result() == 40

@@ -18,7 +18,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from tests.serve.served import SCOPES, config
 from tidegate.gate import Gate
 from tidegate.serve.app import create_app
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Token, Tokens
 
@@ -78,9 +78,9 @@ def test_the_clock_does_not_tell_wrong_tokens_apart(tmp_path: Path) -> None:
     probability at most 2 exp(-2 t^2 / n): with t as below, 1e-6 for all kinds together.
     """
     folder = tmp_path / "state"
-    with Keeper(Gate.open(folder, config())) as keeper:
+    with GateRunner(Gate.open(folder, config())) as runner:
         wrong = wrong_tokens(folder)
-        app = create_app(keeper, folder, Limits(rate=1e9, burst=10**9))
+        app = create_app(runner, folder, Limits(rate=1e9, burst=10**9))
         wins = asyncio.run(_wins(app, wrong))
     allowed = math.sqrt(PAIRS * math.log(2 * len(wins) / FALSE_ALARM) / 2)
     assert all(abs(won - PAIRS / 2) <= allowed for won in wins.values()), wins

@@ -225,7 +225,7 @@ def test_a_body_is_read_the_same_wherever_it_is(tmp_path: Path) -> None:
         ):
             sent = running.ask("POST", "/v1/records", {"x": rows, "y": labels})
             assert sent.json == {"count": 6000, "taken": 6000}
-            found.append(list(running.keeper.gate.store.quarantine("records")))
+            found.append(list(running.runner.gate.store.quarantine("records")))
     assert found[0] == found[1]
     assert len(found[0]) == sum(not (n % 3 and n % 5) for n in range(6000))
 
@@ -293,9 +293,9 @@ def serve_limited(folder: Path, ready: Any) -> None:
         }
     )
     limits = Limits(rate=10_000, burst=10_000)
-    with listen("127.0.0.1", 0) as listening, kept(Gate.open(folder, settings), limits) as keeper:
+    with listen("127.0.0.1", 0) as listening, kept(Gate.open(folder, settings), limits) as runner:
         ready.send((listening.getsockname()[1], Tokens(folder).create("app", ["ingest", "read"])))
-        run(server(keeper, folder, limits), listening)
+        run(server(runner, folder, limits), listening)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 
 def blobs(seed: int = 0, *, n: int = 400, classes: int = 2) -> StudyStream:

@@ -10,7 +10,7 @@ from tidegate.learn.learner import Weights
 from tidegate.schedule import SlidingWindow
 from tidegate.study.curve import measure
 from tidegate.study.method import Scheduled
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 
 def two_blobs(seed: int, n: int = 400) -> StudyStream:

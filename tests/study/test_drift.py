@@ -12,7 +12,7 @@ from tidegate.features import clip_rows
 from tidegate.features.rows import Rows
 from tidegate.study.drift import label_shift, mix, moved, rotated, rotating
 from tidegate.study.holdout import interleaved, prequential
-from tidegate.study.stream import Labelled
+from tidegate.study.study_stream import Labelled
 
 
 def pixels(images: np.ndarray) -> Rows:

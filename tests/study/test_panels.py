@@ -14,10 +14,10 @@ from tidegate.study.contest import contests
 from tidegate.study.experiment import RUNS, Experiment, Notebook, in_processes
 from tidegate.study.method import Scheduled
 from tidegate.study.panels import PUBLISHED, Column, Line, Panel, panels
+from tidegate.study.paper_method import AsPublished
 from tidegate.study.plots import overview, plot
-from tidegate.study.published import AsPublished
 from tidegate.study.results import curves, rows
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 from tidegate.study.theorems import least_bound, least_loss, note
 
 ALL = {panel.name: panel for panel in [*panels(None), *contests(None)]}

@@ -18,7 +18,8 @@ from tidegate.cli import options
 from tidegate.cli.plan import DELTA, EPSILON
 from tidegate.cli.types import Count, PlotFile, Ratio
 from tidegate.schedule.registry import alone
-from tidegate.study.compare import (
+from tidegate.study.compare_plot import draw
+from tidegate.study.comparison import (
     BASELINES,
     Comparison,
     Result,
@@ -28,7 +29,6 @@ from tidegate.study.compare import (
     results,
     titled,
 )
-from tidegate.study.compare_plot import draw
 
 COLUMNS = 4
 """Times in the table."""

@@ -18,10 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.cli import options
 from tidegate.cli.types import Count, PlotFile
-from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.demo_state import STATE
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot as draw
-from tidegate.demo.state import STATE
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 from tidegate.picture import Chain, strip
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span

@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 from pyarrow import json as json_lines
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.cli import hints, options
+from tidegate.cli import advice, options
 from tidegate.cli.types import Count
 from tidegate.features.numbers import as_numbers
 from tidegate.gate.export import export as write
@@ -66,7 +66,7 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
 def _chosen(gate: Gate, number: int | None) -> StoredRelease:
     chosen = gate.store.newest() if number is None else gate.store.release(number)
     if chosen is None:
-        raise InvalidValueError(hints.waiting(gate))
+        raise InvalidValueError(advice.waiting(gate))
     return chosen
 
 

@@ -15,9 +15,9 @@ from rich.progress import Progress
 
 from tidegate.checks import StoreError
 from tidegate.cli import options
-from tidegate.cli.turns import Turn, run_fleet
+from tidegate.cli.fleet_scheduler import Turn, run_fleet
 from tidegate.cli.types import Count
-from tidegate.gate.fleet import Fate, Fleet, Member, member_row
+from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import NoStateError, Problem
 from tidegate.gate.verify import verify as problems_of
@@ -73,10 +73,10 @@ def run(known: Fleet, form: str, follow: bool, workers: int | None, quiet: bool)
     count = min(workers or os.cpu_count() or 1, len(known.members))
     with options.progress("{task.description}", quiet, form) as progress:
         said = _Said(progress, len(known.members))
-        fates = run_fleet(known, workers=count, follow=follow, told=said.turn)
+        statuses = run_fleet(known, workers=count, follow=follow, told=said.turn)
     if not quiet:
         _show(known, form)
-    if any(fate.state == "failed" for fate in fates.values()):
+    if any(status.state == "failed" for status in statuses.values()):
         sys.exit(2)
 
 
@@ -87,17 +87,17 @@ class _Said:
         self._progress, self._members = progress, members
         self._task = progress.add_task("", total=None)
         self._turns: dict[str, Turn] = {}
-        self._fates: dict[str, Fate] = {}
+        self._statuses: dict[str, MemberStatus] = {}
 
-    def turn(self, member: Member, fate: Fate, turn: Turn) -> None:
+    def turn(self, member: Member, status: MemberStatus, turn: Turn) -> None:
         """Say that a turn has ended."""
-        if fate.state == "failed" and fate != self._fates.get(member.name):
-            click.echo(f"tidegate: {member.name} failed: {fate.why}", err=True)
-        if fate.state != "failed":
+        if status.state == "failed" and status != self._statuses.get(member.name):
+            click.echo(f"tidegate: {member.name} failed: {status.why}", err=True)
+        if status.state != "failed":
             self._turns[member.name] = turn
-        self._fates[member.name] = fate
-        states = Counter(each.state for each in self._fates.values())
-        states["running"] += self._members - len(self._fates)
+        self._statuses[member.name] = status
+        states = Counter(each.state for each in self._statuses.values())
+        states["running"] += self._members - len(self._statuses)
         records = sum(each.records for each in self._turns.values())
         releases = sum(each.releases for each in self._turns.values())
         each = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
@@ -116,8 +116,8 @@ def status(known: Fleet, form: str) -> None:
 
 
 def _show(known: Fleet, form: str) -> None:
-    fates = known.fates()
-    rows = [member_row(member, fates[member.name]) for member in known.members]
+    statuses = known.statuses()
+    rows = [member_row(member, statuses[member.name]) for member in known.members]
     if form == "json":
         options.show(rows, form)
         return

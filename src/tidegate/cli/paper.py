@@ -25,7 +25,7 @@ from tidegate.study.experiment import Job, Notebook, Run, in_processes, on_clust
 from tidegate.study.panels import Panel, panels
 from tidegate.study.plots import overview, plot, require_matplotlib
 from tidegate.study.results import curves, markdown, rows
-from tidegate.study.sources import NO_TITLES
+from tidegate.study.study_sources import NO_TITLES
 from tidegate.study.theorems import note
 
 EPILOG = """\b

@@ -296,8 +296,8 @@ def _terms(budget: Budget, fit: Fit, share: Fraction) -> str:
         "released": fit.released,
         "role": fit.role,
     }
-    if fit.emphasis:
-        terms["emphasis"] = [[*span, str(part)] for span, part in fit.emphasis]
+    if fit.slot_weights:
+        terms["emphasis"] = [[*span, str(part)] for span, part in fit.slot_weights]
     if fit.stream is not None:
         terms["stream"] = fit.stream
     if fit.sample is not None:
@@ -326,7 +326,7 @@ def _print_table(planned: Planned, rows: int) -> None:
     console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
-    if any(line.fit.emphasis for line in first):
+    if any(line.fit.slot_weights for line in first):
         told = "A share is what the newest records pay: older ones count for less, and pay less."
         console.print(f"[dim]{told}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")

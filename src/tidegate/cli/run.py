@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from tidegate.checks import InvalidValueError
-from tidegate.cli import hints, options
+from tidegate.cli import advice, options
 from tidegate.cli.state import release_row
 from tidegate.gate.config import Config, file_name
-from tidegate.gate.config.origin import shared
+from tidegate.gate.config.source_identity import shared
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Files, RawBatch, Source, StandardInput, every, once
 from tidegate.gate.sources.files import Follow
@@ -75,7 +75,7 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
 @contextmanager
 def open_gate(folder: Path, known: Config, sources: Mapping[str, Source]) -> Iterator[Gate]:
     """A gate that may take in what its sources have."""
-    if len(known.origins) == 2 and (both := shared(*known.origins)) is not None:
+    if len(known.identities) == 2 and (both := shared(*known.identities)) is not None:
         told = f"source.target must not read {both}, which source.source reads"
         raise InvalidValueError(f"{told}: a record would pay in both")
     if not folder.exists():  # a state fixes its settings: not before its sources can be read
@@ -109,10 +109,10 @@ def _close(opened: Iterable[Iterator[RawBatch]]) -> None:
 
 
 def _conclude(gate: Gate) -> None:
-    for told in hints.unusable(gate):
+    for told in advice.unusable(gate):
         click.echo(f"tidegate: {told}", err=True)
     if gate.store.newest() is None:
-        click.echo(hints.waiting(gate).capitalize())
+        click.echo(advice.waiting(gate).capitalize())
 
 
 @click.command(epilog=INGEST_EPILOG)

@@ -16,19 +16,19 @@ import click
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
 from tidegate.cli.types import Count
-from tidegate.demo.state import STATE, WINDOW
-from tidegate.demo.state import config as demo_config
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.demo_state import STATE, WINDOW
+from tidegate.demo.demo_state import config as demo_config
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate.config import Config
 from tidegate.gate.sources import raw_batch
 
 try:
-    from tidegate.serve.apart import ApartGate
-    from tidegate.serve.keeper import Keeper
+    from tidegate.serve.gate_runner import GateRunner
     from tidegate.serve.limits import Limits
     from tidegate.serve.quiet import Quiet
     from tidegate.serve.server import LOOPBACK, kept, listen, run, server
     from tidegate.serve.tokens import Tokens
+    from tidegate.serve.training_process import TrainingProcessGate
 except ModuleNotFoundError as error:
     missing = f"{error.name} is not installed: pip install 'tidegate[serve]'"
     raise InvalidValueError(missing) from None
@@ -84,10 +84,13 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     if not _is_loopback(host):
         click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
     limits = Limits(rate=rate, burst=2 * rate)
-    with listen(host, port) as listening, kept(ApartGate.open(state, known), limits) as keeper:
-        served = server(keeper, state, limits)
+    with (
+        listen(host, port) as listening,
+        kept(TrainingProcessGate.open(state, known), limits) as runner,
+    ):
+        served = server(runner, state, limits)
         where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-        with _shown(state, where, link, form), _fed(keeper, demo):
+        with _shown(state, where, link, form), _fed(runner, demo):
             run(served, listening)
     if form == "table":
         click.echo("Stopped; all that was acknowledged is kept.")
@@ -121,10 +124,10 @@ def _is_loopback(host: str) -> bool:
 
 
 @contextmanager
-def _fed(keeper: Keeper, demo: bool) -> Iterator[None]:
+def _fed(runner: GateRunner, demo: bool) -> Iterator[None]:
     """Feed the demo's stream while the server runs: the first window at once, then at a pace."""
     stopping = threading.Event()
-    feeder = threading.Thread(target=_feed, args=(keeper, stopping), name="demo")
+    feeder = threading.Thread(target=_feed, args=(runner, stopping), name="demo")
     if demo:
         feeder.start()
     try:
@@ -135,12 +138,12 @@ def _fed(keeper: Keeper, demo: bool) -> Iterator[None]:
             feeder.join()
 
 
-def _feed(keeper: Keeper, stopping: threading.Event) -> None:
-    stream, at = DriftingStream(), keeper.gate.store.count("records")
+def _feed(runner: GateRunner, stopping: threading.Event) -> None:
+    stream, at = DriftingStream(), runner.gate.store.count("records")
     while not stopping.is_set():
         X, y = stream.batch(at, DEMO_BATCH)
         try:
-            at = keeper.take(raw_batch(X, y), size=X.nbytes).result().count
+            at = runner.take(raw_batch(X, y), size=X.nbytes).result().count
         except StoreError as error:
             logging.getLogger(__name__).error("the demo stops: %s", error)  # noqa: TRY400
             return

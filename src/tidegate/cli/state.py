@@ -14,13 +14,13 @@ import click
 from rich.console import Console
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.cli import hints, options
+from tidegate.cli import advice, options
 from tidegate.cli.types import Count
-from tidegate.gate.books import Books
 from tidegate.gate.folder_store import holds_state
 from tidegate.gate.gate import Gate
-from tidegate.gate.published import published_in, published_releases
-from tidegate.gate.published import verify as verify_published
+from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.publish_folder import published_in, published_releases
+from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Problem, Step
 from tidegate.gate.verify import Told
@@ -43,7 +43,7 @@ def status(state: Path, form: str) -> None:
     It counts records that cannot be used, which no release tells: for the operator only.
     """
     with Gate.look(state) as gate:
-        told, missing = status_of(gate), hints.waiting(gate)
+        told, missing = status_of(gate), advice.waiting(gate)
     if form == "json":
         click.echo(json.dumps(told))
         return
@@ -82,7 +82,7 @@ def ledger(state: Path, record: int | None, form: str) -> None:
     the private evaluation of a release on its step.
     """
     with Gate.look(state) as gate:
-        books = Books(gate)
+        books = LedgerView(gate)
         books.catch_up()
         rows = books.totals() if record is None else books.paid(record)
         there = record is None or any(record < gate.store.count(name) for name in gate.streams)

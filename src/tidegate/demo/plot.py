@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.checks import InvalidValueError
-from tidegate.demo.compare import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

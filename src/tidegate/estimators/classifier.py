@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.estimators.face import Begun, Face
+from tidegate.estimators.base_estimator import Begun, StreamEstimator
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap, Intake, as_labels
@@ -20,8 +20,8 @@ LossName = Literal["auto", "logistic", "softmax", "huber"]
 LOSSES: tuple[str, ...] = get_args(LossName)
 
 
-class Classifier(ClassifierMixin, Face):
-    """A linear classifier whose models are all private; the faces below say when they are made.
+class Classifier(ClassifierMixin, StreamEstimator):
+    """A linear classifier whose models are all private; subclasses say when they are made.
 
     The classes and the norm are parameters: read off the records they would leak. A record that
     cannot be used (not finite, an unknown label) keeps its slot and has no weight;

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import LossName
-from tidegate.estimators.stream import StreamClassifier
+from tidegate.estimators.stream_classifier import StreamClassifier
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget

@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.estimators.classifier import LossName
-from tidegate.estimators.stream import StreamClassifier
+from tidegate.estimators.stream_classifier import StreamClassifier
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Budget
@@ -76,7 +76,7 @@ class GrowingClassifier(StreamClassifier):
         self.features = features
         self.not_private_seed = not_private_seed
 
-    allocation = "paper"  # read by the face; the shares of a Growing schedule are its own
+    allocation = "paper"  # read by the base estimator; the shares of a Growing schedule are its own
 
     def _schedule(self) -> Schedule:
         return Growing(block=self.block, step=self.step, growth=self.growth)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.checks import refuse
+from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import as_classes
-from tidegate.estimators.face import Begun
 from tidegate.estimators.summary import Summary
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimators.face import Begun
+from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.summary import Summary
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation

@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from typing import Any, Self
 
-from tidegate.estimators.face import Begun, Face
+from tidegate.estimators.base_estimator import Begun, StreamEstimator
 from tidegate.schedule import Schedule
 
 
-class Summary(Face):
-    """A mean or a histogram; the faces below say how a stream begins."""
+class Summary(StreamEstimator):
+    """A mean or a histogram; subclasses say how a stream begins."""
 
     schedule: Schedule
     regularization: float

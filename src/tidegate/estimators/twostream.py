@@ -6,8 +6,8 @@ from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
 from tidegate.compute import Engine
+from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import Classifier, LossName
-from tidegate.estimators.face import Begun
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap, Records, as_labels
 from tidegate.plan import TwoLedgers, TwoStreamPlan

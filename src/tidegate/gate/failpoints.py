@@ -1,4 +1,4 @@
-"""Places where a test can pull the plug: before and after everything that makes data durable."""
+"""Locations where a test can pull the plug: before and after everything that makes data durable."""
 
 import os
 import signal

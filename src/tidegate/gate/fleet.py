@@ -11,11 +11,11 @@ from typing import Any
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.config import tables_in
-from tidegate.gate.config.origin import of_path, shared
-from tidegate.gate.config.sources import STANDARD_INPUT
+from tidegate.gate.config.source_identity import of_path, shared
+from tidegate.gate.config.source_tables import STANDARD_INPUT
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
-from tidegate.gate.status import status
+from tidegate.gate.status import status as status_of
 from tidegate.gate.store import NoStateError
 from tidegate.gate.taken import PUBLIC
 from tidegate.gate.whole_file import delete_unfinished, write_whole
@@ -43,7 +43,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fate:
+class MemberStatus:
     """What has become of a member.
 
     Attributes:
@@ -84,26 +84,28 @@ class Fleet:
             ),
         )
 
-    def write(self, fates: Mapping[str, Fate]) -> None:
+    def write(self, statuses: Mapping[str, MemberStatus]) -> None:
         """Note what has become of the members, for whoever asks."""
-        text = json.dumps({name: asdict(fate) for name, fate in fates.items()})
+        text = json.dumps({name: asdict(status) for name, status in statuses.items()})
         delete_unfinished(self.root, self._notes.name)
         write_whole(self._notes, text.encode(), point="members")
 
-    def fates(self) -> dict[str, Fate]:
+    def statuses(self) -> dict[str, MemberStatus]:
         """What has become of the members by the notes, "stopped" if nobody goes on with them."""
-        known, goes_on = self._noted(), held(self.root)
-        fates = {member.name: known.get(member.name) or _unnoted(member) for member in self.members}
+        known, goes_on = self._recorded(), held(self.root)
+        statuses = {
+            member.name: known.get(member.name) or _unrecorded(member) for member in self.members
+        }
         return {
-            name: Fate(state="stopped") if _ongoing(fate) and not goes_on else fate
-            for name, fate in fates.items()
+            name: MemberStatus(state="stopped") if _ongoing(status) and not goes_on else status
+            for name, status in statuses.items()
         }
 
-    def _noted(self) -> dict[str, Fate]:
+    def _recorded(self) -> dict[str, MemberStatus]:
         """The notes; none if a power failure has torn them, for nothing depends on them."""
         try:
             known = json.loads(self._notes.read_text())
-            return {name: Fate(**fate) for name, fate in known.items()}
+            return {name: MemberStatus(**status) for name, status in known.items()}
         except (FileNotFoundError, AttributeError, TypeError, ValueError):
             return {}
 
@@ -112,12 +114,12 @@ class Fleet:
         return self.root / "members.json"
 
 
-def _unnoted(member: Member) -> Fate:
-    return Fate(state="stopped" if member.folder.exists() else "new")
+def _unrecorded(member: Member) -> MemberStatus:
+    return MemberStatus(state="stopped" if member.folder.exists() else "new")
 
 
-def _ongoing(fate: Fate) -> bool:
-    return fate.state in {"running", "waiting"}
+def _ongoing(status: MemberStatus) -> bool:
+    return status.state in {"running", "waiting"}
 
 
 def _configs(shared: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[tuple[str, Config]]:
@@ -174,13 +176,15 @@ def _named(value: Any, name: str) -> Any:
 
 def _check_apart(configs: Mapping[str, Config]) -> None:
     """Refuse two members that have records in common, which would pay twice, or one folder."""
-    origins = [(name, origin) for name, config in configs.items() for origin in config.origins]
-    for (one, theirs), (other, ours) in combinations(origins, 2):
+    identities = [
+        (name, identity) for name, config in configs.items() for identity in config.identities
+    ]
+    for (one, theirs), (other, ours) in combinations(identities, 2):
         if (both := shared(theirs, ours)) is not None:
             raise _alike(other, "source", f"read {both}, which members.{one} reads")
     for name, config in configs.items():
         holdout = None if config.quality.holdout is None else of_path(Path(config.quality.holdout))
-        for other, ours in origins:
+        for other, ours in identities:
             if holdout is not None and (both := shared(holdout, ours)) is not None:
                 told = f"quality.holdout must not be {both}, which members.{other} reads"
                 raise ConfigError([f"members.{name}: {told}: {PUBLIC}"])
@@ -197,21 +201,21 @@ def _alike(name: str, what: str, how: str) -> ConfigError:
     return ConfigError([told])
 
 
-def member_row(member: Member, fate: Fate) -> dict[str, Any]:
+def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
     """A member in one line. It counts unusable records: for the operator only."""
     budget = member.config.budget
     bound = {"epsilon": budget.epsilon, "delta": budget.delta}
     try:
         with Gate.look(member.folder) as gate:
-            told = status(gate)
+            told = status_of(gate)
     except StoreError as error:  # one that cannot be read must not hide the others
         told = {"streams": [], "releases": 0, "newest": None}
         if not isinstance(error, NoStateError):
-            fate = Fate(state="failed", why=str(error))
+            status = MemberStatus(state="failed", why=str(error))
     streams = told["streams"]
     return {
         "member": member.name,
-        "state": fate.state,
+        "state": status.state,
         "records": sum(each["records"] for each in streams),
         "unusable": sum(each["unusable"] for each in streams),
         "releases": told["releases"],
@@ -220,5 +224,5 @@ def member_row(member: Member, fate: Fate) -> dict[str, Any]:
         **bound,
         "held_records": sum(each["held_records"] for each in streams),
         "held_bytes": sum(each["held_bytes"] for each in streams),
-        "why": fate.why,
+        "why": status.why,
     }

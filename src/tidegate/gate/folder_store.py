@@ -25,8 +25,8 @@ from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, Sums, after_fit, after_step, digest
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, STEP, migrate, sums_of, with_fits
+from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
 from tidegate.gate.lock import Lock, Witness, held, witness_of
-from tidegate.gate.places import ELSEWHERE, Elsewhere, Places
 from tidegate.gate.scrubbing import Scrubbing
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
@@ -48,7 +48,7 @@ from tidegate.gate.whole_file import UNFINISHED
 from tidegate.learn.records import Piece, Records, Slots, chosen, join
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical, seal
-from tidegate.schedule import Emphasis, Fit, Span
+from tidegate.schedule import Fit, SlotWeight, Span
 
 KEEP_OFFSET = """
 INSERT INTO offsets VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE
@@ -82,8 +82,8 @@ class FolderStore:
         config: Given to make a new state; None to open the one that is there. One of an older
             layout is brought to the newest first.
         settings: Of a new state: what of the configuration shapes privacy, and never changes.
-        places: Where its database and segments are to be, by default in the folder. If given for a
-            state that is there, they must be as they were: it would not be found elsewhere.
+        locations: Where its database and segments are to be, by default in the folder. If given for
+            a state that is there, they must be as they were: it would not be found elsewhere.
         segment_records: The most records in a file; wide rows have fewer, see `segment_slots`. A
             file of less than 1/1024 of it is tiny.
         read_only: Only look, also while another process holds the state.
@@ -107,7 +107,7 @@ class FolderStore:
         config: str | None = None,
         *,
         settings: str = "",
-        places: Places | None = None,
+        locations: Locations | None = None,
         segment_records: int = 65_536,
         read_only: bool = False,
     ) -> None:
@@ -131,7 +131,7 @@ class FolderStore:
                 raise NoStateError(f"{self.folder} holds no state: tidegate run makes one")
             self._lock = None if read_only else Lock(self.folder)
             try:
-                elsewhere = self._elsewhere(places)
+                elsewhere = self._elsewhere(locations)
                 self._files = elsewhere.segments(self.folder)
                 if config is not None:
                     self._files.make()  # refused before anything is decided
@@ -167,13 +167,13 @@ class FolderStore:
         make_folder(self.folder)
         self.folder.chmod(0o700)
 
-    def _elsewhere(self, wanted: Places | None) -> Elsewhere:
+    def _elsewhere(self, wanted: Locations | None) -> Elsewhere:
         """Where all is: decided once and for all, when the state is made."""
         known = Elsewhere.of(self.folder)
         if known is None:
             here = (self.folder / FILE).exists()
-            known = Elsewhere.new(Places() if here or wanted is None else wanted)
-        for name, place in asdict(known.places).items():
+            known = Elsewhere.new(Locations() if here or wanted is None else wanted)
+        for name, place in asdict(known.locations).items():
             if wanted is not None and (other := getattr(wanted, name)) != place:
                 told = f"{self.folder} has its {name} in {place or 'the folder'}"
                 said = f"{told}, but [store] says {other or 'the folder'}"
@@ -231,7 +231,7 @@ class FolderStore:
         self._check_nothing_is_lost(0)
         if self._files.names():  # they would be swept
             raise StoreError(f"{self._db.where} is missing, but not its records: {RESTORE}")
-        if elsewhere.places != Places():
+        if elsewhere.locations != Locations():
             elsewhere.keep(self.folder)
         with self._transaction("create"):
             self._db.create(SCHEMA, LAYOUT)
@@ -754,9 +754,9 @@ class FolderStore:
         if fit.released:
             card["release"] = number
             place = (number, previous, seal(card, weights, previous).hash)
-        known = {name: value for name, value in fit._asdict().items() if name != "emphasis"}
-        if fit.emphasis:
-            known["emphasis"] = [(span, str(part)) for span, part in fit.emphasis]
+        known = {name: value for name, value in fit._asdict().items() if name != "slot_weights"}
+        if fit.slot_weights:
+            known["emphasis"] = [(span, str(part)) for span, part in fit.slot_weights]
         line = (fit.number, stream, canonical(known), str(share))
         model = (json.dumps(weights.shape), weights.tobytes(), _digest(weights))
         return (*line, canonical(card), *model, *place)
@@ -993,7 +993,7 @@ def segment_slots(rows: Rows, most: int) -> int:
 def holds_state(folder: Path) -> bool:
     """Whether a state is in a folder, or at least begun."""
     known = Elsewhere.of(folder)
-    on_server = known is not None and known.places.database is not None
+    on_server = known is not None and known.locations.database is not None
     return on_server or (folder / FILE).is_file()
 
 
@@ -1020,8 +1020,8 @@ def _evaluation(release: int, share: str, accuracy: float, deviation: float) -> 
 def _line(fit: str, share: str) -> Line:
     fields = json.loads(fit)
     fields["span"] = Span(*fields["span"])
-    fields["emphasis"] = tuple(
-        Emphasis(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ())
+    fields["slot_weights"] = tuple(
+        SlotWeight(Span(*span), Fraction(part)) for span, part in fields.pop("emphasis", ())
     )
     return Line(Fit(**fields), Fraction(share))
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.compute import Engine
 from tidegate.features.rows import Rows
-from tidegate.gate import published, quality
+from tidegate.gate import publish_folder, quality
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.integrity import SETTINGS, text_digest
@@ -34,12 +34,12 @@ from tidegate.gate.taken import check_holdout, check_sources
 from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.records import Intake, Records, Slots, emphasized
+from tidegate.learn.records import Intake, Records, Slots, weighted
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About, Card, Release, StoredRelease, make_card
-from tidegate.schedule import Emphasis, Span
+from tidegate.schedule import SlotWeight, Span
 
 UNUSABLE = "a value is missing or no finite number, or the label is not a class"
 
@@ -140,9 +140,9 @@ class Gate:
         check_holdout(self.config, self.store)
         _ = self._holdout  # refused now if it cannot be read
         if self._published is not None:
-            published.check_apart(self._published, state)
+            publish_folder.check_apart(self._published, state)
             delete_unfinished(self._published)
-            published.check_known(self._published, self.store)
+            publish_folder.check_known(self._published, self.store)
         self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
@@ -156,7 +156,7 @@ class Gate:
     def _after_commit(self) -> None:
         """Publish what is released, and let go of what no fit to come can read."""
         if self._published is not None:
-            published.catch_up(self._published, self.store)
+            publish_folder.catch_up(self._published, self.store)
         for stream in self.streams:  # a model of the source ends what is needed of the target
             self.store.forget(stream, self.progress.needed(stream))
 
@@ -382,12 +382,12 @@ def reader(store: Store, stream: str, engine: Engine) -> Read:
     """How the fits of a stream read its records."""
 
     def read(
-        span: Span, slots: Slots | None = None, emphasis: Sequence[Emphasis] = (), /
+        span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
     ) -> Parts[Records]:
         form = store.form(stream)
         if form is None:
             raise LookupError(f"{stream} has no records")
-        pieces = emphasized(store.pieces(stream, span, slots), emphasis)
+        pieces = weighted(store.pieces(stream, span, slots), slot_weights)
         return engine.parts(pieces, form)
 
     return read
@@ -395,14 +395,16 @@ def reader(store: Store, stream: str, engine: Engine) -> Read:
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:
     """The state in a folder, made if there is none."""
-    places = None if config is None else config.places()
+    locations = None if config is None else config.locations()
     try:
-        return FolderStore(folder, places=places)
+        return FolderStore(folder, locations=locations)
     except NoStateError:
         if config is None:
             raise
         check_sources(config)  # before its settings are fixed
-        return FolderStore(folder, config.to_json(), settings=config.privacy_json(), places=places)
+        return FolderStore(
+            folder, config.to_json(), settings=config.privacy_json(), locations=locations
+        )
 
 
 def _same_config(store: Store, config: Config | None) -> Config:

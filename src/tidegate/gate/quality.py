@@ -6,11 +6,11 @@ from fractions import Fraction
 from tidegate.checks import InvalidValueError
 from tidegate.gate.store import Evaluation
 from tidegate.learn.learner import Weights
-from tidegate.learn.quality import correct, deviation, private_accuracy
+from tidegate.learn.private_accuracy import correct, deviation, private_accuracy
 from tidegate.learn.records import Records, join
 from tidegate.privacy import Budget
 from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import allowance
+from tidegate.privacy.budget import allowance_of
 from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
@@ -27,7 +27,7 @@ def evaluate(
         share: What each record pays.
         bits: Where the noise comes from.
     """
-    spent = allowance(budget, share)
+    spent = allowance_of(budget, share)
     return Evaluation(
         release=release.number,
         share=share,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
-from tidegate.gate.config.origin import of_path, shared
+from tidegate.gate.config.source_identity import of_path, shared
 from tidegate.gate.sources import SourceError
 from tidegate.gate.sources.files import Files, Format, holds, regular
 from tidegate.gate.sources.place import Place
@@ -19,8 +19,8 @@ def check_sources(config: Config) -> None:
     """Refuse a holdout that [source] reads, under whatever name, or that is a copy of its files."""
     if (holdout := config.holdout()) is None:
         return
-    for origin in config.origins:
-        if (both := shared(of_path(holdout.path), origin)) is not None:
+    for identity in config.identities:
+        if (both := shared(of_path(holdout.path), identity)) is not None:
             raise _private(holdout.path, f"[source] reads {both}")
     for path in holdout.files():
         for other in filter(Path.is_file, config.source_files()):

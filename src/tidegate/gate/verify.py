@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from tidegate.gate import published
+from tidegate.gate import publish_folder
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.progress import as_text, lines_at
@@ -49,9 +49,11 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
         if publish is not None:
             told(f"what is published in {publish.folder}")
             folder = Path(publish.folder)
-            yield from reported(publish.folder, published.problems(folder, gate.store))
+            yield from reported(publish.folder, publish_folder.problems(folder, gate.store))
     if publish is not None:
-        yield from reported(publish.folder, published.strangers(Path(publish.folder), gate.store))
+        yield from reported(
+            publish.folder, publish_folder.strangers(Path(publish.folder), gate.store)
+        )
 
 
 def _overcharged(gate: Gate) -> Iterator[Problem]:
@@ -193,6 +195,6 @@ def _line(line: Line | None) -> str:
     if line is None:
         return "nothing"
     told = f"{line.share} for records [{line.fit.span.start}, {line.fit.span.stop})"
-    if line.fit.emphasis:
-        told += f", which count for {', '.join(str(part) for _, part in line.fit.emphasis)}"
+    if line.fit.slot_weights:
+        told += f", which count for {', '.join(str(part) for _, part in line.fit.slot_weights)}"
     return told

@@ -77,7 +77,7 @@ class GradientPerturbation:
         clip: largest norm of one record's gradient.
     """
 
-    emphasizes: ClassVar[bool] = True
+    takes_slot_weights: ClassVar[bool] = True
 
     steps: int | None = None
     rate: float | None = None
@@ -179,7 +179,7 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=task.behind or (0 if prior is None else n),
-            again=bool(task.emphasis),
+            again=bool(task.slot_weights),
         )
 
     def fit(
@@ -192,7 +192,7 @@ class GradientPerturbation:
         bits: Bits,
     ) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, counted(task.emphasis, records.n), allowance, prior)
+        descent = self.descent_of(task, counted(task.slot_weights, records.n), allowance, prior)
         return descend(task, records, descent, prior, partial(gaussian, bits=bits))
 
 
@@ -212,9 +212,9 @@ def descend(
     n, d = whole("slots", records.n, most=MAX_SLOTS), records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
-    parts = records.map(partial(Exact.of, bits=x_bits, emphasized=bool(task.emphasis)))
+    parts = records.map(partial(Exact.of, bits=x_bits, weighted=bool(task.slot_weights)))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
-    mass = counted(task.emphasis, n)
+    mass = counted(task.slot_weights, n)
     center = np.zeros(task.loss.shape(d)) if prior is None else prior
     weights = center if task.start is None else descent.keep * task.start
     velocity = np.zeros_like(center)
@@ -238,22 +238,24 @@ class Exact(NamedTuple):
         rows: The features.
         lengths: Their norms.
         y: The class of each slot.
-        emphasis: What each slot counts for; None if all count for 1.
+        slot_weights: What each slot counts for; None if all count for 1.
     """
 
     rows: Rows
     lengths: Floats
     y: Labels
-    emphasis: Floats | None
+    slot_weights: Floats | None
 
     @classmethod
-    def of(cls, records: Records, *, bits: int, emphasized: bool = False) -> "Exact":
+    def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
         """The part made of records; an unusable slot holds zeros, and so has no gradient."""
-        if emphasized != (records.emphasis is not None):  # fail closed: somebody would pay too much
+        if weighted != (
+            records.slot_weights is not None
+        ):  # fail closed: somebody would pay too much
             raise refuse("emphasis", "given with the records if and only if the fit has one", None)
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
-        return cls(rows, row_lengths(rows), records.y, records.emphasis)
+        return cls(rows, row_lengths(rows), records.y, records.slot_weights)
 
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
@@ -263,8 +265,8 @@ def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) 
     margins = np.asarray(aligned(w).T @ aligned(part.rows).T)
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
-    if part.emphasis is not None:
-        residuals = (residuals.T * part.emphasis).T
+    if part.slot_weights is not None:
+        residuals = (residuals.T * part.slot_weights).T
     return np.ascontiguousarray((truncate(residuals, bits).T @ part.rows).T)
 
 

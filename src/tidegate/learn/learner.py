@@ -13,7 +13,7 @@ from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
-from tidegate.schedule import Emphasis
+from tidegate.schedule import SlotWeight
 
 Weights = NDArray[np.float64]
 
@@ -29,14 +29,14 @@ class Pull:
         behind: How many records of the same stream the prior or the start has learnt from, where a
             fit's plan says so.
         start: An earlier model at which a descent without a prior may start.
-        emphasis: What the slots of a fit count for, where they do not all count for 1.
+        slot_weights: What the slots of a fit count for, where they do not all count for 1.
     """
 
     norm: float
     regularization: float | None
     behind: int | None = None
     start: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    emphasis: tuple[Emphasis, ...] = ()
+    slot_weights: tuple[SlotWeight, ...] = ()
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
@@ -64,10 +64,10 @@ class Learner(Protocol[AnyTask]):
     """Spends an allowance on a fit's records and returns weights that may be published.
 
     Attributes:
-        emphasizes: Whether it can serve fits whose records do not all count for 1.
+        takes_slot_weights: Whether it can serve fits whose records do not all count for 1.
     """
 
-    emphasizes: ClassVar[bool]
+    takes_slot_weights: ClassVar[bool]
 
     def check(self, task: AnyTask, unit: str) -> None:
         """Refuse, before any record, a task or a kind of budget that it cannot serve."""

@@ -35,7 +35,7 @@ class MeanPerturbation:
     make the denominator depend on the records.
     """
 
-    emphasizes: ClassVar[bool] = False
+    takes_slot_weights: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
@@ -81,7 +81,7 @@ class HistogramPerturbation:
         categories: How many there are.
     """
 
-    emphasizes: ClassVar[bool] = False
+    takes_slot_weights: ClassVar[bool] = False
 
     categories: int
 

@@ -42,7 +42,7 @@ class OutputPerturbation:
     0.01728
     """
 
-    emphasizes: ClassVar[bool] = False
+    takes_slot_weights: ClassVar[bool] = False
 
     slack: float = 2.0**-10
 

@@ -19,7 +19,7 @@ from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
 from tidegate.learn.parts import Parts, Result, Whole
 from tidegate.privacy.rounding import down
-from tidegate.schedule import Emphasis, Span
+from tidegate.schedule import SlotWeight, Span
 
 
 class FeatureMap(Protocol):
@@ -41,13 +41,13 @@ class Records:
             cannot be used holds zeros, for 0 times not-a-number is not 0.
         y: The class index of each slot; 0 where it cannot be used.
         usable: Whether the slot's weight is 1.
-        emphasis: What each slot counts for in a fit that says so; None if all count for 1.
+        slot_weights: What each slot counts for in a fit that says so; None if all count for 1.
     """
 
     X: Rows
     y: NDArray[np.intp]
     usable: NDArray[np.bool_]
-    emphasis: NDArray[np.float64] | None = None
+    slot_weights: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
@@ -92,13 +92,13 @@ class Records:
 
     def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""
-        emphasis = None if self.emphasis is None else self.emphasis[slots]
-        return Records(self.X[slots], self.y[slots], self.usable[slots], emphasis)
+        slot_weights = None if self.slot_weights is None else self.slot_weights[slots]
+        return Records(self.X[slots], self.y[slots], self.usable[slots], slot_weights)
 
     def copy(self) -> "Records":
         """The same slots in memory of their own."""
-        emphasis = None if self.emphasis is None else self.emphasis.copy()
-        return Records(self.X.copy(), self.y.copy(), self.usable.copy(), emphasis)
+        slot_weights = None if self.slot_weights is None else self.slot_weights.copy()
+        return Records(self.X.copy(), self.y.copy(), self.usable.copy(), slot_weights)
 
 
 class Piece(Protocol):
@@ -148,24 +148,24 @@ class Emphasized:
     def load(self) -> Records:
         """See `Piece`."""
         sizes, parts = zip(*self.runs, strict=True)
-        return replace(self.piece.load(), emphasis=np.repeat(parts, sizes))
+        return replace(self.piece.load(), slot_weights=np.repeat(parts, sizes))
 
 
-def emphasized(pieces: Sequence[Piece], emphasis: Sequence[Emphasis]) -> list[Piece]:
+def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> list[Piece]:
     """The pieces of a span with what their slots count for, rounded down.
 
     >>> from fractions import Fraction
     >>> run = Records(np.eye(3), np.zeros(3, np.intp), np.ones(3, np.bool_))
-    >>> half, one = Emphasis(Span(0, 4), Fraction(1, 2)), Emphasis(Span(4, 6), Fraction(1))
-    >>> [piece.load().emphasis for piece in emphasized([run, run], [half, one])]
+    >>> half, one = SlotWeight(Span(0, 4), Fraction(1, 2)), SlotWeight(Span(4, 6), Fraction(1))
+    >>> [piece.load().slot_weights for piece in weighted([run, run], [half, one])]
     [array([0.5, 0.5, 0.5]), array([0.5, 1. , 1. ])]
     """
-    if not emphasis:
+    if not slot_weights:
         return list(pieces)
-    told, held = sum(span.size for span, _ in emphasis), sum(piece.n for piece in pieces)
+    told, held = sum(span.size for span, _ in slot_weights), sum(piece.n for piece in pieces)
     if told != held:
         raise refuse("emphasis", f"that of {held} slots", told=f"that of {told}")
-    left = [(span.size, down(part)) for span, part in emphasis]
+    left = [(span.size, down(part)) for span, part in slot_weights]
     found: list[Piece] = []
     for piece in pieces:
         runs, wanted = [], piece.n
@@ -200,12 +200,12 @@ def join(parts: Sequence[Records]) -> Records:
         return parts[0]
     rows = [part.X for part in parts]
     stacked = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
-    plain = all(part.emphasis is None for part in parts)
+    plain = all(part.slot_weights is None for part in parts)
     return Records(
         stacked,
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.usable for part in parts]),
-        None if plain else np.concatenate([part.emphasis for part in parts]),
+        None if plain else np.concatenate([part.slot_weights for part in parts]),
     )
 
 

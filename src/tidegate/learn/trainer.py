@@ -11,9 +11,9 @@ from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance, allowance
+from tidegate.privacy.budget import Allowance, allowance_of
 from tidegate.privacy.sampling import draw
-from tidegate.schedule import Emphasis, Fit, Span
+from tidegate.schedule import Fit, SlotWeight, Span
 
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
@@ -22,14 +22,14 @@ class Read(Protocol):
     """Where records are read from."""
 
     def __call__(
-        self, span: Span, slots: Slots | None = None, emphasis: Sequence[Emphasis] = (), /
+        self, span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
     ) -> Parts[Records]:
         """The records of a span, or some of them.
 
         Args:
             span: Which.
             slots: Some of its slots, counted from its start, ascending.
-            emphasis: What they count for; empty if all count for 1.
+            slot_weights: What they count for; empty if all count for 1.
         """
 
 
@@ -54,14 +54,16 @@ class Trainer(Generic[AnyTask]):
 
     def _task(self, fit: Fit) -> AnyTask:
         """The task with what is special about a fit."""
-        if fit.emphasis and not self.learner.emphasizes:  # fail closed: the noise would not do
+        if (
+            fit.slot_weights and not self.learner.takes_slot_weights
+        ):  # fail closed: the noise would not do
             wanted = "GradientPerturbation where records count unequally"
             raise refuse("learner", wanted, self.learner)
-        return replace(self.task, behind=fit.behind, emphasis=fit.emphasis)
+        return replace(self.task, behind=fit.behind, slot_weights=fit.slot_weights)
 
     def allowance(self, fit: Fit, share: Fraction) -> Allowance:
         """What the mechanism on the slots that are read may cost these."""
-        whole = allowance(self.budget, share)
+        whole = allowance_of(self.budget, share)
         if fit.sample is None or whole.unit == "mu":
             return whole
         return whole._replace(amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size))
@@ -89,7 +91,7 @@ class Trainer(Generic[AnyTask]):
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         return self.learner.fit(
             replace(self._task(fit), start=start),
-            read(fit.span, slots, fit.emphasis),
+            read(fit.span, slots, fit.slot_weights),
             allowance=self.allowance(fit, share),
             prior=prior,
             bits=self.bits,

@@ -126,10 +126,10 @@ class Allowance(NamedTuple):
     amount: float
 
 
-def allowance(budget: Budget, share: Fraction) -> Allowance:
+def allowance_of(budget: Budget, share: Fraction) -> Allowance:
     """What a share of a budget allows.
 
-    >>> allowance(PureDP(2.0), Fraction(1, 4))
+    >>> allowance_of(PureDP(2.0), Fraction(1, 4))
     Allowance(unit='epsilon', amount=0.5)
     """
     return Allowance(budget.unit, budget.of_share(share))

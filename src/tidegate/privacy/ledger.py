@@ -20,9 +20,9 @@ class Line(NamedTuple):
     @property
     def charges(self) -> Iterator[tuple[Span, Fraction]]:
         """What the records of each span pay: the share times the square of what they count for."""
-        if not self.fit.emphasis:
+        if not self.fit.slot_weights:
             yield self.fit.span, self.share
-        for span, part in self.fit.emphasis:
+        for span, part in self.fit.slot_weights:
             yield span, self.share * part**2
 
     def paid(self, record: int) -> Fraction:

@@ -3,7 +3,7 @@
 from tidegate.schedule.basic import Basic
 from tidegate.schedule.continual import Continual
 from tidegate.schedule.cumulative import Cumulative
-from tidegate.schedule.fit import Emphasis, Fit, Schedule, Span, Stream, fits
+from tidegate.schedule.fit import Fit, Schedule, SlotWeight, Span, Stream, fits
 from tidegate.schedule.growing import Growing
 from tidegate.schedule.independent import Independent
 from tidegate.schedule.multiresolution import MultiResolution
@@ -14,13 +14,13 @@ __all__ = [
     "Basic",
     "Continual",
     "Cumulative",
-    "Emphasis",
     "Fit",
     "Growing",
     "Independent",
     "MultiResolution",
     "Schedule",
     "SlidingWindow",
+    "SlotWeight",
     "Span",
     "Stream",
     "TwoStream",

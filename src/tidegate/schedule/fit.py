@@ -29,8 +29,8 @@ class Span(NamedTuple):
         return isinstance(record, SupportsIndex) and self.start <= index(record) < self.stop
 
 
-class Emphasis(NamedTuple):
-    """Records that count for a part of one, or for one, in a fit."""
+class SlotWeight(NamedTuple):
+    """The weight of a span of records in a fit, in (0, 1]."""
 
     span: Span
     part: Fraction
@@ -56,7 +56,7 @@ class Fit(NamedTuple):
             as much as all fits before.
         start: The number of an earlier fit at whose model a descent may start, though the fit has
             no prior: post-processing, so it costs nothing.
-        emphasis: What the records of the span count for, in order; empty if all count for 1. One
+        slot_weights: What the slots of the span count for, in order; empty if all count for 1. One
             that counts for w pays w^2 times the fit's share: only Gaussian noise can serve this.
     """
 
@@ -72,12 +72,12 @@ class Fit(NamedTuple):
     stream: Stream | None = None
     behind: int | None = None
     start: int | None = None
-    emphasis: tuple[Emphasis, ...] = ()
+    slot_weights: tuple[SlotWeight, ...] = ()
 
     @property
     def counted(self) -> int:
         """What the records it reads count for together."""
-        return counted(self.emphasis, self.sample or self.span.size)
+        return counted(self.slot_weights, self.sample or self.span.size)
 
 
 class Charged(Protocol):
@@ -151,15 +151,15 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
         yield from schedule.due(at)
 
 
-def counted(emphasis: Sequence[Emphasis], slots: int) -> int:
+def counted(slot_weights: Sequence[SlotWeight], slots: int) -> int:
     """What so many slots count for together, rounded down.
 
-    >>> half, one = Emphasis(Span(0, 9), Fraction(1, 2)), Emphasis(Span(9, 10), Fraction(1))
+    >>> half, one = SlotWeight(Span(0, 9), Fraction(1, 2)), SlotWeight(Span(9, 10), Fraction(1))
     >>> counted([], 10), counted([half, one], 10)
     (10, 5)
     """
-    total = sum((span.size * part for span, part in emphasis), Fraction(0))
-    return int(total) if emphasis else slots
+    total = sum((span.size * part for span, part in slot_weights), Fraction(0))
+    return int(total) if slot_weights else slots
 
 
 def least(size: int, sample: int | None) -> int:

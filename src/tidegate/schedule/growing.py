@@ -10,7 +10,7 @@ from itertools import islice
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.fit import Emphasis, Fit, Span
+from tidegate.schedule.fit import Fit, SlotWeight, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.registry import parameter, register
 
@@ -45,7 +45,7 @@ class Growing:
     >>> schedule = Growing(block=4, step=1, growth=Fraction(1, 2))
     >>> [fit.at for fit in fits(schedule, until=30)]
     [4, 6, 9, 13, 19, 28]
-    >>> [(tuple(span), str(part)) for span, part in schedule.due(9)[0].emphasis]
+    >>> [(tuple(span), str(part)) for span, part in schedule.due(9)[0].slot_weights]
     [((0, 4), '1/2'), ((4, 6), '2/3'), ((6, 9), '1')]
     >>> [str(schedule.share(k)) for k in range(3)]
     ['7/16', '5/9', '88/169']
@@ -122,8 +122,8 @@ class Growing:
             return ()
         marks, number = _marks(times), len(times) - 2
         edges = [0, *(time * self.step for time in times[:-1])]
-        emphasis = tuple(
-            Emphasis(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
+        slot_weights = tuple(
+            SlotWeight(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
             for j in range(number + 1)
         )
         return (
@@ -134,7 +134,7 @@ class Growing:
                 None,
                 "base",
                 number,
-                emphasis=emphasis if number else (),
+                slot_weights=slot_weights if number else (),
                 behind=self._behind(times, marks) if number else None,
                 start=number - 1 if number else None,
             ),

@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.serve.access import LATER, STUCK, Noted
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
+from tidegate.serve.middleware import LATER, STUCK, AuditMiddleware
 from tidegate.serve.page import add_page
 from tidegate.serve.routes.ledger import ledger
 from tidegate.serve.routes.records import records
@@ -34,15 +34,15 @@ what is released. Errors are `{"error": "one clear line"}`.
 """
 
 
-def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> FastAPI:
+def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -> FastAPI:
     """The service around a gate that is kept.
 
     Args:
-        keeper: Keeps the gate; closed by whoever made it.
+        runner: Keeps the gate; closed by whoever made it.
         folder: The gate's state, where tokens and the audit log are as well.
         limits: What a client may ask.
     """
-    service = Service(keeper, folder, limits or Limits())
+    service = Service(runner, folder, limits or Limits())
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -68,7 +68,7 @@ def create_app(keeper: Keeper, folder: Path, limits: Limits | None = None) -> Fa
 
     add_page(app)
     _add_refusals(app)
-    app.add_middleware(Noted, audit=service.audit, requests=service.requests)
+    app.add_middleware(AuditMiddleware, audit=service.audit, requests=service.requests)
     return app
 
 

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tidegate.gate.books import Books
 from tidegate.gate.gate import Gate
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
@@ -46,7 +46,7 @@ class Facts:
 
     def __init__(self, folder: Path) -> None:
         self.gate = Gate.look(folder)
-        self._books = Books(self.gate)
+        self._books = LedgerView(self.gate)
         self._reading = threading.Lock()
 
     def close(self) -> None:

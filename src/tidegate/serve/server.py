@@ -15,7 +15,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.gate import Gate
 from tidegate.serve.app import create_app
 from tidegate.serve.connections import Guarded
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 
 SWITCH = 0.0005
@@ -41,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def kept(gate: Gate, limits: Limits) -> Iterator[Keeper]:
+def kept(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
     """A gate that is kept beside a server: what computes leaves room for what answers."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
@@ -49,14 +49,14 @@ def kept(gate: Gate, limits: Limits) -> Iterator[Keeper]:
     try:
         # One thread for linear algebra: predictions are too small for more, and fits must not
         # take all cores.
-        with threadpool_limits(1), Keeper(gate, most_waiting=limits.waiting) as keeper:
-            yield keeper
+        with threadpool_limits(1), GateRunner(gate, most_waiting=limits.waiting) as runner:
+            yield runner
     finally:
         gc.unfreeze()
         sys.setswitchinterval(before)
 
 
-def server(keeper: Keeper, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
+def server(runner: GateRunner, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
     """A server for a gate that is kept; `run` serves until it is told to stop."""
     limits = limits or Limits()
     connections = limits.connections
@@ -65,7 +65,7 @@ def server(keeper: Keeper, folder: Path, limits: Limits | None = None) -> uvicor
         most = connections
 
     config = uvicorn.Config(
-        create_app(keeper, folder, limits),
+        create_app(runner, folder, limits),
         http=Limited,
         ws="none",
         lifespan="on",

@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry, Counter, disable_created_metric
 from starlette.requests import ClientDisconnect
 
 from tidegate.gate.sources import RawBatch
-from tidegate.serve.access import CLOSE, Door
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
 from tidegate.serve.facts import Facts, Told
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
+from tidegate.serve.middleware import CLOSE, Authentication
 from tidegate.serve.parser import Parser
 from tidegate.serve.slots import Slots
 
@@ -30,17 +30,17 @@ class Service:
     """One Gate, and all that stands between it and those who ask.
 
     Args:
-        keeper: Keeps the gate.
+        runner: Keeps the gate.
         folder: The gate's state, where tokens and the audit log are too.
         limits: What a client may ask.
     """
 
-    def __init__(self, keeper: Keeper, folder: Path, limits: Limits) -> None:
-        self.keeper, self.limits = keeper, limits
+    def __init__(self, runner: GateRunner, folder: Path, limits: Limits) -> None:
+        self.runner, self.limits = runner, limits
         self.facts = Facts(folder)
         self.audit = Audit(folder)
-        self.reader = Reader(config=keeper.gate.config, limits=limits)
-        self.door = Door(folder, limits)
+        self.reader = Reader(config=runner.gate.config, limits=limits)
+        self.authentication = Authentication(folder, limits)
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
@@ -54,13 +54,13 @@ class Service:
 
     def needs(self, scope: str) -> list[Security]:
         """The dependency of routes that need a scope."""
-        return [Security(self.door, scopes=[scope])]
+        return [Security(self.authentication, scopes=[scope])]
 
     def status(self) -> Told:
         """How things stand: found out once for each piece of news, however many ask."""
-        news, (known, told) = self.keeper.news, self._status
+        news, (known, told) = self.runner.news, self._status
         if news != known:
-            told = {**self.facts.status(), "training": self.keeper.training}
+            told = {**self.facts.status(), "training": self.runner.training}
             self._status = (news, told)
         return told
 

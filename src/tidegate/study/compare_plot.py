@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.checks import InvalidValueError
-from tidegate.study.compare import Result, titled
+from tidegate.study.comparison import Result, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,7 @@ from tidegate.study.baselines.refit import Times
 from tidegate.study.experiment import Experiment
 from tidegate.study.method import Method, Scheduled
 from tidegate.study.panels import Column, Kind, Line, Panel
-from tidegate.study.sources import Digits, MovingArchives, MovingLabels, Source, TurningDigits
+from tidegate.study.study_sources import Digits, MovingArchives, MovingLabels, Source, TurningDigits
 
 BUDGET = ApproxDP(1.0, 1e-6)
 BLOCK, STEP = 8192, 1024

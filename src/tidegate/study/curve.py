@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.study.method import Method
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 Floats = NDArray[np.float64]
 

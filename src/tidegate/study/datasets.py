@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import AppendIntercept, HashedText, Scattering, clip_rows
 from tidegate.features.rows import Rows
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.intp]

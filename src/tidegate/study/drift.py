@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from tidegate.checks import between, refuse, whole
 from tidegate.features.rows import Rows
-from tidegate.study.stream import Labelled, Labels, StudyStream
+from tidegate.study.study_stream import Labelled, Labels, StudyStream
 
 Images = NDArray[np.uint8]
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.study.curve import Curve, measure
 from tidegate.study.method import Method
-from tidegate.study.sources import Source
+from tidegate.study.study_sources import Source
 
 if TYPE_CHECKING:
     from tidegate.compute.cluster import Dask

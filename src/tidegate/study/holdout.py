@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import refuse, whole
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 
 def _some(records: Labelled, which: Any) -> Labelled:

@@ -10,7 +10,7 @@ from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.run import Run
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 
 class Method(Protocol):

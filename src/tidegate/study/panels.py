@@ -11,8 +11,8 @@ from tidegate.privacy import ApproxDP, PureDP
 from tidegate.schedule import Basic, Continual, Independent, Schedule, SlidingWindow
 from tidegate.study.experiment import Experiment
 from tidegate.study.method import Scheduled
-from tidegate.study.published import AsPublished
-from tidegate.study.sources import Articles, Digits, MovingArchives
+from tidegate.study.paper_method import AsPublished
+from tidegate.study.study_sources import Articles, Digits, MovingArchives
 
 Kind = Literal[
     "not private", "overspent", "as published", "pure", "approximate", "gradient", "baseline"

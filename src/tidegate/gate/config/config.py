@@ -16,9 +16,9 @@ from tidegate.features import HashedText
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
-from tidegate.gate.config.origin import Origin, same_file
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
-from tidegate.gate.config.sources import (
+from tidegate.gate.config.source_identity import SourceIdentity, same_file
+from tidegate.gate.config.source_tables import (
     STANDARD_INPUT,
     FileTable,
     SourceTable,
@@ -37,7 +37,7 @@ from tidegate.gate.config.tables import (
     RecordsTable,
     StoreTable,
 )
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 from tidegate.gate.sources import Dtype, Files, Source, StandardInput
 from tidegate.gate.sources.broker import Resume
 from tidegate.gate.sources.files import as_utf8
@@ -265,9 +265,9 @@ class Config:
         return any(each.follow for each in self._streams().values())
 
     @property
-    def origins(self) -> list[Origin]:
+    def identities(self) -> list[SourceIdentity]:
         """What the source of each stream reads."""
-        return [each.origin for each in self._streams().values()]
+        return [each.identity for each in self._streams().values()]
 
     def _streams(self) -> dict[str, SourceTable]:
         if self.source is None:
@@ -301,9 +301,9 @@ class Config:
         source = FILES[kind](file_name(path), path, self.records.build())
         return replace(source, resume=resume, remedy=BY_OPTION)
 
-    def places(self) -> Places:
+    def locations(self) -> Locations:
         """Where the state's database and segments are."""
-        return Places() if self.store is None else self.store.build()
+        return Locations() if self.store is None else self.store.build()
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""

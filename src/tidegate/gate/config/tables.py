@@ -32,7 +32,7 @@ from tidegate.gate.config.keys import (
     words,
     zero_or_more,
 )
-from tidegate.gate.places import Places
+from tidegate.gate.locations import Locations
 from tidegate.gate.sources import (
     Columns,
     Dtype,
@@ -263,9 +263,9 @@ class StoreTable:
     def __post_init__(self) -> None:
         self.build()
 
-    def build(self) -> Places:
-        """The places."""
-        return Places(database=self.database, segments=self.segments)
+    def build(self) -> Locations:
+        """The locations."""
+        return Locations(database=self.database, segments=self.segments)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from tidegate.checks import refuse
 from tidegate.gate.sources import RawBatch
 from tidegate.serve import examples
-from tidegate.serve.access import LATER
 from tidegate.serve.bodies import ARROW, JSON
-from tidegate.serve.keeper import BusyError, Current
+from tidegate.serve.gate_runner import BusyError, Current
+from tidegate.serve.middleware import LATER
 from tidegate.serve.service import Service
 
 FEW = 1024
@@ -40,7 +40,7 @@ Stream = Annotated[
 def records(service: Service) -> APIRouter:
     """Routes that take records."""
     router = APIRouter(tags=["records"])
-    keeper = service.keeper
+    runner = service.runner
 
     @asynccontextmanager
     async def read(request: Request, *, labelled: bool) -> AsyncIterator[tuple[RawBatch, int]]:
@@ -68,7 +68,7 @@ def records(service: Service) -> APIRouter:
             token = request.state.token
             name = None if key is None else f"{token}:{key}"
             try:
-                waiting = keeper.take(raw, size=size, stream=stream, key=name, sender=token)
+                waiting = runner.take(raw, size=size, stream=stream, key=name, sender=token)
             except BusyError:
                 busy = "more records wait than may: come back later"
                 raise HTTPException(429, busy, LATER) from None
@@ -85,7 +85,7 @@ def records(service: Service) -> APIRouter:
     async def predict(request: Request) -> Response:
         """Predict with the newest release; what is sent is not kept."""
         async with read(request, labelled=False) as (raw, _):
-            current = keeper.current
+            current = runner.current
             if current is None:
                 raise HTTPException(409, "nothing is released yet")
             classes = len(current.model.classes)

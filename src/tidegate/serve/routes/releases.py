@@ -55,7 +55,7 @@ LastEvent = Annotated[
 def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     """Routes that hand out releases."""
     router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
-    keeper, facts, limits = service.keeper, service.facts, service.limits
+    runner, facts, limits = service.runner, service.facts, service.limits
 
     @router.get("/v1/releases", responses=examples.answers(examples.RELEASES))
     def listed(
@@ -74,10 +74,10 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         """The newest release; `wait` so many seconds at most for a newer one than is known."""
         until = time.monotonic() + min(wait, limits.wait)
         slot = service.watchers.taken(request.state.token) if wait else nullcontext()
-        with slot, keeper.watched() as news:
+        with slot, runner.watched() as news:
             while True:
                 news.clear()
-                current = keeper.current
+                current = runner.current
                 tag = "" if current is None else f'"{current.release.hash}"'
                 known = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
                 if current is not None and not known:
@@ -90,7 +90,8 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
 
     @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
     async def events(
-        token: Annotated[Token, Security(service.door, scopes=["read"])], last: LastEvent = None
+        token: Annotated[Token, Security(service.authentication, scopes=["read"])],
+        last: LastEvent = None,
     ) -> StreamingResponse:
         """Server-sent events: `release` with each new release, `progress` with the status."""
         return Events(_events(service, token, last), service.watchers.taken(token.name))
@@ -152,11 +153,11 @@ async def _within(news: asyncio.Event, seconds: float) -> bool:
 
 
 async def _events(service: Service, token: Token, last: str | None) -> AsyncIterator[str]:
-    keeper = service.keeper
-    newest = -1 if keeper.current is None else keeper.current.release.number
+    runner = service.runner
+    newest = -1 if runner.current is None else runner.current.release.number
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
-    with keeper.watched() as news:
-        while service.door.knows(token):  # it may be revoked while it listens
+    with runner.watched() as news:
+        while service.authentication.knows(token):  # it may be revoked while it listens
             news.clear()
             while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):
                 for told in some:

@@ -21,7 +21,7 @@ def watch(service: Service) -> APIRouter:
     @router.get("/v1/health", responses=examples.answers(examples.HEALTH, 503))
     async def health() -> JSONResponse:
         """Whether records are taken and models made. Open to all; nothing else is said."""
-        if service.keeper.trouble is None:
+        if service.runner.trouble is None:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "trouble"}, 503)
 
@@ -59,7 +59,7 @@ class Numbers(Collector):
         told = {
             "tidegate_releases": ("Models released.", status["releases"]),
             "tidegate_training": ("Whether a step is being carried out.", status["training"]),
-            "tidegate_batches_waiting": ("Batches on the way in.", self._service.keeper.waiting),
+            "tidegate_batches_waiting": ("Batches on the way in.", self._service.runner.waiting),
         }
         for name, (words, value) in told.items():
             yield GaugeMetricFamily(name, words, float(value))

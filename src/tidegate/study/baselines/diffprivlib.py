@@ -17,7 +17,7 @@ from tidegate.learn.learner import Weights
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.rounding import down
 from tidegate.study.baselines.refit import Times
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 PULLS = (1e-3, 1e-2, 1e-1, 1.0)
 """Lambdas to choose from."""

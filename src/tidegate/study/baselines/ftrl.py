@@ -20,7 +20,7 @@ from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import ApproxDP
 from tidegate.privacy.noise import gaussian
 from tidegate.study.baselines.refit import Times
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from tidegate.learn.learner import Weights
 from tidegate.learn.objective import InMemory
 from tidegate.learn.solver import certified_minimum
 from tidegate.study.baselines.refit import Times
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 
 @dataclass(frozen=True, kw_only=True)

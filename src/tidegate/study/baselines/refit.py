@@ -8,10 +8,10 @@ from fractions import Fraction
 from tidegate.checks import refuse, whole
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Allowance, ApproxDP, Budget, PureDP, allowance
+from tidegate.privacy.budget import Allowance, ApproxDP, Budget, PureDP, allowance_of
 from tidegate.privacy.rounding import down
 from tidegate.schedule import Span
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +120,8 @@ class NaiveSplitting(Refit):
     def part(self, releases: int) -> Allowance:
         """See `Refit`."""
         if self.simple:
-            return allowance(split(self.budget, releases), Fraction(1))
-        return allowance(self.budget, Fraction(1, releases))
+            return allowance_of(split(self.budget, releases), Fraction(1))
+        return allowance_of(self.budget, Fraction(1, releases))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ class WindowRefit(Refit):
     def part(self, releases: int) -> Allowance:
         """See `Refit`; it does not matter how many there are."""
         del releases
-        return allowance(self.budget, Fraction(self.times.step, self.times.window or 0))
+        return allowance_of(self.budget, Fraction(self.times.step, self.times.window or 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,4 +158,4 @@ class Overspent(Refit):
     def part(self, releases: int) -> Allowance:
         """See `Refit`: all of it, every time."""
         del releases
-        return allowance(self.budget, Fraction(1))
+        return allowance_of(self.budget, Fraction(1))

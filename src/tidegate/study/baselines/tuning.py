@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from tidegate.study.curve import Curve, measure
 from tidegate.study.method import Method
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 
 def best_of(

@@ -33,7 +33,7 @@ from tidegate.study.baselines.refit import Times
 from tidegate.study.curve import Curve
 from tidegate.study.holdout import interleaved, prequential
 from tidegate.study.method import Method, Scheduled
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 Floats = NDArray[np.float64]
 

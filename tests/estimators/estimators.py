@@ -20,13 +20,13 @@ from tidegate.schedule import Continual, Cumulative, SlidingWindow
 
 SEED = 7
 ALMOST_EXACT = PureDP(1e6)
-Face = Any
+StreamEstimator = Any
 """The estimators have no common type to the outside: scikit-learn's are found by their methods."""
 
 
 def classifier(
     kind: type, *, classes: Any = (0, 1), budget: Budget = ALMOST_EXACT, **more: Any
-) -> Face:
+) -> StreamEstimator:
     """A classifier that needs few records, seeded, with next to no noise."""
     given: dict[type, dict[str, Any]] = {
         PrivateClassifier: {},
@@ -60,11 +60,11 @@ STREAMS: list[type] = [ContinualClassifier, SlidingWindowClassifier, TwoStreamCl
 CLASSIFIERS: list[type] = [PrivateClassifier, *STREAMS]
 
 
-def all_faces() -> list[Face]:
+def all_faces() -> list[StreamEstimator]:
     return [*map(classifier, CLASSIFIERS), private_mean(), private_histogram()]
 
 
-def batch_for(face: Face, records: int = 40, seed: int = 0) -> tuple[Any, Any]:
+def batch_for(face: StreamEstimator, records: int = 40, seed: int = 0) -> tuple[Any, Any]:
     """Records that a face can learn from: two blobs, or their labels as words."""
     rng = np.random.default_rng(seed)
     y = rng.integers(2, size=records)
@@ -73,12 +73,12 @@ def batch_for(face: Face, records: int = 40, seed: int = 0) -> tuple[Any, Any]:
     return (words, None) if isinstance(face, PrivateHistogram) else (X, y)
 
 
-def weights(face: Face) -> list[NDArray[np.float64]]:
+def weights(face: StreamEstimator) -> list[NDArray[np.float64]]:
     """The models released so far."""
     return [release.weights for release in getattr(face, "releases_", [])]
 
 
-def same(one: Face, other: Face) -> bool:
+def same(one: StreamEstimator, other: StreamEstimator) -> bool:
     """Whether two streams have released the same models, bit for bit, and count the same."""
     mine, theirs = weights(one), weights(other)
     return (
@@ -88,7 +88,7 @@ def same(one: Face, other: Face) -> bool:
     )
 
 
-def state(face: Face) -> Any:
+def state(face: StreamEstimator) -> Any:
     """All that a refused batch must leave as it was."""
     if not hasattr(face, "_begun"):
         return sorted(name for name in vars(face) if name.endswith("_"))
@@ -106,4 +106,4 @@ def state(face: Face) -> Any:
     )
 
 
-Make = Callable[[], Face]
+Make = Callable[[], StreamEstimator]

@@ -11,7 +11,7 @@ ALL = ">"
 """The subjects of NATS that are all subjects."""
 
 
-class Origin(NamedTuple):
+class SourceIdentity(NamedTuple):
     """What a source reads.
 
     Attributes:
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
     subject: str = ALL
 
 
-def of_path(path: Path) -> Origin:
+def of_path(path: Path) -> SourceIdentity:
     """A file, or a folder and what its links lead to, hard links included.
 
     >>> of_path(Path("/data/north/../south.csv")).around >= {"/data/south.csv", "/data"}
@@ -36,7 +36,7 @@ def of_path(path: Path) -> Origin:
     paths = frozenset(map(os.path.realpath, (path, *links)))
     folders = (str(folder) for part in paths for folder in Path(part).parents)
     parts = paths.union(*map(_hard_link, (path, *within)))
-    return Origin(parts, parts.union(folders))
+    return SourceIdentity(parts, parts.union(folders))
 
 
 def _hard_link(path: Path) -> set[str]:
@@ -57,7 +57,9 @@ def same_file(one: Path, other: Path) -> bool:
         return False
 
 
-def of_channel(channel: str, servers: Iterable[str], port: int, subject: str = ALL) -> Origin:
+def of_channel(
+    channel: str, servers: Iterable[str], port: int, subject: str = ALL
+) -> SourceIdentity:
     """A stream or topic of a broker, whichever of its servers are named.
 
     Args:
@@ -70,7 +72,7 @@ def of_channel(channel: str, servers: Iterable[str], port: int, subject: str = A
     ['topic a at db.example:9092', 'topic a at localhost:9092']
     """
     parts = frozenset(f"{channel} at {_server(each, port)}" for each in servers)
-    return Origin(parts, parts, subject)
+    return SourceIdentity(parts, parts, subject)
 
 
 def _server(address: str, port: int) -> str:
@@ -81,7 +83,7 @@ def _server(address: str, port: int) -> str:
     return f"{'localhost' if host in HERE else host}:{int(own)}"
 
 
-def shared(one: Origin, other: Origin) -> str | None:
+def shared(one: SourceIdentity, other: SourceIdentity) -> str | None:
     """What two sources both read, None if they have no records in common.
 
     Copies, and servers that are known by two names, cannot be told by their addresses.

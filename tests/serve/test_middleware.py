@@ -245,7 +245,7 @@ def raw(service: Served, head: str, body: bytes = b"") -> bytes:
 
 def test_a_request_with_two_lengths_is_refused(service: Served) -> None:
     """The second request of this body would be a request of its own to who reads the other."""
-    before = service.keeper.gate.store.count("records")
+    before = service.runner.gate.store.count("records")
     smuggled = b"0\r\n\r\nGET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
     for order in (1, -1):
         lengths = ["Transfer-Encoding: chunked", f"Content-Length: {len(smuggled)}"][::order]
@@ -265,7 +265,7 @@ def test_a_request_with_two_lengths_is_refused(service: Served) -> None:
         assert said.count(b"HTTP/1.1 ") == 1, "and the connection is closed"
         assert b"Content-Length or a Transfer-Encoding" in said
         assert b"nosniff" in said
-    assert service.keeper.gate.store.count("records") == before
+    assert service.runner.gate.store.count("records") == before
 
 
 @pytest.mark.parametrize("path", ["/v1/status/", "/v1/health/", "/v1/releases/latest/", "/v1/"])

@@ -14,7 +14,8 @@ from tidegate.privacy import ApproxDP, PureDP
 from tidegate.schedule import Basic, SlidingWindow
 from tidegate.schedule.registry import alone
 from tidegate.study.baselines import DPFTRL, NaiveSplitting, WindowRefit
-from tidegate.study.compare import (
+from tidegate.study.compare_plot import draw
+from tidegate.study.comparison import (
     BASELINES,
     Comparison,
     Contender,
@@ -23,7 +24,6 @@ from tidegate.study.compare import (
     read,
     results,
 )
-from tidegate.study.compare_plot import draw
 from tidegate.study.curve import Curve
 from tidegate.study.method import Scheduled
 

@@ -43,8 +43,8 @@ class Begun:
     parameters: Mapping[str, Any]
 
 
-class Face(BaseEstimator):
-    """An estimator; the faces below say what is learnt, of which records and when."""
+class StreamEstimator(BaseEstimator):
+    """An estimator; subclasses say what is learnt, of which records and when."""
 
     budget: Budget
     allocation: str | Allocation

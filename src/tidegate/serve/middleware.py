@@ -57,7 +57,7 @@ bearer = HTTPBearer(
 Given = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
-class Door:
+class Authentication:
     """Lets a request in whose token has the scopes that its route asks for, and not too often.
 
     Args:
@@ -95,7 +95,7 @@ class Door:
             return False
 
 
-class Noted:
+class AuditMiddleware:
     """Gives every answer its headers, and notes what was asked with a token and what came of it.
 
     Args:

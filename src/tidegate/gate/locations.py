@@ -28,14 +28,14 @@ SECRETS = ("key", "secret", "token", "password")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class Locations:
     """Where the parts of a state are.
 
     Attributes:
         database: A database of PostgreSQL, as a URL; None for SQLite in the folder.
         segments: Where segments are, as a path or a URI that pyarrow knows; None for the folder.
 
-    >>> Places(database="postgresql://tidegate:secret@db.example/ledgers")
+    >>> Locations(database="postgresql://tidegate:secret@db.example/ledgers")
     Traceback (most recent call last):
     tidegate.checks.InvalidValueError: database must be a URL without a password (give that in
     PGPASSWORD, ~/.pgpass or a service file), got one with a password
@@ -73,15 +73,15 @@ def _parts(name: str, value: str) -> SplitResult:
 
 
 class Elsewhere(NamedTuple):
-    """Where the parts of one state are: their places, and its name there."""
+    """Where the parts of one state are: their locations, and its name there."""
 
     name: str
-    places: Places
+    locations: Locations
 
     @classmethod
-    def new(cls, places: Places) -> Self:
-        """A name that no other state has, at some places."""
-        return cls(f"tidegate_{secrets.token_hex(8)}", places)
+    def new(cls, locations: Locations) -> Self:
+        """A name that no other state has, at some locations."""
+        return cls(f"tidegate_{secrets.token_hex(8)}", locations)
 
     @classmethod
     def of(cls, folder: Path) -> Self | None:
@@ -94,29 +94,31 @@ class Elsewhere(NamedTuple):
             known = json.loads(text)
             if not known["name"].isidentifier():  # it becomes a part of queries
                 raise ValueError(known["name"])
-            return cls(known.pop("name"), Places(**known))
+            return cls(known.pop("name"), Locations(**known))
 
     def keep(self, folder: Path) -> None:
         """Have a folder remember where the rest of the state is."""
-        text = json.dumps({"name": self.name, **asdict(self.places)}, indent=1)
+        text = json.dumps({"name": self.name, **asdict(self.locations)}, indent=1)
         delete_unfinished(folder, ELSEWHERE)
         write_whole(folder / ELSEWHERE, text.encode(), point="elsewhere", mode=0o600)
         sync_folder(folder)
 
     def segments(self, folder: Path) -> SegmentFolder:
         """Where the segments of the state in a folder are."""
-        if self.places.segments is None:
+        if self.locations.segments is None:
             return LocalFolder(folder / "segments")
-        return segment_folder(inside(self.places.segments, self.name))
+        return segment_folder(inside(self.locations.segments, self.name))
 
     def database(self, folder: Path, *, writes: bool) -> Database:
         """The database of the state in a folder, not connected yet."""
-        if self.places.database is None:
+        if self.locations.database is None:
             return SqliteDatabase(folder, writes=writes)
         try:
             postgres = import_module("tidegate.gate.postgres")
         except ModuleNotFoundError as error:
             missing = f"{error.name} is not installed: pip install 'tidegate[postgres]'"
             raise InvalidValueError(missing) from None
-        made: Database = postgres.PostgresDatabase(self.places.database, self.name, writes=writes)
+        made: Database = postgres.PostgresDatabase(
+            self.locations.database, self.name, writes=writes
+        )
         return made

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, positive, refuse
 from tidegate.gate.config.keys import flag, key, one_of, read_table, word, words
-from tidegate.gate.config.origin import ALL, Origin, of_channel, of_path
+from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
     Columns,
@@ -68,7 +68,7 @@ class FileTable:
             raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
 
     @property
-    def origin(self) -> Origin:
+    def identity(self) -> SourceIdentity:
         """What is read."""
         return of_path(Path(self.path))
 
@@ -136,7 +136,7 @@ class NatsTable:
     resume: Resume | None = key(resumed, default=None)
 
     @property
-    def origin(self) -> Origin:
+    def identity(self) -> SourceIdentity:
         """What is read."""
         hosts = [urlsplit(url).netloc for url in self.url]
         return of_channel(f"stream {self.stream}", hosts, 4222, self.subject or ALL)
@@ -180,7 +180,7 @@ class KafkaTable:
     resume: Resume | None = key(resumed, default=None)
 
     @property
-    def origin(self) -> Origin:
+    def identity(self) -> SourceIdentity:
         """What is read."""
         return of_channel(f"topic {self.topic}", self.servers, 9092)
 

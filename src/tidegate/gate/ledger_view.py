@@ -13,7 +13,7 @@ from tidegate.schedule import Fit
 Row = dict[str, Any]
 
 
-class Books:
+class LedgerView:
     """What has been charged, read as it grows.
 
     Args:
@@ -115,5 +115,5 @@ def _block(fit: Fit, share: Fraction) -> Row:
         "role": fit.role,
         "level": fit.level,
         "share": down(share),
-        "emphasized": bool(fit.emphasis),
+        "emphasized": bool(fit.slot_weights),
     }

@@ -18,14 +18,14 @@ from tidegate.schedule import (
 )
 from tidegate.study.curve import measure
 from tidegate.study.datasets import mnist
-from tidegate.study.published import (
+from tidegate.study.paper_method import (
     AsPublished,
     lipschitz,
     minibatches,
     pixel_values,
     word_components,
 )
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.study_stream import Labelled, StudyStream
 
 L = 0.125
 

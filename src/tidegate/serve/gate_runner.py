@@ -1,4 +1,4 @@
-"""The Keeper: one Gate in a process that has other things to do as well."""
+"""The GateRunner: one Gate in a process that has other things to do as well."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class Current:
         return self.release.model()
 
 
-class Keeper:
+class GateRunner:
     """Takes records in on one thread and trains on another, so that neither waits for the other.
 
     A batch is acknowledged when it is durable. Training starts when a step is complete; what it
@@ -205,7 +205,7 @@ class Keeper:
         self._trainer.join(PATIENCE)
         self.gate.close()
 
-    def __enter__(self) -> "Keeper":
+    def __enter__(self) -> "GateRunner":
         return self
 
     def __exit__(self, *_: Any) -> None:

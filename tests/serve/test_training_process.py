@@ -15,8 +15,8 @@ from tests.serve.served import config, stream
 from tidegate.gate import Gate
 from tidegate.gate.sources import raw_batch
 from tidegate.gate.verify import verify
-from tidegate.serve.apart import ApartGate
-from tidegate.serve.keeper import Keeper
+from tidegate.serve.gate_runner import GateRunner
+from tidegate.serve.training_process import TrainingProcessGate
 
 
 def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process(
@@ -26,17 +26,17 @@ def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process
     with Gate.open(tmp_path / "one", settings) as one:
         one.ingest(*stream(500))
         wanted = [release.weights for release in one.releases()]
-    gate = ApartGate.open(tmp_path / "two", settings)
-    with Keeper(gate) as keeper:
-        keeper.take(raw_batch(*stream(300)), size=1).result()
-        until(lambda: keeper.current is not None)
+    gate = TrainingProcessGate.open(tmp_path / "two", settings)
+    with GateRunner(gate) as runner:
+        runner.take(raw_batch(*stream(300)), size=1).result()
+        until(lambda: runner.current is not None)
         assert gate._fits is not None
         running = gate._fits._running
         assert running is not None
         os.kill(running[0].pid, signal.SIGKILL)  # the out-of-memory killer would do this
-        keeper.take(raw_batch(*stream(200, 300)), size=1).result()
-        until(lambda: keeper.current is not None and keeper.current.release.number == 2)
-        assert keeper.trouble is None or "restarting" in keeper.trouble
+        runner.take(raw_batch(*stream(200, 300)), size=1).result()
+        until(lambda: runner.current is not None and runner.current.release.number == 2)
+        assert runner.trouble is None or "restarting" in runner.trouble
     with Gate.look(tmp_path / "two") as looked:
         assert list(verify(looked)) == []
         found = [release.weights for release in looked.releases()]
@@ -45,7 +45,7 @@ def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process
 
 def test_one_that_only_reads_can_be_closed(tmp_path: Path) -> None:
     Gate.open(tmp_path / "state", config()).close()
-    with ApartGate.look(tmp_path / "state") as gate:
+    with TrainingProcessGate.look(tmp_path / "state") as gate:
         assert gate.store.count("records") == 0
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.demo import state
-from tidegate.demo.stream import DriftingStream, Floats, Labels
+from tidegate.demo import demo_state
+from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
 from tidegate.estimators import ContinualClassifier, PrivateClassifier
-from tidegate.gate.books import Books
 from tidegate.gate.gate import Gate
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.learn import Softmax, minimize
 from tidegate.privacy import Budget
 from tidegate.release import Model
@@ -72,9 +72,9 @@ class Comparison:
     """
 
     stream: DriftingStream = DriftingStream()
-    budget: Budget = state.BUDGET
-    window: int = state.WINDOW
-    step: int = state.STEP
+    budget: Budget = demo_state.BUDGET
+    window: int = demo_state.WINDOW
+    step: int = demo_state.STEP
     block: int = 8192
     tests: int = 2000
     not_private_seed: int | None = None
@@ -95,18 +95,18 @@ class Comparison:
         Args:
             folder: Where the sliding window's state is kept; that of an earlier demo is replaced.
         """
-        known = state.config(
+        known = demo_state.config(
             self.stream,
             window=self.window,
             step=self.step,
             budget=self.budget,
             not_private_seed=self.not_private_seed,
         )
-        with state.fresh(folder, known) as gate:
+        with demo_state.fresh(folder, known) as gate:
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
-        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), Books(gate)
+        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), LedgerView(gate)
         cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []

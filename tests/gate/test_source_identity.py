@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gate.config.origin import Origin, of_channel, of_path, shared, subjects_meet
-from tidegate.gate.config.sources import one_source
+from tidegate.gate.config.source_identity import (
+    SourceIdentity,
+    of_channel,
+    of_path,
+    shared,
+    subjects_meet,
+)
+from tidegate.gate.config.source_tables import one_source
 
 PATTERNS = [
     ".".join([*words, last])
@@ -29,11 +35,11 @@ channels = st.builds(
     st.just(1),
     st.sampled_from(PATTERNS),
 )
-origins = paths | channels
+identities = paths | channels
 
 
-@given(origins, origins)
-def test_sharing_is_symmetric_and_reflexive(one: Origin, other: Origin) -> None:
+@given(identities, identities)
+def test_sharing_is_symmetric_and_reflexive(one: SourceIdentity, other: SourceIdentity) -> None:
     assert shared(one, one) is not None
     assert shared(one, other) == shared(other, one)
 
@@ -60,7 +66,7 @@ def kafka(*servers: str, topic: str = "records") -> dict[str, object]:
 
 
 def both(one: dict[str, object], other: dict[str, object]) -> str | None:
-    return shared(one_source("source", one).origin, one_source("source", other).origin)
+    return shared(one_source("source", one).identity, one_source("source", other).identity)
 
 
 HOST = nats("nats://host")
@@ -94,8 +100,8 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to("folder")
     (tmp_path / "linked" / "b.csv").symlink_to(tmp_path / "folder" / "a.csv")
 
-    def of(path: str) -> Origin:
-        return one_source("source", {"type": "csv", "path": path}).origin
+    def of(path: str) -> SourceIdentity:
+        return one_source("source", {"type": "csv", "path": path}).identity
 
     file, spelt = of("folder/a.csv"), f"{tmp_path}/folder/../link/a.csv"
     for path in (f"{tmp_path}/folder/a.csv", "./link/a.csv", spelt, "linked/b.csv", "linked"):

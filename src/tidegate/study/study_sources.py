@@ -25,8 +25,8 @@ from tidegate.study.datasets import (
 )
 from tidegate.study.drift import label_shift, rotating
 from tidegate.study.holdout import interleaved
-from tidegate.study.published import pixel_values, word_components
-from tidegate.study.stream import Labelled, StudyStream
+from tidegate.study.paper_method import pixel_values, word_components
+from tidegate.study.study_stream import Labelled, StudyStream
 
 NO_TITLES = (
     "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that holds "

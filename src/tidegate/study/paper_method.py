@@ -25,7 +25,7 @@ from tidegate.schedule import (
     SlidingWindow,
     fits,
 )
-from tidegate.study.stream import StudyStream
+from tidegate.study.study_stream import StudyStream
 
 Floats32 = NDArray[np.float32]
 

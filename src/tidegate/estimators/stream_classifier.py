@@ -8,7 +8,7 @@ from tidegate.schedule import Schedule
 
 
 class StreamClassifier(Classifier):
-    """A classifier of one stream; its faces choose the schedule."""
+    """A classifier of one stream; subclasses choose the schedule."""
 
     @abstractmethod
     def _schedule(self) -> Schedule:

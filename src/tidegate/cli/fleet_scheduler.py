@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.run import PAUSE, open_gate, releases_of
-from tidegate.gate.fleet import Fate, Fleet, Member
+from tidegate.gate.fleet import Fleet, Member, MemberStatus
 from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.sources import once
@@ -46,11 +46,11 @@ class Turn:
     releases: int = 0
 
 
-Told = Callable[[Member, Fate, Turn], object]
+Told = Callable[[Member, MemberStatus, Turn], object]
 """Told of every turn that has ended, and what became of its member."""
 
 
-def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[str, Fate]:
+def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[str, MemberStatus]:
     """Run all members, a few at a time and in turns, and say what became of each.
 
     Args:
@@ -62,23 +62,23 @@ def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[s
     make_folder(fleet.root, 0o700)
     lock = Lock(fleet.root)
     try:
-        return _Turns(fleet, workers, follow, told).run()
+        return _Scheduler(fleet, workers, follow, told).run()
     finally:
         lock.close()
 
 
-class _Turns:
+class _Scheduler:
     """Whose turn it is: first come, first served."""
 
     def __init__(self, fleet: Fleet, workers: int, follow: bool, told: Told) -> None:
         self._fleet, self._workers, self._follow, self._told = fleet, workers, follow, told
         self._queue = [(0.0, member) for member in fleet.members]  # not before, who
         self._running: dict[Connection, tuple[Member, Any]] = {}
-        self._fates = {member.name: Fate(state="running") for member in fleet.members}
+        self._statuses = {member.name: MemberStatus(state="running") for member in fleet.members}
 
-    def run(self) -> dict[str, Fate]:
+    def run(self) -> dict[str, MemberStatus]:
         try:
-            self._fleet.write(self._fates)
+            self._fleet.write(self._statuses)
             while self._queue or self._running:
                 self._start()
                 ended = wait(list(self._running), self._pause())
@@ -88,7 +88,7 @@ class _Turns:
             for _, process in self._running.values():
                 process.kill()  # what it was at is made anew, from what is durable
                 process.join()
-        return self._fates
+        return self._statuses
 
     def _start(self) -> None:
         due = [each for each in self._queue if each[0] <= time.monotonic()]
@@ -119,23 +119,23 @@ class _Turns:
             process.join()
             turn = Turn(why=f"its process was ended (code {process.exitcode}): run again to go on")
         pipe.close()
-        fate = self._fate(member, turn)
-        if fate.state != "finished" and (fate.state != "failed" or self._follows(member)):
+        status = self._status(member, turn)
+        if status.state != "finished" and (status.state != "failed" or self._follows(member)):
             # To look at those that wait must leave most of the time to those that do not.
             pause = PAUSE * len(self._fleet.members) / self._workers
-            later = {"failed": RETRY, "waiting": pause}.get(fate.state, 0.0)
+            later = {"failed": RETRY, "waiting": pause}.get(status.state, 0.0)
             self._queue.append((time.monotonic() + later, member))
-        if fate != self._fates[member.name]:
-            self._fates[member.name] = fate
-            self._fleet.write(self._fates)
-        self._told(member, fate, turn)
+        if status != self._statuses[member.name]:
+            self._statuses[member.name] = status
+            self._fleet.write(self._statuses)
+        self._told(member, status, turn)
 
-    def _fate(self, member: Member, turn: Turn) -> Fate:
+    def _status(self, member: Member, turn: Turn) -> MemberStatus:
         if turn.why is not None:
-            return Fate(state="failed", why=turn.why)
+            return MemberStatus(state="failed", why=turn.why)
         if turn.more:
-            return Fate(state="running")
-        return Fate(state="waiting" if self._follows(member) else "finished")
+            return MemberStatus(state="running")
+        return MemberStatus(state="waiting" if self._follows(member) else "finished")
 
     def _follows(self, member: Member) -> bool:
         return self._follow or member.config.follows

@@ -22,7 +22,7 @@ from tidegate.privacy import Line
 from tidegate.serve.process import Answer, Process
 
 
-class ApartGate(Gate):
+class TrainingProcessGate(Gate):
     """A Gate whose fits run in a process that only reads the state and hands back weights.
 
     All that is durable is written here. A fit that is cut short, with its process or with ours,

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError
-from tidegate.demo.stream import DriftingStream
+from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import NoStateError
