@@ -122,7 +122,7 @@ def lived(acts: list[Act], cut: int, width: int, segment_records: int) -> None:
             if what == "append":
                 counts[stream] = store.append(new)
             elif what == "undo":
-                point = patch("tidegate.gate.folder_store.failpoint", side_effect=UndoneError)
+                point = patch("tidegate.gate.state_database.failpoint", side_effect=UndoneError)
                 with point, pytest.raises(UndoneError):
                     store.append(new)
                 store.sweep()  # files that were written for it
@@ -288,7 +288,7 @@ def test_nothing_stays_once_a_reader_has_outlived_the_gate(tmp_path: Path) -> No
 def test_a_look_of_its_own_is_no_obstacle(tmp_path: Path) -> None:
     with closing(prepared(tmp_path)) as store, closing(prepared(tmp_path / "other")) as other:
         with other.snapshot():
-            other._scrubbing.scrub()  # it is read by the very connection
+            other._state.scrubbing.scrub()  # it is read by the very connection
         with closing(FolderStore(tmp_path, read_only=True)) as idle:
             assert idle.count("records") == store.count("records")
             store.forget("records", 280)

@@ -18,7 +18,7 @@ import pytest
 from tests.gate.gatelife import config, stream
 from tests.gate.made import made, records, same
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import folder_store, segment_folder, whole_file
+from tidegate.gate import record_log, segment_folder, state_database, whole_file
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import Batch, Quarantined
@@ -80,7 +80,7 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
         assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
         monkeypatch.setattr(os, "fsync", synchronised)
-        for module in (whole_file, segment_folder, folder_store):
+        for module in (whole_file, segment_folder, state_database):
             monkeypatch.setattr(module, "failpoint", order.append)
         store.append(batch(0, 8))
     names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]
@@ -110,9 +110,9 @@ def test_a_state_whose_segments_end_with_batches_goes_on(tmp_path: Path) -> None
             store.append(replace(batch(start, n), cut=1000))
 
         with pytest.MonkeyPatch.context() as before:
-            before.setattr(folder_store, "segment_slots", lambda rows, _: rows.shape[0])
+            before.setattr(record_log, "segment_slots", lambda rows, _: rows.shape[0])
             append(0, 14)
-            before.setattr(folder_store, "segment_slots", lambda *_: 1000)
+            before.setattr(record_log, "segment_slots", lambda *_: 1000)
             append(14, 27)  # these wait, beyond where a segment ends now
             append(41, 3)
         for start in range(44, 100, 6):

@@ -455,9 +455,7 @@ def test_segments_and_parts_cut_by_bytes_are_found(
     engines: dict[str, Engine], tmp_path: Path
 ) -> None:
     """A segment that ends with its batch, and a part that ends with its segment."""
-    follows = patch(
-        "tidegate.gate.folder_store.segment_slots", lambda rows, _: max(1, rows.shape[0])
-    )
+    follows = patch("tidegate.gate.record_log.segment_slots", lambda rows, _: max(1, rows.shape[0]))
     with follows, patch.object(Disk, "parts", as_stored):
         one, other = both(from_python, engines, tmp_path, used="disk", length=2**15)
     assert broken(one, other) >= {"segments", "cuts"}

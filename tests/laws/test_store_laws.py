@@ -27,6 +27,7 @@ from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
+from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import Batch, Evaluation, Made, Quarantined, Step, Store
 from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
@@ -295,7 +296,7 @@ def test_a_step_that_is_undone_is_not_charged(opener: Opener) -> None:
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
     store.publish("records", 5, [made(0, 5)])
-    late = patch.object(FolderStore, "_seal", side_effect=KeyboardInterrupt)
+    late = patch.object(StateDatabase, "seal", side_effect=KeyboardInterrupt)
     with late, pytest.raises(KeyboardInterrupt):
         store.publish("records", 6, [made(1, 6)])
     store.publish("records", 6, [made(1, 6)])

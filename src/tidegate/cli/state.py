@@ -16,9 +16,9 @@ from rich.console import Console
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
 from tidegate.cli.types import Count
-from tidegate.gate.folder_store import holds_state
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of

@@ -12,7 +12,7 @@ import click
 
 from tidegate.checks import StoreError, refuse
 from tidegate.cli import options
-from tidegate.gate.folder_store import holds_state
+from tidegate.gate.opening import holds_state
 from tidegate.serve.audit import Audit
 from tidegate.serve.tokens import SCOPES, Tokens
 

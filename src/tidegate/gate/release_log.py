@@ -1,0 +1,221 @@
+"""The release log: what each step was charged, the models it made, and the chain of releases."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import StoreError
+from tidegate.gate.fit_rows import fit_row, line_of, paid_of, sha256_of, step_of, weights_of
+from tidegate.gate.integrity import BEGINNING, after_fit, after_step
+from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
+from tidegate.privacy import Ledger, Line
+from tidegate.release import FIRST, Card, StoredRelease, canonical
+from tidegate.schedule import Span
+
+
+class ReleaseLog:
+    """All steps that have been carried out, with their fits, charges, evaluations and releases.
+
+    Args:
+        state: Its database.
+    """
+
+    def __init__(self, state: StateDatabase) -> None:
+        self._state, self._db = state, state.db
+        self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
+
+    def done(self, stream: str) -> int:
+        """The time up to which all due fits have been carried out."""
+        return self._state.of_stream("done", stream)
+
+    def state(self) -> str | None:
+        """What the last `publish` that had a state said it was."""
+        arrived: str | None = self._state.one("SELECT arrived FROM state")[0]
+        return arrived
+
+    def publish(
+        self,
+        stream: str,
+        at: int,
+        made: Sequence[Made],
+        state: str | None = None,
+        evaluation: Evaluation | None = None,
+    ) -> list[StoredRelease]:
+        """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
+        done, count = self.done(stream), self._state.of_stream("count", stream)
+        if not done < at <= count:
+            raise StoreError(
+                f"{stream} is done up to {done} and has {count} records: cannot publish at {at}"
+            )
+        numbers = [self._state.one("SELECT coalesce(max(number), -1) FROM fits")[0]]
+        numbers += [one.line.fit.number for one in made]
+        if any(before >= after for before, after in pairwise(numbers)):
+            raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
+        try:
+            with self._state.transaction("publish"):
+                span = Span(done, at)
+                self._charge(stream, span, made, evaluation)
+                first, history = self._insert_fits(stream, made)
+                self._insert_step(Step(stream=stream, span=span, evaluation=evaluation), history)
+                self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
+                if state is not None:
+                    self._db.execute("UPDATE state SET arrived = ?", (state,))
+        except BaseException:
+            self._ledgers.clear()  # they may know of charges that are undone
+            raise
+        return list(self.releases(first))
+
+    def _charge(
+        self, stream: str, span: Span, made: Sequence[Made], evaluation: Evaluation | None
+    ) -> None:
+        """Within a transaction, charge a step to a ledger that takes no record above its budget.
+
+        It is added up from what the database holds, whatever a plan says. A transaction that is
+        undone, for whatever reason, leaves no trace in it.
+        """
+        if stream not in self._ledgers:
+            self._ledgers[stream] = self._charged_so_far(stream)
+        ledger = self._ledgers[stream]
+        for one in made:
+            ledger.post(one.line)
+        if evaluation is not None:
+            ledger.charge(span, evaluation.share)
+
+    def _charged_so_far(self, stream: str) -> Ledger:
+        ledger = Ledger()
+        for line in self.lines(stream):
+            ledger.post(line)
+        for step in self.steps():
+            if step.stream == stream and step.evaluation is not None:
+                ledger.charge(step.span, step.evaluation.share)
+        return ledger
+
+    def _settle(self, stream: str, before: int) -> None:
+        """Let go of what earlier records have paid: they are not charged again."""
+        if stream in self._ledgers:
+            self._ledgers[stream].forget(before)
+
+    def _insert_fits(self, stream: str, made: Sequence[Made]) -> tuple[int, str]:
+        """Add the fits of a step; the number of the first release, and the history after them."""
+        newest = self.newest()  # refused if it is damaged: what follows is chained to it
+        first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
+        number = first
+        row = self._state.one("SELECT history FROM steps ORDER BY number DESC LIMIT 1")
+        history = BEGINNING if row is None else str(row[0])
+        for one in made:
+            row = fit_row(stream, one, previous, number, history)
+            if one.line.fit.released:
+                number, previous = number + 1, row[-1]
+            marks = ", ".join("?" * len(row))
+            self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
+            history = after_fit(history, [*row[:6], *row[7:]])
+        return first, history
+
+    def _insert_step(self, step: Step, history: str) -> None:
+        number = self._state.one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
+        sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
+        row = (number, step.stream, *step.span, *paid_of(step.evaluation), sources)
+        marks = ", ".join("?" * (len(row) + 1))
+        values = (*row, after_step(history, row))
+        self._db.execute(f"INSERT INTO steps VALUES ({marks})", values)  # noqa: S608
+
+    def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:
+        """How many records of a step came from each source, in the order of their arrival."""
+        rows = self._state.delete("arrivals", "stream = ? AND start < ?", stream, stop)
+        late = [(stream, stop, end, source) for _, _, end, source in rows if end > stop]
+        self._state.insert("arrivals", late)
+        return [(source, min(end, stop) - start) for _, start, end, source in sorted(rows)]
+
+    def steps(self, after: int = 0) -> Iterator[Step]:
+        """The steps that have been carried out, in the order of their arrival, after so many."""
+        columns = "stream, start, stop, release, share, accuracy, deviation"
+        query = f"SELECT {columns} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
+        with self._state.explained():
+            for row in self._db.execute(query, (after,)):
+                yield step_of(*row)
+
+    def _released(self) -> int:
+        """How many releases there are."""
+        with readable("the number of releases in the database"):
+            return int(self._state.one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
+
+    def releases(self, start: int = 0) -> Iterator[StoredRelease]:
+        """The releases from a number on, in order."""
+        number = start
+        while number < self._released():
+            yield self.release(number)
+            number += 1
+
+    def release(self, number: int) -> StoredRelease:
+        """One release."""
+        columns = "card, shape, weights, previous, hash"
+        row = self._state.one(f"SELECT {columns} FROM fits WHERE release = ?", number)  # noqa: S608
+        if row is None:
+            raise StoreError(f"there is no release {number}")
+        card, shape, data, previous, stored_hash = row
+        with readable(f"release {number}"):
+            release = StoredRelease(
+                card=json.loads(card),
+                weights=weights_of(shape, data),
+                previous=previous,
+                hash=stored_hash,
+            )
+            same = release.intact and release.number == number
+        if not same:
+            raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
+        return release
+
+    def published(self) -> dict[int, dict[str, str]]:
+        """The digests of the files of each release that is published, by their names."""
+        with readable("what is published, in the database"):
+            return {
+                number: json.loads(files)
+                for number, files in self._state.rows("published", "1 = 1")
+            }
+
+    def unpublished(self) -> int:
+        """The first release whose files are not known to be published."""
+        return int(self._state.one("SELECT coalesce(max(release), -1) + 1 FROM published")[0])
+
+    def note_published(self, files: Mapping[int, Mapping[str, str]]) -> None:
+        """Keep the digests of the files of some releases, in place of those known before."""
+        with self._state.transaction("published"):
+            for number, names in files.items():
+                self._state.delete("published", "release = ?", number)
+                self._state.insert("published", [(number, canonical(dict(names)))])
+
+    def newest(self) -> StoredRelease | None:
+        """The newest release, None if there is none yet."""
+        after = self._released()
+        return self.release(after - 1) if after else None
+
+    def fit(self, number: int) -> NDArray[np.float64]:
+        """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
+        row = self._state.one("SELECT shape, weights, digest FROM fits WHERE number = ?", number)
+        if row is None:
+            raise StoreError(f"there is no fit {number}")
+        weights = weights_of(*row[:2])
+        if sha256_of(weights) != row[2]:
+            raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
+        return weights
+
+    def cards(self) -> Iterator[tuple[str, Card]]:
+        """The card of every fit, released or not, in order, with the stream that was read."""
+        with self._state.explained():
+            for number, stream, card in self._db.execute(
+                "SELECT number, stream, card FROM fits ORDER BY number"
+            ):
+                with readable(f"the card of fit {number}"):
+                    yield stream, json.loads(card)
+
+    def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
+        """What has been charged for fits to the records of a stream, or of all, after a fit."""
+        of, values = ("", (after,)) if stream is None else ("AND stream = ?", (after, stream))
+        query = f"SELECT fit, share FROM fits WHERE number > ? {of} ORDER BY number"  # noqa: S608
+        with self._state.explained():
+            for fit, share in self._db.execute(query, values):
+                yield line_of(fit, share)
