@@ -213,7 +213,7 @@ class TwoLedgers:
         self.source = plan.source.ledger(crowd=crowd)
         self.target = Ledger(recall=self._phases.paid, crowd=crowd)
 
-    def of(self, stream: Stream) -> Ledger:
+    def of(self, stream: str) -> Ledger:
         """The ledger of a stream."""
         return self.source if stream == "source" else self.target
 

@@ -93,8 +93,7 @@ def state(face: StreamEstimator) -> Any:
     if not hasattr(face, "_begun"):
         return sorted(name for name in vars(face) if name.endswith("_"))
     run = face._begun.run
-    ledgers = [run.ledger] if hasattr(run, "ledger") else [run.ledgers.source, run.ledgers.target]
-    helds = run._held.values() if isinstance(run._held, dict) else [run._held]
+    ledgers, helds = [run.ledger(stream) for stream in run._held], run._held.values()
     return (
         [id(release) for release in face.releases_],
         [(list(ledger.runs()), ledger.worst(), ledger.posted) for ledger in ledgers],

@@ -35,18 +35,20 @@ from tidegate import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
+from tidegate.executor import TrainedFit
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn import records as records_module
 from tidegate.learn.learner import Task
 from tidegate.learn.records import Held, Intake, Records
 from tidegate.learn.trainer import Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
-from tidegate.run import Models, TwoStreamRun
+from tidegate.progress import ONLY
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -130,7 +132,7 @@ def test_the_first_batch_fixes_the_form(first: str) -> None:
     for i, name in enumerate(["sparse", "float32", "dense", "lists"]):
         part = slice(10 + 5 * i, 15 + 5 * i)
         face.partial_fit(CONTAINERS[name](X[part]), y[part])
-        run = face._begun.run._held
+        run = face._begun.run._held[ONLY]
         held = run.read(Span(run.first, run.count)).X
         assert sparse.issparse(held) == (first == "sparse")
         assert held.dtype == (np.float32 if first == "float32" else np.float64)
@@ -231,13 +233,13 @@ def rows_of_streams(
 ) -> dict[str, list[float]]:
     """What `fit` takes each row, known by its only feature, to be of."""
     taken: dict[str, list[float]] = {"source": [], "target": []}
-    take = TwoStreamRun.take
+    take = MemoryRun.take
 
-    def watched(run: TwoStreamRun, records: Records, stream: Any) -> None:
+    def watched(run: MemoryRun, records: Records, stream: Any) -> None:
         taken[stream] += records.X[:, 0].tolist()
         take(run, records, stream)
 
-    with patch.object(TwoStreamRun, "take", watched):
+    with patch.object(MemoryRun, "take", watched):
         face.fit(X, y, **options)
     return taken
 
@@ -342,7 +344,7 @@ def test_only_the_window_is_held(size: int, container: Container) -> None:
     X, y = batch_for(face, records=100)
     for start in range(0, 100, size):
         face.partial_fit(container(X[start : start + size]), y[start : start + size])
-        held = face._begun.run._held
+        held = face._begun.run._held[ONLY]
         done = held.count // 4 * 4
         assert held.first == SlidingWindow(window=12, step=4).needed(done) >= done - 12
         in_memory = sum(run.n for _, run in held._runs)
@@ -497,7 +499,7 @@ def test_an_interrupt_anywhere_charges_and_publishes_once(
 
         return call
 
-    for owner, name in ((Ledger, "post"), (Trainer, "train"), (Models, "_release")):
+    for owner, name in ((Ledger, "post"), (Trainer, "train"), (TrainedFit, "release")):
         monkeypatch.setattr(owner, name, stopping(getattr(owner, name)))
     classifier = SlidingWindowClassifier(**options)
     with pytest.raises(KeyboardInterrupt):
@@ -507,6 +509,41 @@ def test_an_interrupt_anywhere_charges_and_publishes_once(
     assert [release.number for release in classifier.releases_] == [0, 1, 2, 3]
     assert classifier.ledger_.posted == smooth.ledger_.posted
     assert classifier.ledger_.worst() == smooth.ledger_.worst()
+
+
+@pytest.mark.parametrize("interrupted", [(Trainer, "train"), (Ledger, "post")])
+def test_an_interrupted_step_is_completed_before_one_of_the_other_stream(
+    interrupted: tuple[type, str],
+) -> None:
+    """Fits of both would have the same number: neither may be taken for the other."""
+    X, y = np.random.default_rng(1).normal(size=(40, 2)), np.arange(40) % 2
+
+    def begun() -> TwoStreamClassifier:
+        return TwoStreamClassifier(
+            budget=PureDP(1.0),
+            source=Cumulative(block=20),
+            step=5,
+            classes=[0, 1],
+            norm=1.0,
+            not_private_seed=3,
+        ).partial_fit(X[:20], y[:20], stream="source")
+
+    smooth, stopped = begun(), begun()
+    smooth.partial_fit(X[20:], y[20:], stream="source").partial_fit(X[:10], y[:10])
+    owner, name = interrupted
+    right = getattr(owner, name)
+
+    def after(*words: Any) -> None:
+        right(*words)
+        raise KeyboardInterrupt
+
+    with patch.object(owner, name, after), pytest.raises(KeyboardInterrupt):
+        stopped.partial_fit(X[20:], y[20:], stream="source")
+    stopped.partial_fit(X[:10], y[:10])
+    assert [release.fit for release in stopped.releases_] == [r.fit for r in smooth.releases_]
+    for stream in ("source", "target"):
+        ledger, expected = stopped.ledgers_.of(stream), smooth.ledgers_.of(stream)
+        assert (ledger.posted, list(ledger.runs())) == (expected.posted, list(expected.runs()))
 
 
 def test_copies_of_releases_are_read_only() -> None:

@@ -37,11 +37,11 @@ from tidegate.gate.verify import verify
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import clean
 from tidegate.learn.trainer import Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import LedgerError, Line
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.shares import Shares
-from tidegate.run import Run, TwoStreamRun
 
 children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.gatelife"])
@@ -103,18 +103,18 @@ def test_it_releases_what_a_run_in_memory_does(schedule: Any, tmp_path: Path) ->
     known = config(schedule)
     plan = known.plan()
     assert isinstance(plan, Plan)
-    run = Run(plan, trainer(known))
+    run = MemoryRun(plan, trainer(known))
     run.take(cleaned(known, *stream(1000)))
     with opened(tmp_path, known) as gate:
         for X, y in (stream(450), stream(550, 450)):
             gate.ingest(X, y)
         found = list(gate.releases())
-        assert len(found) == len(run.models.releases) > 0
-        for release, expected in zip(found, run.models.releases, strict=True):
+        assert len(found) == len(run.releases) > 0
+        for release, expected in zip(found, run.releases, strict=True):
             assert np.array_equal(release.weights, expected.weights)
             assert expected.card().items() <= release.card.items()
         assert list(gate.store.lines("records")) == list(plan.lines(1000))
-        assert gate.ledgers()["records"].worst() == run.ledger.worst()
+        assert gate.ledgers()["records"].worst() == run.ledger("records").worst()
         assert list(verify(gate)) == []
         assert named_by_the_books(gate)
 
@@ -123,19 +123,19 @@ def test_two_streams_release_what_a_run_in_memory_does(tmp_path: Path) -> None:
     known = config(TWO)
     plan = known.plan()
     assert isinstance(plan, TwoStreamPlan)
-    run = TwoStreamRun(plan, trainer(known))
+    run = MemoryRun(plan, trainer(known))
     with opened(tmp_path, known) as gate:
         for X, y, name in gatelife.batches(two=True):
             assert name in {"source", "target"}
-            run.take(cleaned(known, X, y), "source" if name == "source" else "target")
+            run.take(cleaned(known, X, y), name)
             gate.ingest(X, y, stream=name)
         found = list(gate.releases())
         assert {release.card["stream"] for release in found} == {"source", "target"}
-        expected = [release.weights for release in run.models.releases]
+        expected = [release.weights for release in run.releases]
         assert all(map(np.array_equal, [release.weights for release in found], expected))
         ledgers = gate.ledgers()
-        assert ledgers["source"].worst() == run.ledgers.source.worst()
-        assert ledgers["target"].worst() == run.ledgers.target.worst()
+        assert ledgers["source"].worst() == run.ledger("source").worst()
+        assert ledgers["target"].worst() == run.ledger("target").worst()
         assert list(verify(gate)) == []
         assert named_by_the_books(gate)
         with pytest.raises(InvalidValueError, match="stream must be source or target"):

@@ -16,11 +16,11 @@ from tidegate.gate.verify import verify
 from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.trainer import Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.release import to_markdown
-from tidegate.run import Run
 from tidegate.schedule import Growing
 
 CONFIG = """
@@ -116,7 +116,7 @@ def test_a_learner_that_cannot_weigh_is_refused() -> None:
     )
     plan = Plan(schedule=schedule, budget=budget)
     with pytest.raises(InvalidValueError, match="GradientPerturbation for a Growing schedule"):
-        Run(plan, trainer)
+        MemoryRun(plan, trainer)
     with pytest.raises(
         InvalidValueError, match="GradientPerturbation where records count unequally"
     ):

@@ -29,12 +29,13 @@ from tidegate.learn import gradient, mean, output, trainer
 from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records, clean
 from tidegate.learn.trainer import Read, Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger, Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
-from tidegate.run import Run, TwoStreamRun
+from tidegate.progress import ONLY
 from tidegate.schedule import Stream
 
 Floats = NDArray[np.float64]
@@ -167,16 +168,10 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
 
 
 def _carry_out(setup: Setup, data: Data, watched: Trainer[Any], stream: Stream | None) -> Ledger:
-    if isinstance(setup.plan, Plan):
-        run = Run(setup.plan, watched)
-        for _, records in _batches(setup, data):
-            run.take(records)
-        return run.ledger
-    two = TwoStreamRun(setup.plan, watched)
+    run = MemoryRun(setup.plan, watched)
     for name, records in _batches(setup, data):
-        assert name is not None
-        two.take(records, name)
-    return two.ledgers.of(stream or "source")
+        run.take(records, name or ONLY)
+    return run.ledger(stream or ONLY)
 
 
 def _batches(setup: Setup, data: Data) -> Iterator[tuple[Stream | None, Records]]:

@@ -15,11 +15,11 @@ from tidegate.compute import Engine
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.records import CategoryIntake, Intake, Records
 from tidegate.learn.trainer import Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.release import Release
-from tidegate.run import Run, TwoStreamRun
 from tidegate.schedule import Schedule
 from tidegate.schedule.registry import SCHEDULES
 
@@ -37,7 +37,7 @@ class Begun:
         parameters: What the estimator was made with.
     """
 
-    run: Run | TwoStreamRun
+    run: MemoryRun
     intake: Any
     attributes: Mapping[str, Any]
     parameters: Mapping[str, Any]
@@ -69,14 +69,17 @@ class StreamEstimator(BaseEstimator):
             raise refuse("schedule", "a schedule of one stream", schedule)
         # A copy, for a schedule keeps what it has computed, and a parameter must stay as it is.
         plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())
-        run = Run(plan, trainer, self._engine())
-        shown = {
-            "releases_": run.models.releases,
-            "ledger_": run.ledger,
-            "certificate_": plan.certificate,
-        }
-        shown |= attributes
-        return Begun(run=run, intake=intake, attributes=shown, parameters=self.get_params())
+        run = MemoryRun(plan, trainer, self._engine())
+        shown = {"ledger_": run.ledgers, "certificate_": plan.certificate, **attributes}
+        return self._begun_with(run, intake, shown)
+
+    def _begun_with(self, run: MemoryRun, intake: Any, attributes: Mapping[str, Any]) -> Begun:
+        return Begun(
+            run=run,
+            intake=intake,
+            attributes={"releases_": run.releases, **attributes},
+            parameters=self.get_params(),
+        )
 
     def _trainer(self, task: Any, learner: Learner[Any]) -> Trainer[Any]:
         seed = self.not_private_seed
@@ -157,7 +160,8 @@ class StreamEstimator(BaseEstimator):
         begun = vars(self).get("_begun")
         if begun is None:
             return "call fit with records first"
-        missing = begun.run.plan.first - begun.run.count
+        run: MemoryRun = begun.run
+        missing = run.plan.first - run.count(run.progress.streams[0])
         return f"{missing:,} more records have to arrive before the first release"
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -10,9 +10,9 @@ from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import Classifier, LossName
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import FeatureMap, Records, as_labels
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget
-from tidegate.run import TwoStreamRun
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
 
 STREAMS = get_args(Stream)
@@ -134,14 +134,8 @@ class TwoStreamClassifier(Classifier):
             budget=self.budget,
             allocation=self._allocation(),
         )
-        run = TwoStreamRun(plan, trainer, self._engine())
-        attributes = {
-            "releases_": run.models.releases,
-            "ledgers_": run.ledgers,
-            "classes_": classes,
-        }
-        parameters = self.get_params()
-        return Begun(run=run, intake=intake, attributes=attributes, parameters=parameters)
+        run = MemoryRun(plan, trainer, self._engine())
+        return self._begun_with(run, intake, {"ledgers_": run.ledgers, "classes_": classes})
 
 
 def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:

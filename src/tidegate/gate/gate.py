@@ -1,30 +1,24 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from sklearn.pipeline import make_pipeline
 
+from tidegate import executor
 from tidegate.checks import InvalidValueError, StoreError, refuse
-from tidegate.compute import Engine
 from tidegate.features.rows import Rows
-from tidegate.gate import publish_folder, quality
+from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, ConfigError, differences
+from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.integrity import SETTINGS, text_digest
-from tidegate.gate.progress import ONLY, Progress
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.store import (
     RESTORE,
     Batch,
-    Evaluation,
-    Made,
     NoStateError,
     Quarantined,
     Store,
@@ -33,22 +27,13 @@ from tidegate.gate.store import (
 from tidegate.gate.taken import check_holdout, check_sources
 from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Intake, Records, Slots, weighted
-from tidegate.learn.trainer import Read, Trainer
+from tidegate.learn.records import Records
+from tidegate.learn.trainer import Trainer
 from tidegate.privacy import Ledger, Line
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
-from tidegate.release import About, Card, Release, StoredRelease, make_card
-from tidegate.schedule import SlotWeight, Span
+from tidegate.progress import ONLY
+from tidegate.release import StoredRelease
 
 UNUSABLE = "a value is missing or no finite number, or the label is not a class"
-
-Clock = Callable[[], datetime]
-
-
-def now() -> datetime:
-    """The time for cards."""
-    return datetime.now(UTC)
 
 
 class Gate:
@@ -79,28 +64,13 @@ class Gate:
     def __init__(self, store: Store, config: Config, clock: Clock = now) -> None:
         self.store = store
         self.config = config
-        self.plan = config.plan()
-        self.progress = Progress(self.plan, store)
+        self._run = DurableRun(store, config, self.train, clock)
+        self.plan = self._run.plan
+        self.progress = self._run.progress
         self.streams = self.progress.streams
-        self._clock = clock
-        self._task = config.task()
-        self._forms: dict[str, Rows] = {}  # of the streams that have records
-        self._intake = Intake(
-            norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
-        )
-        self._learner = config.learner.build()
+        self.about = self._run.about
         self.engine = config.compute.build()
-        maps = [each.build() for each in config.features]
-        self.about = About(
-            plan=self.plan,
-            task=self._task,
-            learner=self._learner,
-            classes=config.records.classes,
-            features=make_pipeline(*maps) if maps else None,
-            dtype=config.records.dtype,
-            columns=config.records.read,
-            label=config.records.label,
-        )
+        self._forms: dict[str, Rows] = {}  # of the streams that have records
 
     @classmethod
     def open(
@@ -138,27 +108,15 @@ class Gate:
     def _recover(self, state: Path) -> None:
         """Refuse what cannot go on; finish what a stop has kept from following its commit."""
         check_holdout(self.config, self.store)
-        _ = self._holdout  # refused now if it cannot be read
-        if self._published is not None:
-            publish_folder.check_apart(self._published, state)
-            delete_unfinished(self._published)
-            publish_folder.check_known(self._published, self.store)
+        _ = self._run.holdout  # refused now if it cannot be read
+        if (published := self._run.published) is not None:
+            publish_folder.check_apart(published, state)
+            delete_unfinished(published)
+            publish_folder.check_known(published, self.store)
         self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
-        self._after_commit()
-
-    @property
-    def _published(self) -> Path | None:
-        """Where releases are published, if anywhere."""
-        return None if self.config.publish is None else Path(self.config.publish.folder)
-
-    def _after_commit(self) -> None:
-        """Publish what is released, and let go of what no fit to come can read."""
-        if self._published is not None:
-            publish_folder.catch_up(self._published, self.store)
-        for stream in self.streams:  # a model of the source ends what is needed of the target
-            self.store.forget(stream, self.progress.needed(stream))
+        self._run.after_commit()
 
     def __enter__(self) -> Self:
         return self
@@ -247,43 +205,23 @@ class Gate:
         for name in self.streams:
             if name not in self._forms and (form := self.store.form(name)) is not None:
                 self._forms[name] = form
-        records = replace(self._intake, form=self._forms.get(stream)).records(raw.X, raw.y)
-        rows = [*self._forms.values(), *([] if self._holdout is None else [self._holdout.X])]
+        records = replace(self._run.intake, form=self._forms.get(stream)).records(raw.X, raw.y)
+        public = self._run.holdout
+        rows = [*self._forms.values(), *([] if public is None else [public.X])]
         for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
-            told = f"X has {records.X.shape[1]} features, but {width} were expected"
-            raise InvalidValueError(f"{told}: all streams and the holdout have as many")
+            found = f"X has {records.X.shape[1]} features, but {width} were expected"
+            raise InvalidValueError(f"{found}: all streams and the holdout have as many")
         return records
 
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
         """Carry out every fit that is due; each release is handed out once it is published."""
-        while ready := list(filter(self.progress.complete, self.streams)):
-            yield from self.carry_out(min(ready, key=self.progress.turn))
+        return executor.advance(self._run)
 
     def carry_out(self, stream: str) -> list[StoredRelease]:
-        """Make all models of the next step, then charge, keep and release them in one transaction.
-
-        A step that is cut short has been seen by nobody: it is made again as a whole.
-
-        Args:
-            stream: One whose next step is complete.
-        """
-        span = self.progress.next(stream)
-        lines, state = self.progress.due(stream)
-        evaluation = self._evaluation(stream, span)
-        measured = None if evaluation is None else quality.on_card(evaluation, span)
-        weights: dict[int, Weights] = {}
-        made = []
-        for line in lines:
-            prior, start = (self._model(one, weights) for one in (line.fit.prior, line.fit.start))
-            trainer = self._trainer(line.fit.number)
-            model = self.train(trainer, stream, line, prior, start)
-            weights[line.fit.number] = model
-            made.append(self._made(line, model, prior, measured))
-        released = self.store.publish(stream, span.stop, made, state, evaluation)
-        self._after_commit()
-        return released
+        """Carry out the next step of a stream, which must be complete; its releases."""
+        return list(executor.carry_out(self._run, stream))
 
     def train(
         self,
@@ -294,71 +232,7 @@ class Gate:
         start: Weights | None,
     ) -> Weights:
         """The private weights of a fit of a stream; a gate may have another process do it."""
-        return trainer.train(line, reader(self.store, stream, self.engine), prior, start)
-
-    def _model(self, number: int | None, made: Mapping[int, Weights]) -> Weights | None:
-        if number is None:
-            return None
-        return made[number] if number in made else self.store.fit(number)
-
-    def _trainer(self, *place: int) -> Trainer[Task]:
-        return Trainer(
-            task=self._task,
-            learner=self._learner,
-            budget=self.plan.budget,
-            bits=self._bits(*place),
-        )
-
-    def _bits(self, *place: int) -> Bits:
-        """Fresh bits; with a seed, those of this place alone, so that a restart repeats them."""
-        seed = self.config.not_private_seed
-        return SystemBits() if seed is None else NotPrivateBits(seed, *place)
-
-    def _made(
-        self, line: Line, weights: Weights, prior: Weights | None, measured: Card | None
-    ) -> Made:
-        trainer = self._trainer(line.fit.number)
-        release = Release(
-            number=0,  # the store gives the number
-            fit=line.fit,
-            share=line.share,
-            budget=self.plan.budget,
-            weights=weights,
-            settings=trainer.settings(line, weights.shape[0], prior),
-            private=trainer.bits.private,
-        )
-        settings = {SETTINGS: text_digest(self.store.settings())}
-        found = {"step_before": measured, "holdout": self._on_holdout(weights)}
-        evaluation = {name: known for name, known in found.items() if known is not None}
-        card = make_card(release, self.about, time=self._clock(), evaluation=evaluation or None)
-        return Made(line=line, weights=weights, card={**card, **settings})
-
-    # --- how good they are
-
-    def _evaluation(self, stream: str, span: Span) -> Evaluation | None:
-        """How good the newest release is on the step that has just come in, if that is bought."""
-        share, newest = self.config.quality.share, self.store.newest()
-        if share is None or newest is None:
-            return None
-        return quality.evaluate(
-            newest,
-            self.store.read(stream, span),
-            budget=self.plan.budget,
-            share=share,
-            bits=self._bits(self.streams.index(stream), span.stop, 1),
-        )
-
-    @cached_property
-    def _holdout(self) -> Records | None:
-        """The public records that releases are tried on."""
-        source = self.config.holdout()
-        if source is None:
-            return None
-        parts = (self._intake.records(raw.X, raw.y) for raw in source.batches(None))
-        return quality.public_records(self.config.quality.holdout, parts)
-
-    def _on_holdout(self, weights: Weights) -> Card | None:
-        return None if self._holdout is None else quality.on_public(weights, self._holdout)
+        return trainer.train(line, executor.reader(self.store, stream, self.engine), prior, start)
 
     # --- what there is
 
@@ -376,21 +250,6 @@ class Gate:
             if step.evaluation is not None:
                 ledgers[step.stream].charge(step.span, step.evaluation.share)
         return ledgers
-
-
-def reader(store: Store, stream: str, engine: Engine) -> Read:
-    """How the fits of a stream read its records."""
-
-    def read(
-        span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
-    ) -> Parts[Records]:
-        form = store.form(stream)
-        if form is None:
-            raise LookupError(f"{stream} has no records")
-        pieces = weighted(store.pieces(stream, span, slots), slot_weights)
-        return engine.parts(pieces, form)
-
-    return read
 
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.gate import publish_folder
+from tidegate.gate.durable_run import as_text
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
-from tidegate.gate.progress import as_text, lines_at
 from tidegate.gate.quality import on_card
 from tidegate.gate.store import RESTORE, Evaluation, Problem, Step, reported
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import Line
+from tidegate.progress import lines_at
 from tidegate.release import Card, canonical
 from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived

@@ -12,10 +12,12 @@ from typing import Self
 
 from threadpoolctl import threadpool_limits
 
+from tidegate.executor import reader
 from tidegate.gate.config import Config
 from tidegate.gate.config.tables import ComputeTable
+from tidegate.gate.durable_run import Clock, now
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.gate import Clock, Gate, now, reader
+from tidegate.gate.gate import Gate
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.trainer import Trainer
 from tidegate.privacy import Line

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from tidegate.compute import Engine, Memory
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.learn.trainer import Trainer
+from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.run import Run
 from tidegate.study.study_stream import StudyStream
 
 
@@ -56,10 +56,10 @@ class Scheduled:
             budget=self.plan.budget,
             bits=NotPrivateBits(seed),
         )
-        run = Run(self.plan, trainer, self.engine)
+        run = MemoryRun(self.plan, trainer, self.engine)
         step, seen = self.plan.schedule.step, 0
         for start in range(0, stream.n - step + 1, step):
             run.take(stream.between(start, start + step))
-            for release in run.models.releases[seen:]:
+            for release in run.releases[seen:]:
                 yield release.fit.at, release.weights
-            seen = len(run.models.releases)
+            seen = len(run.releases)

@@ -1,9 +1,7 @@
 """How far a plan has been carried out, and what comes next: a matter of counts alone, so public."""
 
-import json
-from dataclasses import asdict
+from typing import Protocol
 
-from tidegate.gate.store import Store, readable
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
 from tidegate.schedule import Schedule, Span, Stream
@@ -13,20 +11,33 @@ ONLY = "records"
 """The name of the stream of a schedule that has but one."""
 
 
+class Counts(Protocol):
+    """How far the streams of a plan have come."""
+
+    def count(self, stream: str, /) -> int:
+        """How many records of a stream have arrived."""
+
+    def done(self, stream: str, /) -> int:
+        """The time up to which all due fits have been carried out."""
+
+    def arrived(self) -> Arrived:
+        """What the future of two streams depends on; asked for only where there are two."""
+
+
 class Progress:
     """Which step of which stream comes next, which fits it makes due and which records they need.
 
     Args:
         plan: What is carried out.
-        store: What has been so far.
+        counts: How far it has been.
 
     Attributes:
         streams: The names of the streams.
     """
 
-    def __init__(self, plan: Plan | TwoStreamPlan, store: Store) -> None:
+    def __init__(self, plan: Plan | TwoStreamPlan, counts: Counts) -> None:
         self.streams = ["source", "target"] if isinstance(plan, TwoStreamPlan) else [ONLY]
-        self._plan, self._store = plan, store
+        self._plan, self._counts = plan, counts
 
     def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
@@ -36,18 +47,18 @@ class Progress:
 
     def next(self, stream: str) -> Span:
         """The records of the next step of a stream."""
-        done = self._store.done(stream)
+        done = self._counts.done(stream)
         return Span(done, done + self.step(stream))
 
     def next_model(self, stream: str) -> int:
         """How many records of a stream there are when it makes its next model, after the first."""
         if isinstance(self._plan, Plan):
-            return next(self._plan.schedule.reads(self._store.done(stream)))
+            return next(self._plan.schedule.reads(self._counts.done(stream)))
         return self.next(stream).stop
 
     def complete(self, stream: str) -> bool:
         """Whether the next step of a stream has all its records."""
-        return self.next(stream).stop <= self._store.count(stream)
+        return self.next(stream).stop <= self._counts.count(stream)
 
     def turn(self, stream: str) -> tuple[bool, int]:
         """What decides which of two streams goes first where both have records, the least.
@@ -55,18 +66,20 @@ class Progress:
         As if their records had come in turns, one by one; but target steps before the first model
         of the source would be read by no fit, so that comes before all of them.
         """
-        return stream == "target" and self._store.newest() is None, self.next(stream).stop
+        early = stream == "target" and self._counts.arrived().model is None
+        return early, self.next(stream).stop
 
-    def due(self, stream: str) -> tuple[list[Line], str | None]:
+    def due(self, stream: str) -> tuple[list[Line], Arrived | None]:
         """The lines of the next step, and what the future of two streams depends on after it."""
-        lines, after = lines_at(self._plan, self._arrived(), stream, self.next(stream).stop)
-        return lines, None if isinstance(self._plan, Plan) else as_text(after)
+        if isinstance(self._plan, Plan):
+            return self._plan.due(self.next(stream).stop), None
+        return lines_at(self._plan, self._counts.arrived(), stream, self.next(stream).stop)
 
     def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
         if isinstance(self._plan, Plan):
-            return self._plan.schedule.needed(self._store.done(stream))
-        so_far = self._arrived()
+            return self._plan.schedule.needed(self._counts.done(stream))
+        so_far = self._counts.arrived()
         if stream == "source":
             return self._plan.schedule.source.needed(so_far.source)
         return so_far.phase_start
@@ -78,15 +91,6 @@ class Progress:
         if stream == "target":
             return self._plan.schedule.step
         return _forgets_after(self._plan.schedule.source)
-
-    def _arrived(self) -> Arrived:
-        state = self._store.state()
-        if state is None:
-            return Arrived()
-        with readable("the state of the two streams in the database"):
-            known = json.loads(state)
-            chain = {int(level): number for level, number in known.pop("chain").items()}
-            return Arrived(**known, chain=chain)
 
 
 def _forgets_after(schedule: Schedule) -> int | None:
@@ -103,8 +107,3 @@ def lines_at(
     name: Stream = "source" if stream == "source" else "target"
     after, fits = plan.schedule.arrive(so_far, name)
     return [Line(fit, plan.share(fit)) for fit in fits], after
-
-
-def as_text(so_far: Arrived) -> str:
-    """What the future of two streams depends on, as the store keeps it."""
-    return json.dumps(asdict(so_far))

@@ -1,0 +1,150 @@
+"""A plan carried out in memory: records in, releases out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate.checks import refuse
+from tidegate.compute import Engine, Memory
+from tidegate.executor import TrainedFit, advance, reader
+from tidegate.features.rows import Rows
+from tidegate.learn.learner import Weights
+from tidegate.learn.records import Held, Records, Slots
+from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
+from tidegate.privacy import Ledger, Line
+from tidegate.progress import ONLY, Progress
+from tidegate.release import Release
+from tidegate.schedule import Span
+from tidegate.schedule.twostream import Arrived
+
+
+class MemoryRun:
+    """Takes records in, and makes a step's releases when the step is complete.
+
+    It can be interrupted anywhere: the next batch completes the step that was cut short. A fit is
+    made once, charged once and published once, and none is published before all fits of its step
+    are made and charged.
+
+    Args:
+        plan: What is carried out, of one stream or two.
+        trainer: Makes all fits, with one stream of bits.
+        engine: Where fits are computed; by default in memory.
+
+    Attributes:
+        releases: Those that are published, in order.
+        ledgers: What each record has paid: a ledger, or one for each of two streams.
+    """
+
+    def __init__(
+        self, plan: Plan | TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
+    ) -> None:
+        if (
+            isinstance(plan, Plan)
+            and plan.schedule.weighs
+            and not trainer.learner.takes_slot_weights
+        ):
+            name = type(plan.schedule).__name__
+            raise refuse("learner", f"GradientPerturbation for a {name} schedule", trainer.learner)
+        trainer.learner.check_size(trainer.task, plan.schedule.largest)
+        self.plan = plan
+        self.releases: list[Release] = []
+        self.ledgers: Ledger | TwoLedgers = (
+            plan.ledger() if isinstance(plan, Plan) else plan.ledgers()
+        )
+        self._trainer = trainer
+        self._engine = Memory() if engine is None else engine
+        self._held = {stream: Held() for stream in self.progress.streams}
+        self._weights: dict[int, Weights] = {}
+        self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced at once, when a step ends
+        self._turns: tuple[str, ...] = ()  # streams with new records, in the order of their batches
+
+    @property
+    def progress(self) -> Progress:
+        """How far the plan has been carried out."""
+        return Progress(self.plan, self)
+
+    def take(self, records: Records, stream: str = ONLY) -> None:
+        """Add records to a stream and carry out what is due."""
+        self._held[stream].append(records)
+        self._turns = (*self._turns, stream)
+        for _ in advance(self):
+            pass
+
+    def ledger(self, stream: str) -> Ledger:
+        """What the records of a stream have paid."""
+        return self.ledgers if isinstance(self.ledgers, Ledger) else self.ledgers.of(stream)
+
+    # --- how far it is
+
+    def count(self, stream: str) -> int:
+        """How many records of a stream there have been."""
+        return self._held[stream].count
+
+    def done(self, stream: str) -> int:
+        """The time up to which all due fits have been carried out."""
+        return self._done[0][stream]
+
+    def arrived(self) -> Arrived:
+        """What the future of two streams depends on."""
+        return self._done[1]
+
+    def turn(self) -> str | None:
+        """Streams go on in the order in which their records came, also after an interruption."""
+        while self._turns and not self.progress.complete(self._turns[0]):
+            self._turns = self._turns[1:]
+        return self._turns[0] if self._turns else None
+
+    # --- what the executor asks for
+
+    def form(self, stream: str) -> Rows:
+        """An empty array with the stream's schema."""
+        return self._held[stream].form
+
+    def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Sequence[Records]:
+        """The records of a span, or some of its slots."""
+        return self._held[stream].pieces(span, slots)
+
+    def fit(self, number: int) -> Weights:
+        """The model of a fit."""
+        return self._weights[number]
+
+    def trainer(self, number: int) -> Trainer[Any]:  # noqa: ARG002 (one stream of bits for all)
+        """What makes all fits."""
+        return self._trainer
+
+    def train(
+        self,
+        trainer: Trainer[Any],
+        stream: str,
+        line: Line,
+        prior: Weights | None,
+        start: Weights | None,
+    ) -> Weights:
+        """The private weights of a fit, trained once however often its step is interrupted."""
+        number = line.fit.number
+        if number not in self._weights:
+            weights = trainer.train(line, reader(self, stream, self._engine), prior, start)
+            weights.flags.writeable = False
+            self._weights[number] = weights
+        return self._weights[number]
+
+    def publish(
+        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived | None
+    ) -> list[Release]:
+        """Charge the fits that are not yet, then publish those that are not yet."""
+        ledger, published = self.ledger(stream), len(self.releases)
+        for each in made:
+            if each.line.fit.number > ledger.last:
+                ledger.post(each.line)
+        for each in made:
+            newest = self.releases[-1].fit.number if self.releases else -1
+            if each.line.fit.released and each.line.fit.number > newest:
+                self.releases.append(each.release(len(self.releases)))
+        self._done = {**self._done[0], stream: step.stop}, after or self._done[1]
+        if isinstance(self.ledgers, TwoLedgers):
+            self.ledgers.settle(self.arrived())
+        elif isinstance(self.plan, Plan):
+            self.ledgers.settle(self.plan.schedule.settled(step.stop))
+        for name, held in self._held.items():
+            held.forget(self.progress.needed(name))
+        return self.releases[published:]
