@@ -27,7 +27,6 @@ from tidegate.gate.config.keys import given_keys
 from tidegate.gate.export import load
 from tidegate.gate.failpoints import EXPORTS, NAMES, PUBLISHED
 from tidegate.gate.gate import Gate
-from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.publish_folder import newest_published
 from tidegate.gate.publish_folder import verify as verify_folder
 from tidegate.gate.sources import Batches, SourceError, raw_batch
@@ -91,7 +90,7 @@ def hashes(gate: Gate) -> list[str]:
 
 def named_by_the_books(gate: Gate) -> bool:
     """Whether what a record has paid for names the releases that it is in, and no others."""
-    books = LedgerView(gate)
+    books = gate.ledger_view()
     books.catch_up()
     made = {release.card["fit"]: release.number for release in gate.releases()}
     rows = [row for record in range(0, 1000, 100) for row in books.paid(record)]

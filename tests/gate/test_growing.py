@@ -11,7 +11,6 @@ from tests.gate.gatelife import TIME
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config, Gate
 from tidegate.gate.config import ConfigError
-from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.verify import verify
 from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
@@ -57,7 +56,7 @@ def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
         assert list(gate.store.lines()) == list(plan.lines(200))
         assert all(ledger.paid(record) == plan.paid(record, 200) for record in range(200))
         assert list(verify(gate)) == []
-        books = LedgerView(gate)
+        books = gate.ledger_view()
         books.catch_up()
         for record in range(0, 200, 7):  # what a record is told it has paid is what it has paid
             told = math.fsum(row["share"] for row in books.paid(record))

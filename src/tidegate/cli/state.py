@@ -17,7 +17,6 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
 from tidegate.cli.types import Count
 from tidegate.gate.gate import Gate
-from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
@@ -82,9 +81,9 @@ def ledger(state: Path, record: int | None, form: str) -> None:
     the private evaluation of a release on its step.
     """
     with Gate.look(state) as gate:
-        books = LedgerView(gate)
-        books.catch_up()
-        rows = books.totals() if record is None else books.paid(record)
+        view = gate.ledger_view()
+        view.catch_up()
+        rows = view.totals() if record is None else view.paid(record)
         there = record is None or any(record < gate.store.count(name) for name in gate.streams)
         empty = "it has paid nothing so far" if there else "there is no such record yet"
         options.show(rows, form, empty=empty)

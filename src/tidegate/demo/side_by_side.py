@@ -12,7 +12,6 @@ from tidegate.demo import demo_state
 from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
 from tidegate.estimators import ContinualClassifier, PrivateClassifier
 from tidegate.gate.gate import Gate
-from tidegate.gate.ledger_view import LedgerView
 from tidegate.learn import Softmax, minimize
 from tidegate.privacy import Budget
 from tidegate.release import Model
@@ -106,7 +105,7 @@ class Comparison:
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
-        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), LedgerView(gate)
+        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), gate.ledger_view()
         cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []

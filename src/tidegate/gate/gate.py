@@ -15,6 +15,7 @@ from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.store import (
     RESTORE,
@@ -242,14 +243,13 @@ class Gate:
 
     def ledgers(self) -> dict[str, Ledger]:
         """What the records of each stream have paid, added up from what was charged."""
-        ledgers = {stream: Ledger(limit=None) for stream in self.streams}
-        for stream, ledger in ledgers.items():
-            for line in self.store.lines(stream):
-                ledger.post(line)
-        for step in self.store.steps():
-            if step.evaluation is not None:
-                ledgers[step.stream].charge(step.span, step.evaluation.share)
-        return ledgers
+        view = self.ledger_view()
+        view.read()
+        return view.ledgers
+
+    def ledger_view(self) -> LedgerView:
+        """What the records have paid, line by line, to be read as it grows."""
+        return LedgerView(self.store, self.streams)
 
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:

@@ -1,11 +1,11 @@
-"""The books of a state: what its records have paid, line by line and added up. All of it public."""
+"""What the records of a state have paid, line by line and added up. All of it is public."""
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tidegate.gate.gate import Gate
-from tidegate.gate.store import Evaluation, Step
+from tidegate.gate.store import Evaluation, Step, Store
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
 from tidegate.schedule import Fit
@@ -17,15 +17,17 @@ class LedgerView:
     """What has been charged, read as it grows.
 
     Args:
-        gate: Whose books they are; it may be one that only looks.
+        store: What has been charged; it may be open for reading only.
+        streams: The names of its streams.
 
     Attributes:
+        ledgers: What the records of each stream have paid, as of the last `read`.
         evaluated: The steps on which a release was tried, in order.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-        self._ledgers = {stream: Ledger(limit=None) for stream in gate.streams}
+    def __init__(self, store: Store, streams: Sequence[str]) -> None:
+        self._store = store
+        self.ledgers = {stream: Ledger(limit=None) for stream in streams}
         self._lines: dict[int, tuple[str, Line]] = {}
         self._steps = 0
         self._newest: int | None = None
@@ -33,19 +35,22 @@ class LedgerView:
 
     def catch_up(self) -> None:
         """Read what has been charged since the last time, as of one moment."""
-        store = self._gate.store
-        with store.snapshot():
-            for stream, ledger in self._ledgers.items():
-                for line in store.lines(stream, ledger.last):
-                    ledger.post(line)
-                    self._lines[line.fit.number] = (stream, line)
-                    if line.fit.released:
-                        self._newest = max(line.fit.number, self._newest or 0)
-            for step in store.steps(self._steps):
-                self._steps += 1
-                if step.evaluation is not None:
-                    self.evaluated.append((step, step.evaluation))
-                    self._ledgers[step.stream].charge(step.span, step.evaluation.share)
+        with self._store.snapshot():
+            self.read()
+
+    def read(self) -> None:
+        """The same inside a snapshot, or where nobody else writes."""
+        for stream, ledger in self.ledgers.items():
+            for line in self._store.lines(stream, ledger.last):
+                ledger.post(line)
+                self._lines[line.fit.number] = (stream, line)
+                if line.fit.released:
+                    self._newest = max(line.fit.number, self._newest or 0)
+        for step in self._store.steps(self._steps):
+            self._steps += 1
+            if step.evaluation is not None:
+                self.evaluated.append((step, step.evaluation))
+                self.ledgers[step.stream].charge(step.span, step.evaluation.share)
 
     def totals(self) -> list[Row]:
         """A row for each stream: what the record has paid that paid most."""
@@ -53,14 +58,14 @@ class LedgerView:
         return [
             {
                 "stream": stream,
-                "records": self._gate.store.count(stream),
+                "records": self._store.count(stream),
                 "fits": ledger.posted,
                 "evaluations": tried[stream],
                 "worst_record": ledger.worst().record,
                 "paid": down(ledger.worst().share),
                 "most_for_ever": 1.0,
             }
-            for stream, ledger in self._ledgers.items()
+            for stream, ledger in self.ledgers.items()
         ]
 
     def paid(self, record: int) -> list[Row]:
@@ -77,10 +82,10 @@ class LedgerView:
 
     def strip(self, stream: str, buckets: int) -> Row:
         """The most that any record of each bucket of a stream has paid."""
-        count = self._gate.store.count(stream)
+        count = self._store.count(stream)
         width = max(1, -(-count // buckets))
         most = [Fraction(0)] * -(-count // width)
-        for span, share in self._ledgers[stream].runs():
+        for span, share in self.ledgers[stream].runs():
             for bucket in range(span.start // width, min(len(most), -(-span.stop // width))):
                 most[bucket] = max(most[bucket], share)
         starts = [bucket * width for bucket in range(len(most))]

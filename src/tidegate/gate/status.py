@@ -1,32 +1,88 @@
-"""What a state holds, and why: for the operator, who may see the records."""
+"""What a state holds, and why: what anyone may see, and what only the operator may."""
 
 from typing import Any
 
 from tidegate.gate.gate import Gate
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.privacy import Ledger
+from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 
+Row = dict[str, Any]
 
-def status(gate: Gate) -> dict[str, Any]:
-    """What the state holds. It counts unusable records: for the operator only."""
-    with gate.store.snapshot():
-        newest, budget = gate.store.newest(), gate.plan.budget
-        return {
-            "schedule": described(gate.plan.schedule),
-            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-            "private": gate.config.not_private_seed is None,
-            "releases": 0 if newest is None else newest.number + 1,
-            "newest": None if newest is None else newest.card["time"],
-            "streams": [_of_stream(gate, *each) for each in gate.ledgers().items()],
+MOST_POINTS = 1000
+"""How far back a public status goes in private accuracies."""
+
+
+def promise(gate: Gate) -> Row:
+    """What is released when, and what holds for every record."""
+    budget = gate.plan.budget
+    return {
+        "schedule": described(gate.plan.schedule),
+        "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+        "meaning": meaning(budget.epsilon, budget.delta),
+        "private": gate.config.not_private_seed is None,
+    }
+
+
+def public_status(gate: Gate, view: LedgerView) -> Row:
+    """What a state holds, without anything that records have a say in but through a release.
+
+    Args:
+        gate: Whose state it is; it may be one that only looks.
+        view: What has been charged, as it was read last.
+    """
+    quality = [
+        {
+            "at": step.span.stop,
+            "stream": step.stream,
+            "of_release": evaluation.release,
+            "accuracy": evaluation.accuracy,
+            "deviation": evaluation.deviation,
         }
+        for step, evaluation in view.evaluated[-MOST_POINTS:]
+    ]
+    streams = [_of_stream(gate, stream) for stream in gate.streams]
+    return {**promise(gate), **_released(gate), "streams": streams, "quality": quality}
 
 
-def _of_stream(gate: Gate, stream: str, ledger: Ledger) -> dict[str, Any]:
-    count, needed = gate.store.count(stream), gate.progress.needed(stream)
-    held = [segment for segment in gate.store.held() if segment.stream == stream]
-    start = min([count, *(segment.span.start for segment in held)])
-    why = f"fits to come may read records from {needed:,} on" if held else "nothing is held"
+def status(gate: Gate) -> Row:
+    """What a state holds. It counts unusable records and bytes: for the operator only."""
+    with gate.store.snapshot():
+        promised, ledgers = promise(gate), gate.ledgers()
+        del promised["meaning"]
+        streams = [_for_operator(gate, stream, ledgers[stream]) for stream in gate.streams]
+        return {**promised, **_released(gate), "streams": streams}
+
+
+def _released(gate: Gate) -> Row:
+    newest = gate.store.newest()
+    return {
+        "releases": 0 if newest is None else newest.number + 1,
+        "newest": None if newest is None else newest.card["time"],
+    }
+
+
+def _of_stream(gate: Gate, stream: str) -> Row:
+    """The public numbers of a stream."""
+    count = gate.store.count(stream)
+    return {
+        "stream": stream,
+        "records": count,
+        "done": gate.store.done(stream),
+        "step": gate.progress.step(stream),
+        "next_model": gate.progress.next_model(stream),
+        **_held(gate, stream, count),
+    }
+
+
+def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
+    """The numbers of a stream, and those that only who may see the records may know."""
+    count = gate.store.count(stream)
+    held = _held(gate, stream, count)
+    because = held.pop("held_because")
+    sizes = (segment.size for segment in gate.store.held() if segment.stream == stream)
     return {
         "stream": stream,
         "records": count,
@@ -34,8 +90,14 @@ def _of_stream(gate: Gate, stream: str, ledger: Ledger) -> dict[str, Any]:
         "in_open_step": count - gate.store.done(stream),
         "fits": ledger.posted,
         "worst_share": down(ledger.worst().share),
-        "held_from": start,
-        "held_records": count - start,
-        "held_bytes": sum(segment.size for segment in held),
-        "held_because": why,
+        **held,
+        "held_bytes": sum(sizes),
+        "held_because": because,
     }
+
+
+def _held(gate: Gate, stream: str, count: int) -> Row:
+    starts = [segment.span.start for segment in gate.store.held() if segment.stream == stream]
+    start, needed = min([count, *starts]), gate.progress.needed(stream)
+    why = f"fits to come may read records from {needed:,} on" if starts else "nothing is held"
+    return {"held_from": start, "held_records": count - start, "held_because": why}

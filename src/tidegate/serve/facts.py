@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.gate.gate import Gate
-from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.status import promise, public_status
 from tidegate.plan import TwoStreamPlan
-from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease, described
 
 Told = dict[str, Any]
-
-MOST_POINTS = 1000
-"""How far back private quality is told."""
 
 
 def summary(release: StoredRelease) -> Told:
@@ -46,7 +42,7 @@ class Facts:
 
     def __init__(self, folder: Path) -> None:
         self.gate = Gate.look(folder)
-        self._books = LedgerView(self.gate)
+        self._view = self.gate.ledger_view()
         self._reading = threading.Lock()
 
     def close(self) -> None:
@@ -66,8 +62,8 @@ class Facts:
     def ledger(self, record: int | None = None, stream: str | None = None) -> Told:
         """What the records have paid, stream by stream; or one record, line by line."""
         with self._reading:
-            self._books.catch_up()
-            lines = self._books.totals() if record is None else self._books.paid(record)
+            self._view.catch_up()
+            lines = self._view.totals() if record is None else self._view.paid(record)
         if record is None:
             most = {"worst": max(line["paid"] for line in lines), "most_for_ever": 1.0}
             return {"lines": lines, "summary": {"fits": sum(row["fits"] for row in lines), **most}}
@@ -77,22 +73,22 @@ class Facts:
     def strip(self, buckets: int) -> Told:
         """The most that any record of each bucket has paid so far."""
         with self._reading:
-            self._books.catch_up()
-            strips = [self._books.strip(stream, buckets) for stream in self.gate.streams]
+            self._view.catch_up()
+            strips = [self._view.strip(stream, buckets) for stream in self.gate.streams]
         return {"bound": 1, "streams": strips}
 
     def plan(self) -> Told:
         """What is released when and what it costs, and the blocks behind the newest release."""
         with self._reading:
-            self._books.catch_up()
-            chain = self._books.chain()
+            self._view.catch_up()
+            chain = self._view.chain()
         known, window = self.gate.config.records, None
         if chain:  # of two streams, what it reads of the one that made it
             own = [block for block in chain if block["stream"] == chain[-1]["stream"]]
             start = min(block["start"] for block in own)
             window = {"start": start, "stop": max(block["stop"] for block in own)}
         return {
-            **self._promise(),
+            **promise(self.gate),
             "allocation": described(self.gate.plan.allocation),
             "forever": self._forever(),
             "records": {
@@ -103,15 +99,6 @@ class Facts:
             },
             "chain": chain,
             "window": window,
-        }
-
-    def _promise(self) -> Told:
-        budget = self.gate.plan.budget
-        return {
-            "schedule": described(self.gate.plan.schedule),
-            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-            "meaning": meaning(budget.epsilon, budget.delta),
-            "private": self.gate.config.not_private_seed is None,
         }
 
     def _forever(self) -> dict[str, float]:
@@ -126,40 +113,5 @@ class Facts:
     def status(self) -> Told:
         """How things stand."""
         with self._reading:
-            self._books.catch_up()
-            newest = self.gate.store.newest()
-            streams = [self._of_stream(stream) for stream in self.gate.streams]
-        quality = [
-            {
-                "at": step.span.stop,
-                "stream": step.stream,
-                "of_release": known.release,
-                "accuracy": known.accuracy,
-                "deviation": known.deviation,
-            }
-            for step, known in self._books.evaluated[-MOST_POINTS:]
-        ]
-        return {
-            **self._promise(),
-            "releases": 0 if newest is None else newest.number + 1,
-            "newest": None if newest is None else newest.card["time"],
-            "streams": streams,
-            "quality": quality,
-        }
-
-    def _of_stream(self, stream: str) -> Told:
-        store, progress = self.gate.store, self.gate.progress
-        count = store.count(stream)
-        held = [each.span.start for each in store.held() if each.stream == stream]
-        start = min([count, *held])
-        why = f"fits to come may read records from {progress.needed(stream):,} on"
-        return {
-            "stream": stream,
-            "records": count,
-            "done": store.done(stream),
-            "step": progress.step(stream),
-            "next_model": progress.next_model(stream),
-            "held_from": start,
-            "held_records": count - start,
-            "held_because": why if held else "nothing is held",
-        }
+            self._view.catch_up()
+            return public_status(self.gate, self._view)
