@@ -1,12 +1,10 @@
 """Members of a fleet take turns on a few processes: a turn is a run that stops after a while."""
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -14,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.run import PAUSE, open_gate, releases_of
+from tidegate.gate.child_process import end_with_parent
 from tidegate.gate.fleet import Fleet, Member, MemberStatus
 from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import make_folder
@@ -145,8 +144,7 @@ def _take_turn(
     member: Member, follow: bool, seconds: float, threads: int, pipe: Connection
 ) -> None:
     """Take a turn in this process, which ends with its parent and is not interrupted before."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         with threadpool_limits(threads):
             pipe.send(_turn(member, follow, seconds))
@@ -177,10 +175,3 @@ def _turn(member: Member, follow: bool, seconds: float) -> Turn:
             records=sum(map(gate.store.count, gate.streams)),
             releases=0 if newest is None else newest.number + 1,
         )
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,16 +1,15 @@
 """A process beside the service that answers one question at a time."""
 
 import os
-import signal
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from tidegate.checks import StoreError
+from tidegate.gate.child_process import end_with_parent
 
 Answer = Callable[..., Any]
 """What a process does with a question: the arguments are the question, the result is sent back."""
@@ -75,8 +74,7 @@ class Process:
 def _run(
     pipe: Connection, prepare: Callable[..., AbstractContextManager[Answer]], setup: Any
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     os.nice(NICENESS)
     with suppress(OSError):  # not on Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -87,10 +85,3 @@ def _run(
                 pipe.send(answer(*question))
             except Exception as error:  # raised again by the one who asked
                 pipe.send(error)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
