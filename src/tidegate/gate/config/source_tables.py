@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, positive, refuse
-from tidegate.gate.config.keys import flag, key, one_of, read_table, word, words
+from tidegate.gate.config.keys import flag, given_keys, key, one_of, read_table, word, words
 from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
@@ -88,14 +88,17 @@ class FileTable:
 
 def urls(name: str, value: object) -> tuple[str, ...]:
     """One server or more, none with a password: a configuration is shown and kept."""
-    given = word(name, value) if isinstance(value, str) else words(name, value)
-    found = (given,) if isinstance(given, str) else given
-    for url in found:
+    given = _one_or_more(name, value)
+    for url in given:
         if "@" in url:
             raise refuse(name, "without user and password, see docs/sources.md", told="some")
         if not _is_server(url):
             raise refuse(name, "such as nats://host:4222 or tls://host:4222", url)
-    return found
+    return given
+
+
+def _one_or_more(name: str, value: object) -> tuple[str, ...]:
+    return (word(name, value),) if isinstance(value, str) else words(name, value)
 
 
 def _is_server(url: str) -> bool:
@@ -121,8 +124,32 @@ def subjects(name: str, value: object) -> str:
     return known
 
 
+def servers(name: str, value: object) -> tuple[str, ...]:
+    """Some brokers, each a host and a port."""
+    given = _one_or_more(name, value)
+    for each in given:
+        host, colon, port = each.rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit()) or set("/@,") & set(each):
+            raise refuse(name, "such as host:9092", told="something else")
+    return given
+
+
 @dataclass(frozen=True, kw_only=True)
-class NatsTable:
+class BrokerTable:
+    """[source]: the keys that the tables of all brokers have."""
+
+    follow: bool = key(flag, default=False)
+    patience: float = key(positive, default=PATIENCE)
+    resume: Resume | None = key(resumed, default=None)
+
+    def _keys(self, pause: float | None) -> dict[str, Any]:
+        """The arguments of the source that have the names of their keys."""
+        keys = given_keys(self, "type", "url")
+        return {**keys, "follow": _waiting(self.follow, pause)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsTable(BrokerTable):
     """[source]: a stream of NATS JetStream, or some of its subjects."""
 
     type: str = key(one_of("nats"))
@@ -131,9 +158,6 @@ class NatsTable:
     subject: str | None = key(subjects, default=None)
     credentials: str | None = key(word, default=None)
     ca: str | None = key(word, default=None)
-    follow: bool = key(flag, default=False)
-    patience: float = key(positive, default=PATIENCE)
-    resume: Resume | None = key(resumed, default=None)
 
     @property
     def identity(self) -> SourceIdentity:
@@ -143,41 +167,17 @@ class NatsTable:
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
-        return NatsStream(
-            name=name,
-            columns=columns,
-            urls=self.url,
-            stream=self.stream,
-            subject=self.subject,
-            credentials=self.credentials,
-            ca=self.ca,
-            follow=_waiting(self.follow, pause),
-            patience=self.patience,
-            resume=self.resume,
-        )
-
-
-def servers(name: str, value: object) -> tuple[str, ...]:
-    """Some brokers, each a host and a port."""
-    given = (value,) if isinstance(value, str) else words(name, value)
-    for each in given:
-        host, colon, port = each.rpartition(":")
-        if not (host and colon and port.isascii() and port.isdigit()) or set("/@,") & set(each):
-            raise refuse(name, "such as host:9092", told="something else")
-    return given
+        return NatsStream(name=name, columns=columns, urls=self.url, **self._keys(pause))
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaTable:
+class KafkaTable(BrokerTable):
     """[source]: a topic of Kafka."""
 
     type: str = key(one_of("kafka"))
     servers: tuple[str, ...] = key(servers)
     topic: str = key(word)
     settings: str | None = key(word, default=None)
-    follow: bool = key(flag, default=False)
-    patience: float = key(positive, default=PATIENCE)
-    resume: Resume | None = key(resumed, default=None)
 
     @property
     def identity(self) -> SourceIdentity:
@@ -186,16 +186,7 @@ class KafkaTable:
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
-        return KafkaTopic(
-            name=name,
-            columns=columns,
-            servers=self.servers,
-            topic=self.topic,
-            settings=self.settings,
-            follow=_waiting(self.follow, pause),
-            patience=self.patience,
-            resume=self.resume,
-        )
+        return KafkaTopic(name=name, columns=columns, **self._keys(pause))
 
 
 SourceTable = FileTable | NatsTable | KafkaTable
