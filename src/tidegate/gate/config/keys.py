@@ -1,7 +1,7 @@
 """How the tables of a configuration are read: every mistake is found, and named by its key."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
@@ -123,24 +123,10 @@ def tables(kind: type[Table]) -> Check:
 
 def read_table(kind: type[Table], path: str, given: object) -> Table:
     """A table of a known kind; all its mistakes are found, each with the path of its key."""
-    if not isinstance(given, Mapping):
-        raise refuse(path, f"a table, headed [{path}]", given)
-    known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
-    prefix = f"{path}." if path else ""
-    mistakes = [unknown_key(prefix, name, list(known)) for name in given if name not in known]
-    values: dict[str, Any] = {}
-    for name, each in known.items():
-        try:
-            if name in given:
-                values[name] = each.metadata["check"](prefix + name, given[name])
-            elif each.default is MISSING:
-                mistakes.append(f"{prefix}{name} is missing")
-        except ConfigError as error:
-            mistakes.extend(error.mistakes)
-        except InvalidValueError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise ConfigError(mistakes)
+    keys = fields(kind)  # type: ignore[arg-type]
+    checks = {each.name: each.metadata["check"] for each in keys}
+    required = [each.name for each in keys if each.default is MISSING]
+    prefix, values = f"{path}." if path else "", read_keys(checks, required, path, given)
     try:
         return kind(**values)
     except ConfigError:  # one of the whole: its keys have their paths already
@@ -149,7 +135,38 @@ def read_table(kind: type[Table], path: str, given: object) -> Table:
         raise ConfigError([f"{prefix}{error}"]) from error
 
 
-def unknown_key(prefix: str, name: str, known: list[str]) -> str:
+def read_keys(
+    checks: Mapping[str, Check], required: Collection[str], path: str, given: object
+) -> dict[str, Any]:
+    """The checked values of the keys that a table has; all its mistakes are found.
+
+    Args:
+        checks: How the value of each key that it may have is checked.
+        required: The keys that it must have.
+        path: The table's path, "" for the whole configuration.
+        given: The table.
+    """
+    if not isinstance(given, Mapping):
+        raise refuse(path, f"a table, headed [{path}]", given)
+    prefix = f"{path}." if path else ""
+    mistakes = [_unknown_key(prefix, name, list(checks)) for name in given if name not in checks]
+    values: dict[str, Any] = {}
+    for name, check in checks.items():
+        try:
+            if name in given:
+                values[name] = check(prefix + name, given[name])
+            elif name in required:
+                mistakes.append(f"{prefix}{name} is missing")
+        except ConfigError as error:
+            mistakes.extend(error.mistakes)
+        except InvalidValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError(mistakes)
+    return values
+
+
+def _unknown_key(prefix: str, name: str, known: list[str]) -> str:
     """What to say of a key that a table does not have."""
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"

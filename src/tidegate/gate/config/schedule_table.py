@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.checks import InvalidValueError, optional, refuse
-from tidegate.gate.config.keys import Check, ConfigError, make, one_of, ratio, unknown_key
+from tidegate.checks import InvalidValueError, optional
+from tidegate.gate.config.keys import Check, ConfigError, make, one_of, ratio, read_keys
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, build, parameters, sources
 
@@ -62,23 +62,7 @@ def _checks(kinds: Collection[str]) -> dict[str, Check]:
 
 
 def _read(path: str, given: object, kinds: Collection[str]) -> ScheduleTable:
-    if not isinstance(given, Mapping):
-        raise refuse(path, f"a table, headed [{path}]", given)
-    checks = _checks(kinds)
-    mistakes = [unknown_key(f"{path}.", name, list(checks)) for name in given if name not in checks]
-    values: dict[str, Any] = {}
-    for name in checks:
-        try:
-            if name in given:
-                values[name] = checks[name](f"{path}.{name}", given[name])
-            elif name == "kind":
-                mistakes.append(f"{path}.kind is missing")
-        except ConfigError as error:
-            mistakes.extend(error.mistakes)
-        except InvalidValueError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise ConfigError(mistakes)
+    values = read_keys(_checks(kinds), ["kind"], path, given)
     kind, source = values.pop("kind"), values.pop("source", None)
     try:
         built = ScheduleTable(kind=kind, sizes=values, source=source).build()
