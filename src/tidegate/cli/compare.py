@@ -15,8 +15,7 @@ from rich.table import Table
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.plan import DELTA, EPSILON
-from tidegate.cli.types import Count, PlotFile, Ratio
+from tidegate.cli.types import DELTA, EPSILON, Count, PlotFile, Ratio
 from tidegate.schedule.registry import alone
 from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import (

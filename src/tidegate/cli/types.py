@@ -1,5 +1,6 @@
 """Option types whose refusals name the option, the value and what is allowed."""
 
+import math
 import os
 import re
 from fractions import Fraction
@@ -99,6 +100,10 @@ class Number(click.ParamType[float]):
         if not self.above < number < self.below:
             raise refuse(_name(param), self.allowed, told=str(value))
         return number
+
+
+EPSILON = Number("a finite number above 0", above=0, below=math.inf)
+DELTA = Number("a number above 0 and below 1", above=0, below=1)
 
 
 class Ratio(click.ParamType[Fraction]):

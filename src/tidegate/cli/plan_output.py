@@ -1,0 +1,132 @@
+"""How `tidegate plan` prints a plan: as JSON lines, or as a picture and a table."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tidegate import picture
+from tidegate.cli import options
+from tidegate.cli.planned import Planned
+from tidegate.privacy import Budget, Line, epsilon_for_sample
+from tidegate.privacy.rounding import down
+from tidegate.schedule import Fit
+
+
+def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
+    """The last line: how many, who has paid most so far, and the most anyone ever pays."""
+    paid: dict[str, Any] = {}
+    for stream, ledger in planned.ledgers.items():
+        record, share = ledger.worst()
+        forever = {"share": down(planned.forever[stream])}
+        answers = {"worst": {"record": record, "share": down(share)}, "forever": forever}
+        paid |= answers if stream is None else {stream: answers}
+    return {"fits": fits, "releases": releases} | paid
+
+
+def print_json(planned: Planned) -> None:
+    """Print a JSON line for each fit, and a summary."""
+    fits = releases = 0
+    terms: dict[tuple[object, ...], str] = {}  # the second half of a line, of which few differ
+    for fit, share in _with_progress(planned, hidden=sys.stdout.isatty()):
+        key = (fit.span.size, *fit[4:])
+        half = terms.get(key) or terms.setdefault(key, _terms(planned.budget, fit, share))
+        prior = "null" if fit.prior is None else fit.prior
+        start, stop = fit.span
+        sys.stdout.write(
+            f'{{"fit": {fit.number}, "at": {fit.at}, "start": {start}, "stop": {stop}, '
+            f'"prior": {prior}, {half}\n'
+        )
+        fits += 1
+        releases += fit.released
+    print(json.dumps({"summary": _summary(planned, fits, releases)}))
+
+
+def _terms(budget: Budget, fit: Fit, share: Fraction) -> str:
+    """What a fit is and costs, as the second half of its line."""
+    amount = budget.of_share(share)
+    terms: dict[str, Any] = {
+        "level": fit.level,
+        "share": down(share),
+        budget.unit: amount,
+        "released": fit.released,
+        "role": fit.role,
+    }
+    if fit.slot_weights:
+        terms["emphasis"] = [[*span, str(part)] for span, part in fit.slot_weights]
+    if fit.stream is not None:
+        terms["stream"] = fit.stream
+    if fit.sample is not None:
+        terms["sample"] = fit.sample
+        if budget.unit == "epsilon":
+            terms["sample_epsilon"] = epsilon_for_sample(amount, fit.sample, fit.span.size)
+    return json.dumps(terms)[1:]
+
+
+def print_table(planned: Planned, rows: int) -> None:
+    """Print a picture, a table of the first fits and what records pay."""
+    console = Console(highlight=False)
+    first: list[Line] = []
+    fits = releases = 0
+    for line in _with_progress(planned):
+        if len(first) < rows:
+            first.append(line)
+        fits += 1
+        releases += line.fit.released
+    console.print(f"[bold]{planned.title}[/]\n")
+    if not fits:
+        console.print(f"{planned.no_release.capitalize()}.")
+        return
+    chains = picture.chains((line.fit for line in planned.lines()), rows)
+    console.print(picture.terminal_picture(chains, planned.steps, console.width))
+    console.print(picture.legend(), end="\n\n")
+    console.print(_fits_table(planned.budget, first))
+    if fits > len(first):
+        console.print(f"[dim]... and {fits - len(first):,} more[/]")
+    if any(line.fit.slot_weights for line in first):
+        note = "A share is what the newest records pay: older ones count for less, and pay less."
+        console.print(f"[dim]{note}[/]")
+    console.print(f"\n{fits:,} fits, {releases:,} releases.")
+    for stream, ledger in planned.ledgers.items():
+        record, share = ledger.worst()
+        whose = f"{stream} record" if stream else "record"
+        console.print(
+            f"The {whose} that has paid most so far is {record:,}: share {down(share):.6g}. "
+            f"For ever, none pays more than {float(planned.forever[stream]):g}."
+        )
+
+
+def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
+    """The charged lines, with a bar on the terminal while they are made."""
+    console = Console(stderr=True)
+    hidden = hidden or not console.is_terminal
+    with Progress(console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("planning", total=planned.reach)
+        for index, line in enumerate(planned.charge()):
+            if index % 1000 == 0 and line.fit.stream != "target":
+                progress.update(task, completed=line.fit.at)
+            yield line
+
+
+def _fits_table(budget: Budget, lines: Iterable[Line]) -> Table:
+    table = options.lean_table()
+    for name in ("fit", "at", "records", "prior", "level", "share", budget.unit):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for fit, share in lines:
+        table.add_row(
+            str(fit.number),
+            f"{fit.at:,}",
+            f"[{fit.span.start:,}, {fit.span.stop:,})",
+            "-" if fit.prior is None else str(fit.prior),
+            "base" if fit.role == "base" else str(fit.level),
+            f"{float(share):.4g}",
+            f"{budget.of_share(share):.4g}",
+            f"{picture.RELEASE if fit.released else ' '} {fit.stream or ''}".rstrip(),
+        )
+    return table

@@ -1,0 +1,157 @@
+"""What `tidegate plan` prints: a plan made of options, with the ledgers that it charges."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import repeat
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
+from tidegate.schedule import Schedule, Stream, TwoStream
+from tidegate.schedule.registry import SCHEDULES, build, parameters
+
+MAX_STEPS = 10**9
+"""More steps than this are refused: printing them would take hours and tell nobody anything."""
+
+TWO_STREAMS = {"block", "window", "step", "sample", "target_step", "source_steps", "target_steps"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan that is ready to be printed.
+
+    Attributes:
+        title: What it is, in a line.
+        budget: The budget it spends.
+        steps: Records in a step of each stream.
+        reach: How many records it goes to.
+        first: How many there are when the first model is released.
+        lines: Makes the plan's lines.
+        charge: Makes them too, and posts each to its ledger.
+        ledgers: A ledger for each stream.
+        forever: The most any record of a stream ever pays.
+    """
+
+    title: str
+    budget: Budget
+    steps: dict[Stream | None, int]
+    reach: int
+    first: int
+    lines: Callable[[], Iterator[Line]]
+    charge: Callable[[], Iterator[Line]]
+    ledgers: dict[Stream | None, Ledger]
+    forever: dict[Stream | None, Fraction]
+
+    @property
+    def no_release(self) -> str:
+        """Why nothing is released."""
+        whose = "source records" if "source" in self.steps else "records"
+        return (
+            f"no model is released before {self.first:,} {whose} have arrived, "
+            f"and --until is {self.reach:,}"
+        )
+
+
+def _made(kind: str, sizes: dict[str, int], told: str | None = None) -> Schedule:
+    """A schedule of the sizes that were given: all that it needs, none that it does not know."""
+    known = {each.name: each.required for each in parameters(SCHEDULES[kind])}
+    _refuse_unknown(told or kind, sizes, set(known))
+    for name, required in known.items():
+        if required and name not in sizes:
+            raise InvalidValueError(f"{told or kind} needs {option_name(name)}")
+    return build(kind, sizes)
+
+
+def option_name(name: str) -> str:
+    """The option for a parameter of a schedule."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _refuse_unknown(kind: str, sizes: dict[str, int], known: set[str]) -> None:
+    for name, size in sizes.items():
+        if name not in known:
+            raise InvalidValueError(f"{kind} has no {option_name(name)}, got {size}")
+
+
+def allocation_of(name: str, rate: Fraction | None) -> Allocation:
+    """The allocation of a name, with its rate if it has one."""
+    if name == Tapered.name:
+        return Tapered(rate)
+    if rate is not None:
+        raise InvalidValueError(f"--rate goes with --allocation tapered, got {rate}")
+    return Paper()
+
+
+def _steps(until: int, step: int) -> int:
+    if until // step > MAX_STEPS:
+        raise refuse("until", f"at most {MAX_STEPS:,} steps of {step:,} records", until)
+    return until // step
+
+
+def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
+    delta = f", delta = {budget.delta:g}" if budget.delta else ""
+    own = kind in SCHEDULES and not SCHEDULES[kind].allocated
+    shares = "shares of its own" if own else f"allocation {allocation.name}"
+    return f"{kind}, epsilon = {budget.epsilon:g}{delta}, {shares}"
+
+
+def one_stream(
+    kind: str, sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+) -> Planned:
+    """The plan of a kind of schedule for one stream."""
+    schedule = _made(kind, sizes)
+    planned = Plan(schedule=schedule, budget=budget, allocation=allocation)
+    step = planned.schedule.step
+    _steps(until, step)
+    ledger = planned.ledger()
+    return Planned(
+        title=_title(kind, budget, allocation),
+        budget=budget,
+        steps={None: step},
+        reach=until,
+        first=planned.first,
+        lines=partial(planned.lines, until),
+        charge=partial(planned.charge, ledger, until),
+        ledgers={None: ledger},
+        forever={None: planned.forever},
+    )
+
+
+def two_streams(
+    sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+) -> Planned:
+    """The plan of a source and a target stream, whose steps arrive in rounds."""
+    _refuse_unknown("twostream", sizes, TWO_STREAMS)
+    if "target_step" not in sizes:
+        raise InvalidValueError("twostream needs --target-step")
+    target_step = sizes.pop("target_step")
+    per_round, targets = sizes.pop("source_steps", 1), sizes.pop("target_steps", 1)
+    if not {"window", "block"} & set(sizes):
+        raise InvalidValueError("twostream needs --window and --step, or --block, for its source")
+    kind = "sliding" if "window" in sizes else "cumulative"
+    source = _made(kind, sizes, f"a {kind} source")
+    planned = TwoStreamPlan(
+        schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
+    )
+    steps = _steps(until, source.step)
+
+    def arrivals() -> Iterator[Stream]:
+        for step in range(1, steps + 1):
+            yield "source"
+            if step % per_round == 0:
+                yield from repeat("target", targets)
+
+    ledgers = planned.ledgers()
+    return Planned(
+        title=_title(f"twostream from {kind}", budget, allocation),
+        budget=budget,
+        steps={"source": source.step, "target": target_step},
+        reach=until,
+        first=planned.first,
+        lines=lambda: planned.lines(arrivals()),
+        charge=lambda: planned.charge(ledgers, arrivals()),
+        ledgers={"source": ledgers.source, "target": ledgers.target},
+        forever={"source": planned.source.forever, "target": planned.target.forever},
+    )
