@@ -29,16 +29,26 @@ Examples:
 
 def _size_options(command: Callable[..., None]) -> Callable[..., None]:
     """An option for each parameter of the schedules, with its help."""
-    owners: dict[str, list[tuple[str, Parameter]]] = {}
+    sizes: dict[str, Parameter] = {}
+    kinds: dict[str, dict[str, list[str]]] = {}  # by the parameter's name and what it means there
     for kind, schedule in alone().items():
         for each in parameters(schedule):
-            owners.setdefault(each.name, []).append((kind, each))
-    for name, ((kind, first), *others) in reversed(owners.items()):
-        text = f"{first.help}." if others else f"{kind}: {first.help}."
-        size = Ratio() if first.ratio else Count()
-        text = text[0].upper() + text[1:]
+            sizes[each.name] = each
+            kinds.setdefault(each.name, {}).setdefault(each.help, []).append(kind)
+    for name, each in reversed(sizes.items()):
+        size = Ratio() if each.ratio else Count()
+        default = "" if each.required or each.example is None else f" [{each.example}]"
+        text = f"{_size_help(kinds[name])}{default}."
         command = click.option(option_name(name), type=size, help=text)(command)
     return command
+
+
+def _size_help(kinds: dict[str, list[str]]) -> str:
+    """What a parameter means, and for which kinds unless it means the same for several."""
+    text, users = next(iter(kinds.items()))
+    if len(kinds) == 1 < len(users):
+        return text[0].upper() + text[1:]
+    return "; ".join(f"{', '.join(users)}: {text}" for text, users in kinds.items())
 
 
 HELP = f"""Show which models KIND would release when, and what each record pays. Needs no data.
