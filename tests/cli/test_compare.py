@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import tidegate
-from tests.cli.test_gate_commands import CONFIG, write_csv
+from tests.gate.commands import gate_text
+from tests.gate.gate_files import source_table, write_csv
 
 QUICK = ["--method", "naive", "--method", "not-private", "--runs", "1"]
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> str:
-    (tmp_path / "gate.toml").write_text(CONFIG.format(folder=tmp_path))
+    (tmp_path / "gate.toml").write_text(gate_text(tmp_path, source_table(tmp_path / "records.csv")))
     write_csv(tmp_path / "public.csv", 900)
     write_csv(tmp_path / "records.csv", 900)
     return str(tmp_path / "gate.toml")

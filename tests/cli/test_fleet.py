@@ -18,6 +18,7 @@ from distributed import LocalCluster
 
 from tests.cli.run import process, tidegate
 from tests.gate.commands import grow
+from tests.gate.gate_files import HEADER, LEARNER, config_text, publish_table, source_table
 from tests.gate.natsserver import Server, needs_server
 from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
@@ -28,38 +29,23 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.publish_folder import newest_published
 
-SHARED = """
-not_private_seed = 7
-[schedule]
-kind = "sliding"
-window = 300
-step = 100
-[budget]
-epsilon = 1.0
-[records]
-classes = [0, 1]
-norm = 1.5
-columns = ["a", "b", "c"]
-label = "y"
-[learner]
-regularization = 0.1
-[source]
-type = "csv"
-path = "{folder}/{{member}}.csv"
-[publish]
-folder = "{folder}/out/{{member}}"
-"""
 MEMBERS = {"north": "", "south": "", "east": "budget.epsilon = 0.5\n"}
 RECORDS = {"north": 700, "south": 400, "east": 500}
 
 
+def shared(folder: Path) -> str:
+    """What all members of a fleet in a folder have in common."""
+    tables = source_table(folder / "{member}.csv"), publish_table(folder / "out" / "{member}")
+    return config_text(LEARNER, *tables)
+
+
 def make(folder: Path, members: dict[str, str] = MEMBERS) -> str:
     """A fleet in a folder, with records for the members that are known."""
-    text = SHARED.format(folder=folder)
+    text = shared(folder)
     text += "".join(f"[members.{name}]\n{own}" for name, own in members.items())
     (folder / "fleet.toml").write_text(text)
     for name, n in RECORDS.items():
-        (folder / f"{name}.csv").write_text("a,b,c,y\n")
+        (folder / f"{name}.csv").write_text(HEADER)
         grow(folder, 0, n, name=name)
     return str(folder / "fleet.toml")
 
@@ -77,7 +63,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     folder, found = tmp_path_factory.mktemp("alone"), {}
     make(folder)
     for name, own in MEMBERS.items():
-        text = SHARED.format(folder=folder).replace("{member}", name).replace("/out/", "/alone/")
+        text = shared(folder).replace("{member}", name).replace("/out/", "/alone/")
         text = text.replace("epsilon = 1.0", own.removeprefix("budget.").strip() or "epsilon = 1.0")
         (folder / f"{name}.toml").write_text(text)
         assert tidegate("run", str(folder / f"{name}.toml"), "--quiet").returncode == 0
@@ -117,7 +103,7 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     assert found["north"]["held_records"] < 400
     sound = tidegate("fleet", "verify", config)
     assert (sound.returncode, sound.stdout) == (0, "Sound: 4 members.\n")
-    (tmp_path / "broken.csv").write_text("a,b,c,y\n")  # repaired, and run again
+    (tmp_path / "broken.csv").write_text(HEADER)  # repaired, and run again
     assert tidegate("fleet", "run", config, "--quiet") == (0, "", "")
     assert {row["state"] for row in rows(config).values()} == {"finished"}
 
@@ -326,7 +312,7 @@ def test_a_process_that_is_killed_fails_its_member_only(
 @pytest.mark.slow
 @needs_server
 def test_members_that_share_a_broker(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
-    text = SHARED.format(folder=tmp_path)
+    text = shared(tmp_path)
     source = 'type = "csv"\npath = "' + f"{tmp_path}/" + '{member}.csv"\n'
     with Server(tmp_path / "server") as server:
         table = f'type = "nats"\nurl = "{server.url}"\nstream = "records"\n'
@@ -375,7 +361,7 @@ def test_members_that_share_a_broker(tmp_path: Path, alone: dict[str, list[Any]]
 )
 def test_mistakes_are_named(tmp_path: Path, members: str, told: str) -> None:
     config = tmp_path / "fleet.toml"
-    config.write_text(SHARED.format(folder=tmp_path) + members)
+    config.write_text(shared(tmp_path) + members)
     done = tidegate("fleet", "run", str(config))
     assert done.returncode == 2
     assert told in done.stderr
@@ -433,9 +419,7 @@ def test_the_fleet_of_the_documentation_is_one(tmp_path: Path) -> None:
 
 def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
     config = tmp_path / "fleet.toml"
-    config.write_text(
-        SHARED.format(folder=tmp_path) + "[members.a]\nbudget.epsilon = 0\n[members.b]\nx = 1\n"
-    )
+    config.write_text(shared(tmp_path) + "[members.a]\nbudget.epsilon = 0\n[members.b]\nx = 1\n")
     done = tidegate("fleet", "status", str(config))
     assert "members.a: budget.epsilon must be" in done.stderr
     assert "members.b: x is not a known key" in done.stderr

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, process, tidegate
-from tests.gate.commands import make
+from tests.gate.commands import gate_text, make
+from tests.gate.gate_files import source_table, write_csv
 from tests.gate.gatelife import config, opened, stream
 from tidegate.checks import StoreError
 from tidegate.cli import run as runs
@@ -29,38 +30,15 @@ from tidegate.gate.sources import Files, RawBatch, Source, StandardInput, once
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.verify import verify
 
-CONFIG = """
-not_private_seed = 7
-[schedule]
-kind = "sliding"
-window = 300
-step = 100
-[budget]
-epsilon = 1.0
-[records]
-classes = [0, 1]
-norm = 1.5
-columns = ["a", "b", "c"]
-label = "y"
-[quality]
-share = 0.1
-[source]
-type = "csv"
-path = "{folder}/records.csv"
-[publish]
-folder = "{folder}/out"
-"""
 
-
-def write_csv(path: Path, n: int, start: int = 0) -> None:
-    X, y = stream(n, start)
-    rows = [",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)]
-    path.write_text("\n".join(["a,b,c,y", *rows]) + "\n")
+def written(folder: Path) -> str:
+    """The configuration of a gate that reads records of a folder and publishes into it."""
+    return gate_text(folder, source_table(folder / "records.csv"))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "gate.toml").write_text(CONFIG.format(folder=tmp_path))
+    (tmp_path / "gate.toml").write_text(written(tmp_path))
     write_csv(tmp_path / "records.csv", 650)
     return tmp_path
 
@@ -153,7 +131,7 @@ def test_status_ledger_and_releases(state: str) -> None:
     lines = json_lines("ledger", state, "--record", "499")
     bought = [line for line in lines if line["kind"] == "quality"]
     assert [line["release"] for line in bought] == [1]
-    assert bought[0]["share"] == pytest.approx(0.1)
+    assert bought[0]["share"] == pytest.approx(0.05)
     rows = json_lines("releases", state, "--start", "1")
     assert [row["release"] for row in rows] == [1, 2, 3]
     assert all(row["accuracy_before"] is not None for row in rows)
@@ -222,7 +200,7 @@ def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Pa
 
 def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
     other = folder / "other.toml"
-    other.write_text(CONFIG.format(folder=folder).replace("epsilon = 1.0", "epsilon = 3.0"))
+    other.write_text(written(folder).replace("epsilon = 1.0", "epsilon = 3.0"))
     none, bad = folder / "none.csv", folder / "bad.csv"
     bad.write_text("a,b,y\n1,2,0\n")
     (folder / "empty.toml").write_text("")
@@ -248,7 +226,7 @@ def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
 
 
 def test_records_come_through_a_pipe(tmp_path: Path) -> None:
-    text = CONFIG.format(folder=tmp_path).replace('"csv"', '"jsonl"')
+    text = written(tmp_path).replace('"csv"', '"jsonl"')
     (tmp_path / "gate.toml").write_text(text.replace(f"{tmp_path}/records.csv", "-"))
     X, y = stream(350)
     rows = [

@@ -14,6 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.gate.gate_files import (
+    HEADER,
+    LEARNER,
+    SLIDING,
+    TWO,
+    config_text,
+    csv_rows,
+    publish_table,
+    quality_table,
+    source_table,
+)
 from tests.gate.gatelife import TIME, stream
 from tidegate.cli import export, main, run, state  # noqa: F401 (loaded before anybody is locked out)
 from tidegate.gate.gate import Gate
@@ -24,32 +35,6 @@ children.set_forkserver_preload(["tests.gate.commands"])
 NOBODY = 65534
 for name in ("ascii", "utf-8-sig"):  # loaded now, too: they may lie where only we may read
     codecs.lookup(name)
-
-CONFIG = """
-not_private_seed = 7
-[schedule]
-{schedule}
-[budget]
-epsilon = 1.0
-[records]
-classes = [0, 1]
-norm = 1.5
-columns = ["a", "b", "c"]
-label = "y"
-[learner]
-regularization = 0.1
-[quality]
-share = "1/20"
-[publish]
-folder = "{folder}/out"
-"""
-ONE = 'kind = "sliding"\nwindow = 300\nstep = 100'
-TWO = 'kind = "twostream"\nstep = 100\n[schedule.source]\nkind = "cumulative"\nblock = 200'
-ONE_SOURCE = '[source]\ntype = "{type}"\npath = "{folder}/records{ending}"\n'
-TWO_SOURCES = "".join(
-    f'[source.{name}]\ntype = "csv"\npath = "{{folder}}/{name}.csv"\n'
-    for name in ("source", "target")
-)
 
 
 class Ended(NamedTuple):
@@ -102,35 +87,42 @@ def killed(child: Any, after: float) -> bool:
     return bool(child.exitcode)
 
 
+def gate_text(folder: Path, *tables: str, schedule: str = SLIDING) -> str:
+    """The configuration of a gate that evaluates its releases and publishes them."""
+    shared = (LEARNER, quality_table("1/20"), publish_table(folder / "out"))
+    return config_text(*shared, *tables, schedule=schedule)
+
+
 def make(folder: Path, *, two: bool = False, kind: str = "csv", database: str = "") -> str:
     """A configuration for a folder; its source is there but empty."""
-    source = TWO_SOURCES if two else ONE_SOURCE
+    names = ("source", "target") if two else ("records",)
     if kind == "parquet":
         (folder / "records").mkdir()
     else:
-        for name in ("source", "target") if two else ("records",):
-            (folder / f"{name}.csv").write_text("a,b,c,y\n")
-    text = CONFIG.format(schedule=TWO if two else ONE, folder=folder)
+        for name in names:
+            (folder / f"{name}.csv").write_text(HEADER)
     ending = "" if kind == "parquet" else ".csv"
-    text += source.format(folder=folder, type=kind, ending=ending)
-    text += f'[store]\ndatabase = "{database}"\n' if database else ""
+    sources = (
+        source_table(folder / f"{name}{ending}", kind, f"source.{name}" if two else "source")
+        for name in names
+    )
+    store = f'[store]\ndatabase = "{database}"\n' if database else ""
+    text = gate_text(folder, *sources, store, schedule=TWO if two else SLIDING)
     (folder / "gate.toml").write_text(text)
     return str(folder / "gate.toml")
 
 
 def grow(folder: Path, start: int, n: int, *, name: str = "records", kind: str = "csv") -> None:
     """Add records to a source as its sender would."""
-    X, y = stream(n, start)
     if kind == "parquet":
+        X, y = stream(n, start)
         table = pa.table([*np.ascontiguousarray(X.T), y], names=["a", "b", "c", "y"])
         hidden = folder / name / ".unfinished"
         pq.write_table(table, hidden)
         hidden.rename(folder / name / f"{start:06}.parquet")
         return
-    rows = [",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)]
     with (folder / f"{name}.csv").open("a") as file:
-        for row in rows:
-            file.write(row + "\n")
+        file.writelines(csv_rows(n, start))
 
 
 def hashes(folder: Path) -> list[str]:

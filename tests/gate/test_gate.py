@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gate import gatelife
+from tests.gate.gate_files import write_csv
 from tests.gate.gatelife import SLIDING, TWO, config, opened, stream
 from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
@@ -406,8 +407,7 @@ def test_a_gate_that_goes_on_is_sound_to_one_that_looks(tmp_path: Path) -> None:
 def test_a_public_holdout_costs_nothing(tmp_path: Path) -> None:
     holdout = tmp_path / "public.csv"
     X, y = stream(5)
-    rows = [",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)]
-    holdout.write_text("\n".join(["a,b,c,y", *rows]) + "\n")
+    write_csv(holdout, 5)
     table = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b", "c"], "label": "y"}
     known = config(records=table, quality={"holdout": str(holdout)})
     with opened(tmp_path / "state", known) as gate:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gate.commands import CONFIG, ONE, command, hashes, killed, started
+from tests.gate.commands import command, gate_text, hashes, killed, started
 from tests.gate.sent import bodies, from_a_file, messages
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
@@ -382,9 +382,8 @@ def test_a_run_that_is_killed_goes_on(cluster: Cluster, topic: str, tmp_path: Pa
     expected, errors = from_a_file(tmp_path / "file"), tmp_path / "errors"
     (tmp_path / "run").mkdir()
     path = tmp_path / "run" / "gate.toml"
-    text = CONFIG.format(schedule=ONE, folder=tmp_path / "run")
     table = f'[source]\ntype = "kafka"\nservers = "{cluster.server}"\ntopic = "{topic}"\n'
-    path.write_text(text + table)
+    path.write_text(gate_text(path.parent, table))
     for start in range(0, 2000, 100):
         cluster.send(topic, messages(start, 100))
         run = started("run", str(path), "--quiet", "--follow", errors=errors)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate.commands import CONFIG, ONE, command, hashes, killed, started
+from tests.gate.commands import command, gate_text, hashes, killed, started
 from tests.gate.natsserver import STREAM, Server, needs_server
 from tests.gate.sent import RECORDS, from_a_file, messages
 from tidegate.gate.gate import Gate
@@ -17,11 +17,10 @@ pytestmark = needs_server
 
 def config(folder: Path, server: Server, patience: float = 30) -> str:
     folder.mkdir()
-    text = CONFIG.format(schedule=ONE, folder=folder)
     source = {"type": "nats", "url": server.url, "stream": STREAM}
     lines = [f'{name} = "{value}"\n' for name, value in source.items()]
     path = folder / "gate.toml"
-    path.write_text("".join([text, "[source]\n", *lines, f"patience = {patience}\n"]))
+    path.write_text(gate_text(folder, "[source]\n", *lines, f"patience = {patience}\n"))
     return str(path)
 
 

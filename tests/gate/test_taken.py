@@ -11,33 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.run import tidegate
-from tests.cli.test_gate_commands import write_csv
+from tests.gate.gate_files import HEADER, config_text, source_table, write_csv
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources.place import Place
 
-CONFIG = """
-not_private_seed = 7
-[schedule]
-kind = "sliding"
-window = 300
-step = 100
-[budget]
-epsilon = 1.0
-[records]
-classes = [0, 1]
-norm = 1.5
-columns = ["a", "b", "c"]
-label = "y"
-"""
 
-
-def write_config(folder: Path, source: str, holdout: str | None = "holdout.csv") -> str:
+def write_config(folder: Path, records: str, holdout: str | None = "holdout.csv") -> str:
     """A configuration of a source and a holdout, by their names in the folder."""
-    kind = "csv" if (folder / source).is_dir() else Path(source).suffix.removeprefix(".")
+    kind = "csv" if (folder / records).is_dir() else Path(records).suffix.removeprefix(".")
     quality = "" if holdout is None else f'[quality]\nholdout = "{folder / holdout}"\n'
-    table = f'[source]\ntype = "{kind}"\npath = "{folder / source}"\n'
     path = folder / "gate.toml"
-    path.write_text(CONFIG + quality + table)
+    path.write_text(config_text(quality, source_table(folder / records, kind)))
     return str(path)
 
 
@@ -161,7 +145,7 @@ def test_the_holdout_is_not_taken_in(tmp_path: Path, make: Callable[[Path, Path]
 
 def test_a_holdout_without_a_record_in_common_is_fine(tmp_path: Path) -> None:
     write_csv(tmp_path / "holdout.csv", 20, 5000)
-    (tmp_path / "records.csv").write_text("a,b,c,y\n")
+    (tmp_path / "records.csv").write_text(HEADER)
     config = write_config(tmp_path, "records.csv")
     assert tidegate("run", config).returncode == 0
     write_csv(tmp_path / "records.csv", 350)
@@ -173,9 +157,9 @@ def test_a_member_of_a_fleet_is_not_tried_on_what_another_one_reads(tmp_path: Pa
         write_csv(tmp_path / f"{name}.csv", 120)
     os.link(tmp_path / "south.csv", tmp_path / "public.csv")
     members = "[members.north]\n[members.south]\n"
-    shared = f'[quality]\nholdout = "{tmp_path}/public.csv"\n[source]\ntype = "csv"\n'
+    holdout = f'[quality]\nholdout = "{tmp_path}/public.csv"\n'
     path = tmp_path / "fleet.toml"
-    path.write_text(f'{CONFIG}{shared}path = "{tmp_path}/{{member}}.csv"\n{members}')
+    path.write_text(config_text(holdout, source_table(tmp_path / "{member}.csv"), members))
     done = tidegate("fleet", "run", str(path))
     assert done.returncode == 2
     assert "quality.holdout must not be the file with inode" in done.stderr
