@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from tidegate.client import Client
 from tidegate.gate import Config, Gate
+from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.store import Batch
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.server import kept, listen, server
@@ -125,3 +128,16 @@ def served(
         finally:
             running.should_exit = True
             thread.join()
+
+
+@contextmanager
+def slow_disk() -> Iterator[threading.Event]:
+    """Records become durable only when the event is set, or after a while."""
+    going, append = threading.Event(), FolderStore.append
+
+    def slow(self: FolderStore, batch: Batch) -> int:
+        going.wait(20)
+        return append(self, batch)
+
+    with patch.object(FolderStore, "append", slow):
+        yield going

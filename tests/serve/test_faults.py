@@ -16,13 +16,12 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.feeder import serve
-from tests.serve.served import Served, config, served, stream
+from tests.serve.served import Served, config, served, slow_disk, stream
 from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
 from tidegate.gate import Gate
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.store import Batch
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
@@ -93,16 +92,10 @@ def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
 
 def test_more_than_may_wait_is_sent_away_and_comes_back(tmp_path: Path) -> None:
     """Back-pressure: while the disk is slow, what waits is bounded and the rest is told to wait."""
-    going, append = threading.Event(), FolderStore.append
-
-    def slow(self: FolderStore, batch: Batch) -> int:
-        going.wait(20)
-        return append(self, batch)
-
     limits = Limits(waiting=1000, rate=10_000, burst=10_000)
     with (
         served(tmp_path / "state", limits=limits) as running,
-        patch.object(FolderStore, "append", slow),
+        slow_disk() as going,
         ThreadPoolExecutor(8) as pool,
     ):
         sent = [pool.submit(running.send, 20) for _ in range(8)]

@@ -1,14 +1,12 @@
 """Each token has its own share: nobody is locked out by what another token, or a stranger, does."""
 
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -16,11 +14,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import Served, served, stream
+from tests.serve.served import Served, served, slow_disk, stream
 from tests.serve.test_events import ask, become, read
 from tests.serve.test_faults import request
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.store import Batch
 from tidegate.serve.connections import victim
 from tidegate.serve.limits import Limits
 from tidegate.serve.slots import NoSlotError, Slots
@@ -92,16 +88,10 @@ def test_event_streams_of_one_token_keep_out_no_other(tmp_path: Path) -> None:
 
 
 def test_batches_of_one_token_that_wait_for_the_disk_keep_out_no_other(tmp_path: Path) -> None:
-    going, append = threading.Event(), FolderStore.append
-
-    def slow(self: FolderStore, batch: Batch) -> int:
-        going.wait(20)
-        return append(self, batch)
-
     limits = Limits(waiting=1000, rate=10_000, burst=10_000)
     with (
         served(tmp_path / "state", limits=limits) as running,
-        patch.object(FolderStore, "append", slow),
+        slow_disk() as going,
         ThreadPoolExecutor(2) as pool,
         running.client("ingest", patience=0) as other,
     ):

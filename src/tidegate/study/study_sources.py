@@ -111,7 +111,14 @@ class Articles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurningDigits:
+class _DriftingDigits:
+    records: int = TURN
+    folder: Path | None = field(default=None, repr=False)
+
+    shape = (784, 10)
+
+
+class TurningDigits(_DriftingDigits):
     """MNIST in random order, turned further and further from a quarter of the stream on.
 
     Args:
@@ -119,29 +126,13 @@ class TurningDigits:
         folder: Holds mnist/; None fetches it.
     """
 
-    records: int = TURN
-    folder: Path | None = field(default=None, repr=False)
-
-    shape = (784, 10)
-
     def stream(self, seed: int) -> StudyStream:
         """Another order for every seed."""
         return _turning(self.folder, self.records, seed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MovingLabels:
-    """MNIST in an order in which digits come and go.
-
-    Args:
-        records: After how many the stream ends.
-        folder: Holds mnist/; None fetches it.
-    """
-
-    records: int = TURN
-    folder: Path | None = field(default=None, repr=False)
-
-    shape = (784, 10)
+class MovingLabels(_DriftingDigits):
+    """MNIST in an order in which digits come and go; its arguments are those of TurningDigits."""
 
     def stream(self, seed: int) -> StudyStream:
         """Other draws for every seed."""
