@@ -13,7 +13,7 @@ help:
 	@echo "make test-slow  run the tests that take minutes as well"
 	@echo "make coverage   run all tests and show which lines they reach"
 	@echo "make check      lint, types and the import contract"
-	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP)"
+	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP); writes docs/bench.md"
 	@echo "make clean      remove the virtual environment and all caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -44,7 +44,7 @@ check: $(READY)
 
 bench: $(READY)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench --page docs/bench.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.progress import track
 
-from bench.table import number, show, yes
+from bench.table import number, say, show, yes
 from tidegate.features import clip_rows
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
@@ -176,6 +176,6 @@ def main() -> None:
     title = "From Parquet through a sliding-window Gate, against pyarrow and numpy: read and clip"
     show(title, ingest_rows(found), columns)
     flat = yes(longest <= 1.1 * shortest)
-    print(f"Peak memory, longest against shortest: {longest / shortest:.2f} x, bar 1.1: {flat}")
+    say(f"Peak memory, longest against shortest: {longest / shortest:.2f} x, bar 1.1: {flat}")
     names = ("schedule", *(f"{n:,} records" for n in found), "most against first")
     show("What a record costs, training included", cost_rows(found), names)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench import peers
 from bench.data import D, K, Part, images
-from bench.table import Run, faster, medians, show, within
+from bench.table import Run, faster, medians, say, show, within
 from tidegate import PrivateClassifier, PureDP
 from tidegate.learn import OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task
@@ -69,7 +69,7 @@ def minimum_rows(part: Part) -> list[list[str]]:
     if tol := loosest_tol(forms["float64"], y):
         runs["scikit-learn"] = partial(peers.sklearn_logistic, forms["float64"], y, LAMBDA, tol)
     else:
-        print(f"Not compared with scikit-learn: it does not reach gradient norm {TOLERANCE:g}")
+        say(f"Not compared with scikit-learn: it does not reach gradient norm {TOLERANCE:g}")
     took = medians(runs, ROUNDS)
     rows = []
     for dtype in forms:

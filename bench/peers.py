@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import linear_model
 
+from bench.table import say
 from tidegate.checks import InvalidValueError
 from tidegate.study.baselines.diffprivlib import logistic_regression
 
@@ -20,7 +21,7 @@ def module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        print(f"Not compared with {name}: {error} (pip install -e '.[bench]')")
+        say(f"Not compared with {name}: {error} (pip install -e '.[bench]')")
         return None
 
 
@@ -41,7 +42,7 @@ def diffprivlib_logistic() -> Callable[[Floats, Labels, float, float], object] |
     try:
         logistic_regression()
     except InvalidValueError as error:
-        print(f"Not compared with diffprivlib: {error}")
+        say(f"Not compared with diffprivlib: {error}")
         return None
 
     def fit(X: Floats, y: Labels, regularization: float, tol: float) -> object:

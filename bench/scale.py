@@ -22,7 +22,7 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from bench.peers import module
-from bench.table import faster, ms, number, seconds, show, within, yes
+from bench.table import faster, ms, number, say, seconds, show, within, yes
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.compute.engine import OnDisk
 from tidegate.features import clip_rows
@@ -222,7 +222,7 @@ def peer_fit(engine: Any, pieces: Sequence[Stored], parts: Parts[Records]) -> Pe
             )
             taken = seconds(partial(model.fit, X, y))
             reached = float(np.linalg.norm(F.gradient(np.asarray(model.coef_, np.float64))))
-            print(f"dask-ml: {taken:.2f} s to gradient norm {reached:.2g}")
+            say(f"dask-ml: {taken:.2f} s to gradient norm {reached:.2g}")
             runs.append(Peer(taken, reached))
             if reached <= TOLERANCE:
                 return runs[-1]
@@ -332,7 +332,7 @@ def dask_rows(pieces: Sequence[Stored]) -> list[list[str]]:
     one = on_workers(1, pieces, peers=False)
     two = on_workers(2, pieces, peers=True)
     known = rates(pieces[: max(1, len(pieces) // 16)])
-    print(f"One core: {known.draft / 1e9:.1f} GB/s in drafts, {known.exact / 1e9:.1f} GB/s exactly")
+    say(f"One core: {known.draft / 1e9:.1f} GB/s in drafts, {known.exact / 1e9:.1f} GB/s exactly")
     start = time.perf_counter()
     memory = fit(Memory(), pieces)
     alone = time.perf_counter() - start

@@ -1,7 +1,8 @@
 """What all benchmarks share: times taken in turns, bars, and the look of a table."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from rich.console import Console
@@ -9,6 +10,20 @@ from rich.table import Table
 
 Run = Callable[[], object]
 COLUMNS = ("what", "against", "Tidegate", "the other", "ratio", "bar", "met")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table that was shown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Result = Shown | str
+results: list[Result] = []
+"""All that was shown or said so far, in order, for the page."""
 
 
 def seconds(run: Run) -> float:
@@ -61,9 +76,16 @@ WIDTH = 100  # the same in a terminal and in a log
 
 
 def show(title: str, rows: Iterable[Iterable[str]], columns: Iterable[str] = COLUMNS) -> None:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
+    """Print a table, and keep it for the page."""
+    shown = Shown(title, tuple(columns), [tuple(row) for row in rows])
+    results.append(shown)
+    table = Table(*shown.columns, title=title, title_justify="left")
+    for row in shown.rows:
         table.add_row(*row)
     Console(width=WIDTH).print(table)
+
+
+def say(line: str) -> None:
+    """Print a line, and keep it for the page."""
+    results.append(line)
+    print(line)
