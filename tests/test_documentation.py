@@ -1,9 +1,14 @@
-"""Links in the documentation lead somewhere, and the README stays short."""
+"""Links and commands in the documentation work, and the README stays short."""
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+
+from tidegate.cli.main import tidegate
+from tidegate.gate import Config
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -59,3 +64,42 @@ def test_every_page_is_on_the_map() -> None:
         if page.parts[0] not in ("proofs", "reference", "README.md") and f"({page}" not in text
     ]
     assert missing == []
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of code of a page that run `tidegate`, without a prompt."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r"(?m)^(?: {4}|\$ |)(tidegate (?:[a-z]|--).*)$", text)
+
+
+def mistake(words: list[str], command: click.Command) -> str | None:
+    """What is wrong with a command line, if anything: an unknown command or option."""
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        subcommand = command.get_command(click.Context(command, resilient_parsing=True), words[0])
+        if subcommand is None:
+            return f"no command {words[0]}"
+        command, words = subcommand, words[1:]
+    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    unknown = [
+        word for word in words if word.startswith("--") and word.split("=")[0] not in options
+    ]
+    return f"no option {unknown[0]}" if unknown else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_their_options_exist(page: Path) -> None:
+    mistakes = {
+        line: mistake(shlex.split(line, comments=True)[1:], tidegate) for line in commands(page)
+    }
+    assert {line: why for line, why in mistakes.items() if why} == {}
+
+
+def test_an_unknown_command_or_option_is_found() -> None:
+    assert mistake(["runn", "a.toml"], tidegate) == "no command runn"
+    assert mistake(["token", "create", "STATE", "--color", "red"], tidegate) == "no option --color"
+
+
+def test_the_configuration_of_the_tutorial_is_valid() -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (toml,) = re.findall(r"(?s)```toml\n(.*?)```", text)
+    assert Config.parse(toml).records.label == "outcome"
