@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
 from unittest.mock import Mock
@@ -22,11 +23,10 @@ from tests.gate.gatelife import config, opened, stream
 from tidegate.checks import StoreError
 from tidegate.cli import run as runs
 from tidegate.cli.main import COMMANDS
-from tidegate.cli.run import releases_of
 from tidegate.gate.config import Config
 from tidegate.gate.export import load
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Files, RawBatch, Source, StandardInput, once
+from tidegate.gate.sources import Files, RawBatch, Source, StandardInput
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.verify import verify
 
@@ -269,7 +269,7 @@ def test_two_growing_files_are_followed_side_by_side(tmp_path: Path) -> None:
 
     with opened(tmp_path / "state", known) as gate:
         sources = known.sources(pause=None)
-        found = [one.card["stream"] for one in releases_of(gate, sources, again, Mock())]
+        found = [one.card["stream"] for one in gate.run(sources, again=again)]
     assert looks == [100, 150]
     assert found == ["source", "target", "target", "target"]
 
@@ -418,9 +418,9 @@ def test_where_a_run_of_two_files_was_stopped_does_not_change_the_order_of_steps
                     for name, files in known.sources().items()
                     if isinstance(files, Files) and isinstance(files.format, Csv)
                 }
-                taken = Mock(side_effect=[None] * stop + [KeyboardInterrupt])
+                counted = Mock(side_effect=[None] * stop + [KeyboardInterrupt])
                 with suppress(KeyboardInterrupt):
-                    list(releases_of(gate, sources, once, Mock() if size == SIZES[-1] else taken))
+                    list(gate.run(sources, counted=int if size == SIZES[-1] else counted))
         with Gate.look(tmp_path / state) as gate:
             assert list(verify(gate)) == []
             return [(step.stream, step.span.stop) for step in gate.store.steps()]
@@ -449,7 +449,7 @@ def test_a_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
         sources = dict(known.sources(pause=None))
         columns = known.records.build()
         sources["target"] = StandardInput(name="target", columns=columns, stream=pipe, step=50)
-        found = releases_of(gate, sources, again, Mock())
+        found = gate.run(sources, again=again)
         os.write(write, rows[:5])
         assert next(found).card["stream"] == "source"  # while the pipe is in the middle of a line
         os.write(write, rows[5:])
@@ -488,15 +488,15 @@ def test_a_run_closes_its_sources_however_it_stops(
     broken = Mock(side_effect=[BrokenPipeError])
     with (
         suppress(BrokenPipeError),
-        runs.open_gate(folder / "new", known, {"records": held}) as gate,
+        Gate.open(folder / "new", known, sources={"records": held}) as gate,
     ):
         if stop == "by itself":
             enough = Mock(side_effect=[False, True])
-            list(releases_of(gate, {"records": held}, once, Mock(), enough))
+            list(gate.run(held, stop=enough))
         elif stop == "in the gate":
             monkeypatch.setattr(gate, "take", broken)
-            list(releases_of(gate, {"records": held}, once, Mock()))
+            list(gate.run(held))
         else:
             monkeypatch.setattr("click.echo", broken)
-            runs._follow(gate, {"records": held}, once, form="json", quiet=False)
+            runs._show(partial(gate.run, held), form="json", quiet=False)
     assert [getgeneratorstate(each) for each in held.held] == [GEN_CLOSED] * 2  # tried, and run

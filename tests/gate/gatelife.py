@@ -9,6 +9,7 @@ import numpy as np
 
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
+from tidegate.gate.sources import Batches
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SIZES = (40, 1, 260, 99, 650, 7, 100, 343, 300, 600)
@@ -73,3 +74,22 @@ def go_on(folder: Path) -> None:
     with opened(folder, config(publish=publish, quality={"share": "1/20"})) as gate:
         for start in range(0, 4800, 600):
             gate.ingest(*stream(600, start))
+
+
+def sources(two: bool) -> dict[str, Batches]:
+    """The script as a source for each stream, which yields all of it each time."""
+    pairs: dict[str, list[tuple[Any, Any]]] = {}
+    for X, y, name in batches(two):
+        pairs.setdefault(name or "records", []).append((X, y))
+    return {name: Batches(name=f"script of {name}", pairs=each) for name, each in pairs.items()}
+
+
+def run(folder: Path, failpoint: str = "", two: bool = False) -> None:
+    """Run on the script from where the last life ended, noting each release as it is handed out."""
+    os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    with (
+        opened(folder, config(TWO if two else None, quality={"share": "1/20"})) as gate,
+        folder.with_suffix(".notes").open("a", buffering=1) as notes,
+    ):
+        for release in gate.run(sources(two)):
+            notes.write(f"{release.hash}\n")

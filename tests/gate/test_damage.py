@@ -6,18 +6,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import pytest
 
 from tests.cli.run import Done, tidegate
 from tests.gate.commands import NOBODY, Ended, clocked, command, grow, hashes, make
 from tidegate.checks import StoreError
-from tidegate.cli.run import releases_of
 from tidegate.gate.gate import Gate
 from tidegate.gate.publish_folder import newest_published
 from tidegate.gate.publish_folder import verify as verify_folder
-from tidegate.gate.sources import once
 from tidegate.gate.sqlite import SqliteDatabase
 
 FIRST, ALL = 650, 950
@@ -99,9 +97,8 @@ def test_a_disk_that_fills_up(limit: int, tmp_path: Path, expected: list[str]) -
 def test_a_database_that_cannot_grow(folder: Path, expected: list[str]) -> None:
     with Gate.open(folder / "gate.state") as gate:
         gate.store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]
-        sources = gate.config.sources()
         with pytest.raises(StoreError, match=r"disk is full.*open the state again"):
-            list(releases_of(gate, sources, once, Mock()))
+            list(gate.run())
     ends_as_if_undisturbed(folder, expected)
 
 

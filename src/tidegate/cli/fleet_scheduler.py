@@ -11,11 +11,12 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.cli.run import PAUSE, open_gate, releases_of
 from tidegate.gate.child_process import end_with_parent
 from tidegate.gate.fleet import Fleet, Member, MemberStatus
+from tidegate.gate.gate import Gate
 from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import make_folder
+from tidegate.gate.source_loop import PAUSE
 from tidegate.gate.sources import once
 
 SLICE = 5.0
@@ -166,8 +167,8 @@ def _turn(member: Member, follow: bool, seconds: float) -> Turn:
         more = asked > 1 and time.monotonic() > until  # every turn gets on, however short
         return more
 
-    with open_gate(member.folder, member.config, sources) as gate:
-        for _ in releases_of(gate, sources, once, dict, enough):
+    with Gate.open(member.folder, member.config, sources=sources) as gate:
+        for _ in gate.run(follow=follow, again=once, stop=enough):
             pass
         newest = gate.store.newest()
         return Turn(

@@ -1,6 +1,6 @@
 """The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,9 @@ from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
-from tidegate.gate.sources import RawBatch, raw_batch
+from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
+from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
+from tidegate.gate.sources.files import Follow
 from tidegate.gate.store import (
     RESTORE,
     Batch,
@@ -25,7 +27,13 @@ from tidegate.gate.store import (
     Store,
     readable,
 )
-from tidegate.gate.taken import check_holdout, check_sources
+from tidegate.gate.taken import (
+    check_configured,
+    check_given,
+    check_holdout,
+    check_separate,
+    check_sources,
+)
 from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.records import Records
@@ -75,7 +83,12 @@ class Gate:
 
     @classmethod
     def open(
-        cls, folder: str | Path, config: Config | str | Path | None = None, *, clock: Clock = now
+        cls,
+        folder: str | Path,
+        config: Config | str | Path | None = None,
+        *,
+        sources: Mapping[str, Source] | None = None,
+        clock: Clock = now,
     ) -> Self:
         """Open a state, or make one; nobody else can until it is closed.
 
@@ -83,10 +96,16 @@ class Gate:
             folder: Where the state is kept.
             config: What the gate is to do, or the TOML file that says so. It may be left out for a
                 state that exists; else all that privacy depends on must be as it was.
+            sources: Sources of the configuration that `run` is to read: a state, which fixes its
+                settings, is not made before they can be read.
             clock: What time it is, for the cards.
         """
         if isinstance(config, str | Path):
             config = Config.load(config)
+        if config is not None and sources is not None:
+            check_separate(config)
+            if not Path(folder).exists():
+                check_readable(sources.values())
         store = _open_store(Path(folder), config)
         try:
             gate = cls(store, _same_config(store, config), clock)
@@ -213,6 +232,74 @@ class Gate:
             found = f"X has {records.X.shape[1]} features, but {width} were expected"
             raise InvalidValueError(f"{found}: all streams and the holdout have as many")
         return records
+
+    def run(
+        self,
+        source: Source | Mapping[str, Source] | None = None,
+        *,
+        follow: bool = False,
+        again: Follow | None = None,
+        counted: Callable[[int], object] = int,
+        stop: Callable[[], bool] = never,
+    ) -> Generator[StoredRelease]:
+        """Take in what the sources have, from where the last run stopped, as `tidegate run` does.
+
+        The records come in as the iteration goes on, and each release is handed out once it is
+        published. The run can end at any time and in any way, as by leaving the loop: the next one
+        goes on, and nothing is lost, taken twice or paid for twice. What an earlier run has
+        published is not handed out again; `releases` has it.
+
+        Args:
+            source: Where the records come from, or a source for each stream by its name; by default
+                those that the configuration names.
+            follow: Go on as the sources grow, for ever. So does a configuration that says `follow`.
+            again: Called when all sources are at their ends: whether to look again. By default a
+                run that follows waits for a second, and any other ends.
+            counted: Called with the number of records after each batch.
+            stop: Asked before every batch and every step: whether to stop there.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> from tidegate.gate.sources import Batches
+        >>> config = Config.parse('''
+        ... [schedule]
+        ... kind = "sliding"
+        ... window = 300
+        ... step = 100
+        ... [budget]
+        ... epsilon = 1.0
+        ... [records]
+        ... classes = [0, 1]
+        ... norm = 1.0
+        ... ''')
+        >>> days = Batches(name="days", pairs=[(np.ones((150, 2)), np.ones(150))] * 3)
+        >>> with TemporaryDirectory() as folder, Gate.open(folder, config) as gate:
+        ...     for release in gate.run(days):
+        ...         print(release.number, release.card["at"])
+        ...     list(gate.run(days))
+        0 300
+        1 400
+        []
+        """
+        if source is None:
+            sources = self.config.sources(follow=follow, pause=None)
+            if not sources:
+                raise InvalidValueError("the configuration names no source: give run one")
+            check_configured(self.config, self.store, sources)
+            follow = follow or self.config.follows
+        else:
+            given = source if isinstance(source, Mapping) else {None: source}
+            sources = {self.stream(stream): each for stream, each in given.items()}
+            names = [each.name for each in sources.values()]
+            if len(set(names)) < len(names):
+                raise refuse("source", "sources of different names", names)
+            check_given(self.config, self.store, sources)
+        again = again or (every(PAUSE) if follow else once)
+
+        def take(stream: str, raw: RawBatch) -> None:
+            self.take(raw, source=sources[stream].name, stream=stream)
+            counted(sum(map(self.store.count, self.streams)))
+
+        return releases_of(self._run, take, sources, again=again, stop=stop)
 
     # --- releases out
 

@@ -1,12 +1,13 @@
 """Which files a state has taken in, and which must not be one of them."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError
-from tidegate.gate.config import Config
+from tidegate.gate.config import Config, file_name
 from tidegate.gate.config.source_identity import of_path, shared
-from tidegate.gate.sources import SourceError
+from tidegate.gate.sources import Source, SourceError
 from tidegate.gate.sources.files import Files, Format, holds, regular
 from tidegate.gate.sources.place import Place
 from tidegate.gate.store import Store
@@ -43,32 +44,50 @@ def check_holdout(config: Config, store: Store) -> None:
                 raise _private(path, f"it is a file that was taken in from {name}")
 
 
-def check_ingested(config: Config, store: Store, source: Files) -> None:
-    """Refuse a file that is the holdout, or was taken in under another name."""
+def check_separate(config: Config) -> None:
+    """Refuse two streams whose sources have records in common."""
+    if len(config.identities) == 2 and (both := shared(*config.identities)) is not None:
+        reads = f"source.target must not read {both}, which source.source reads"
+        raise InvalidValueError(f"{reads}: a record would pay in both")
+
+
+def check_configured(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
+    """Refuse sources of [source] whose files were taken in under another name."""
+    check_separate(config)
+    named = (path for path in config.files() if store.offset(file_name(path)) is not None)
+    for path in chain(named, _taken_elsewhere(store, sources)):
+        taken = f"{path} was taken in by ingest: run would take it twice"
+        raise InvalidValueError(f"{taken}, so [source] must not name it")
+
+
+def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
+    """Refuse sources whose files are the holdout, or were taken in under another name."""
     holdout = config.holdout()
     for path in [] if holdout is None else holdout.files():
-        if source.path.is_file() and is_copy(source.format, path, source.path):
-            raise InvalidValueError(f"{source.path} holds the records of quality.holdout: {PUBLIC}")
-    for path in taken_elsewhere(store, source, {source.name}):
+        for source in _files(sources):
+            if source.path.is_file() and is_copy(source.format, path, source.path):
+                same = f"{source.path} holds the records of quality.holdout"
+                raise InvalidValueError(f"{same}: {PUBLIC}")
+    for path in _taken_elsewhere(store, sources):
         raise InvalidValueError(f"{path} was taken in under another name: it would be taken twice")
 
 
-def taken_elsewhere(store: Store, source: Files, own: Container[str]) -> Iterator[Path]:
-    """The files of a source that were taken in from others, as other links to the same files.
-
-    Args:
-        store: What the state keeps.
-        source: Where they are.
-        own: The names of the sources that go on with their files.
-    """
+def _taken_elsewhere(store: Store, sources: Mapping[str, Source]) -> Iterator[Path]:
+    """The files that sources other than these have taken in, also as links to the same files."""
+    own = {source.name for source in sources.values()}
     others = [place for name, place in places(store) if name not in own]
-    for path in source.files() if others else []:
-        inode = regular(path).st_ino
-        for place in others:
-            linked = place.inode == inode and holds(source.format, path, place.seen)
-            before = set(place.taken.tails(inode))
-            if linked or (before and source.format.tails(path, [])[None][:16] in before):
-                yield path
+    for source in _files(sources) if others else []:
+        for path in source.files():
+            inode = regular(path).st_ino
+            for place in others:
+                linked = place.inode == inode and holds(source.format, path, place.seen)
+                before = set(place.taken.tails(inode))
+                if linked or (before and source.format.tails(path, [])[None][:16] in before):
+                    yield path
+
+
+def _files(sources: Mapping[str, Source]) -> list[Files]:
+    return [source for source in sources.values() if isinstance(source, Files)]
 
 
 def places(store: Store) -> Iterator[tuple[str, Place]]:

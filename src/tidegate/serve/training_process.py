@@ -5,7 +5,7 @@ in a hundred took two to four times as long as otherwise. A process can also sta
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -18,6 +18,7 @@ from tidegate.gate.config.tables import ComputeTable
 from tidegate.gate.durable_run import Clock, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
+from tidegate.gate.sources import Source
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.trainer import Trainer
 from tidegate.privacy import Line
@@ -35,10 +36,15 @@ class TrainingProcessGate(Gate):
 
     @classmethod
     def open(
-        cls, folder: str | Path, config: Config | str | Path | None = None, *, clock: Clock = now
+        cls,
+        folder: str | Path,
+        config: Config | str | Path | None = None,
+        *,
+        sources: Mapping[str, Source] | None = None,
+        clock: Clock = now,
     ) -> Self:
         """See `Gate.open`."""
-        gate = super().open(folder, config, clock=clock)
+        gate = super().open(folder, config, sources=sources, clock=clock)
         gate._fits = Process("training", _training, Path(folder).absolute(), gate.config.compute)
         return gate
 
