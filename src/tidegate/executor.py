@@ -18,31 +18,62 @@ from tidegate.schedule.twostream import Arrived
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class FitJob:
+    """A fit to be trained; all that it takes but the records, so that any process can do it.
+
+    Attributes:
+        stream: The stream that it reads.
+        line: The fit and what it costs.
+        trainer: What makes it, with the bits that are its own.
+        prior: The model that it is drawn to.
+        start: The model that a descent may start at.
+    """
+
+    stream: str
+    line: Line
+    trainer: Trainer[Any]
+    prior: Weights | None
+    start: Weights | None
+
+    def train(self, store: "RecordStore", engine: Engine) -> Weights:
+        """The private weights.
+
+        Args:
+            store: Where the records are.
+            engine: Where their sums are computed.
+        """
+        read = reader(store, self.stream, engine)
+        return self.trainer.train(self.line, read, self.prior, self.start)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedFit:
     """A fit that has been trained, and is neither charged nor published yet.
 
     Attributes:
-        line: The fit and what it costs.
+        job: What was to be trained.
         weights: Its model.
-        prior: The model that it was drawn to.
-        trainer: What has made it.
     """
 
-    line: Line
+    job: FitJob
     weights: Weights
-    prior: Weights | None
-    trainer: Trainer[Any]
+
+    @property
+    def line(self) -> Line:
+        """The fit and what it costs."""
+        return self.job.line
 
     def release(self, number: int) -> Release:
         """The fit as a release of this number."""
+        trainer, d = self.job.trainer, self.weights.shape[0]
         return Release(
             number=number,
             fit=self.line.fit,
             share=self.line.share,
-            budget=self.trainer.budget,
+            budget=trainer.budget,
             weights=self.weights,
-            settings=self.trainer.settings(self.line, self.weights.shape[0], self.prior),
-            private=self.trainer.bits.private,
+            settings=trainer.settings(self.line, d, self.job.prior),
+            private=trainer.bits.private,
         )
 
 
@@ -65,16 +96,8 @@ class Runtime(Protocol[Published]):
     def trainer(self, number: int, /) -> Trainer[Any]:
         """What makes the fit of this number, with the bits that are its own."""
 
-    def train(
-        self,
-        trainer: Trainer[Any],
-        stream: str,
-        line: Line,
-        prior: Weights | None,
-        start: Weights | None,
-        /,
-    ) -> Weights:
-        """The private weights of a fit of a stream; it may run in another process."""
+    def train(self, job: FitJob, /) -> Weights:
+        """The private weights of a fit; another process may compute them."""
 
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived | None, /
@@ -112,10 +135,14 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
         return made[number].weights if number in made else runtime.fit(number)
 
     for line in lines:
-        prior, start = model(line.fit.prior), model(line.fit.start)
-        trainer = runtime.trainer(line.fit.number)
-        weights = runtime.train(trainer, stream, line, prior, start)
-        made[line.fit.number] = TrainedFit(line=line, weights=weights, prior=prior, trainer=trainer)
+        job = FitJob(
+            stream=stream,
+            line=line,
+            trainer=runtime.trainer(line.fit.number),
+            prior=model(line.fit.prior),
+            start=model(line.fit.start),
+        )
+        made[line.fit.number] = TrainedFit(job=job, weights=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
 
 

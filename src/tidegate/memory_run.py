@@ -5,13 +5,13 @@ from typing import Any
 
 from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
-from tidegate.executor import TrainedFit, advance, reader
+from tidegate.executor import FitJob, TrainedFit, advance
 from tidegate.features.rows import Rows
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Held, Records, Slots
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
-from tidegate.privacy import Ledger, Line
+from tidegate.privacy import Ledger
 from tidegate.progress import ONLY, Progress
 from tidegate.release import Release
 from tidegate.schedule import Span
@@ -112,18 +112,11 @@ class MemoryRun:
         """What makes all fits."""
         return self._trainer
 
-    def train(
-        self,
-        trainer: Trainer[Any],
-        stream: str,
-        line: Line,
-        prior: Weights | None,
-        start: Weights | None,
-    ) -> Weights:
+    def train(self, job: FitJob) -> Weights:
         """The private weights of a fit, trained once however often its step is interrupted."""
-        number = line.fit.number
+        number = job.line.fit.number
         if number not in self._weights:
-            weights = trainer.train(line, reader(self, stream, self._engine), prior, start)
+            weights = job.train(self, self._engine)
             weights.flags.writeable = False
             self._weights[number] = weights
         return self._weights[number]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sklearn.pipeline import make_pipeline
 
-from tidegate.executor import TrainedFit
+from tidegate.executor import FitJob, TrainedFit
 from tidegate.gate import publish_folder, quality
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
@@ -17,7 +17,6 @@ from tidegate.gate.store import Evaluation, Made, Store, readable
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.records import Intake, Records
 from tidegate.learn.trainer import Trainer
-from tidegate.privacy import Line
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.progress import Progress
 from tidegate.release import About, Card, StoredRelease, make_card
@@ -25,9 +24,6 @@ from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
 Clock = Callable[[], datetime]
-
-Train = Callable[[Trainer[Task], str, Line, Weights | None, Weights | None], Weights]
-"""Makes a fit of a stream: see `tidegate.executor.Runtime.train`."""
 
 
 def now() -> datetime:
@@ -47,7 +43,9 @@ class DurableRun:
         clock: What time it is, for the cards.
     """
 
-    def __init__(self, store: Store, config: Config, train: Train, clock: Clock = now) -> None:
+    def __init__(
+        self, store: Store, config: Config, train: Callable[[FitJob], Weights], clock: Clock = now
+    ) -> None:
         self.store, self.config, self.train = store, config, train
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)

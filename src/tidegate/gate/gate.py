@@ -10,6 +10,7 @@ import numpy as np
 
 from tidegate import executor
 from tidegate.checks import InvalidValueError, StoreError, refuse
+from tidegate.executor import FitJob
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, ConfigError, differences
@@ -35,10 +36,9 @@ from tidegate.gate.taken import (
     check_sources,
 )
 from tidegate.gate.whole_file import delete_unfinished
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
-from tidegate.learn.trainer import Trainer
-from tidegate.privacy import Ledger, Line
+from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 
@@ -311,16 +311,9 @@ class Gate:
         """Carry out the next step of a stream, which must be complete; its releases."""
         return list(executor.carry_out(self._run, stream))
 
-    def train(
-        self,
-        trainer: Trainer[Task],
-        stream: str,
-        line: Line,
-        prior: Weights | None,
-        start: Weights | None,
-    ) -> Weights:
-        """The private weights of a fit of a stream; a gate may have another process do it."""
-        return trainer.train(line, executor.reader(self.store, stream, self.engine), prior, start)
+    def train(self, job: FitJob) -> Weights:
+        """The private weights of a fit; a gate may have another process compute them."""
+        return job.train(self.store, self.engine)
 
     # --- what there is
 

@@ -12,16 +12,14 @@ from typing import Self
 
 from threadpoolctl import threadpool_limits
 
-from tidegate.executor import reader
+from tidegate.executor import FitJob
 from tidegate.gate.config import Config
 from tidegate.gate.config.tables import ComputeTable
 from tidegate.gate.durable_run import Clock, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Source
-from tidegate.learn.learner import Task, Weights
-from tidegate.learn.trainer import Trainer
-from tidegate.privacy import Line
+from tidegate.learn.learner import Weights
 from tidegate.serve.process import Answer, Process
 
 
@@ -48,18 +46,11 @@ class TrainingProcessGate(Gate):
         gate._fits = Process("training", _training, Path(folder).absolute(), gate.config.compute)
         return gate
 
-    def train(
-        self,
-        trainer: Trainer[Task],
-        stream: str,
-        line: Line,
-        prior: Weights | None,
-        start: Weights | None,
-    ) -> Weights:
+    def train(self, job: FitJob) -> Weights:
         """The private weights of a fit; one on a cluster runs apart already."""
         if self._fits is None or self.config.compute.engine == "dask":
-            return super().train(trainer, stream, line, prior, start)
-        weights: Weights = self._fits.ask(trainer, stream, line, prior, start)
+            return super().train(job)
+        weights: Weights = self._fits.ask(job)
         return weights
 
     def close(self) -> None:
@@ -74,14 +65,8 @@ def _training(folder: Path, compute: ComputeTable) -> Iterator[Answer]:
     """Carry out fits."""
     store, engine = FolderStore(folder, read_only=True), compute.build()
 
-    def train(
-        trainer: Trainer[Task],
-        stream: str,
-        line: Line,
-        prior: Weights | None,
-        start: Weights | None,
-    ) -> Weights:
-        return trainer.train(line, reader(store, stream, engine), prior, start)
+    def train(job: FitJob) -> Weights:
+        return job.train(store, engine)
 
     with threadpool_limits(max(1, (os.cpu_count() or 1) - 1)):
         yield train
