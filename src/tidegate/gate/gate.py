@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from tidegate import executor
 from tidegate.checks import InvalidValueError, StoreError, refuse
-from tidegate.executor import FitJob
+from tidegate.executor import FitJob, advance
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, ConfigError, differences
@@ -63,11 +62,17 @@ class Gate:
     ... classes = [0, 1]
     ... norm = 1.0
     ... ''')
+    >>> from tidegate.gate.sources import Batches
+    >>> days = Batches(name="days", pairs=[(np.ones((150, 2)), np.ones(150))] * 3)
     >>> with TemporaryDirectory() as folder, Gate.open(folder, config) as gate:
-    ...     gate.ingest(np.ones((450, 2)), np.ones(450))
+    ...     [release.card["at"] for release in gate.run(days)]
+    ...     list(gate.run(days))
+    ...     gate.ingest(np.ones((150, 2)), np.ones(150))
     ...     [release.card["at"] for release in gate.releases()]
-    450
     [300, 400]
+    []
+    600
+    [300, 400, 500, 600]
     """
 
     def __init__(self, store: Store, config: Config, clock: Clock = now) -> None:
@@ -257,28 +262,6 @@ class Gate:
                 run that follows waits for a second, and any other ends.
             counted: Called with the number of records after each batch.
             stop: Asked before every batch and every step: whether to stop there.
-
-        >>> from tempfile import TemporaryDirectory
-        >>> from tidegate.gate.sources import Batches
-        >>> config = Config.parse('''
-        ... [schedule]
-        ... kind = "sliding"
-        ... window = 300
-        ... step = 100
-        ... [budget]
-        ... epsilon = 1.0
-        ... [records]
-        ... classes = [0, 1]
-        ... norm = 1.0
-        ... ''')
-        >>> days = Batches(name="days", pairs=[(np.ones((150, 2)), np.ones(150))] * 3)
-        >>> with TemporaryDirectory() as folder, Gate.open(folder, config) as gate:
-        ...     for release in gate.run(days):
-        ...         print(release.number, release.card["at"])
-        ...     list(gate.run(days))
-        0 300
-        1 400
-        []
         """
         if source is None:
             sources = self.config.sources(follow=follow, pause=None)
@@ -305,11 +288,7 @@ class Gate:
 
     def advance(self) -> Iterator[StoredRelease]:
         """Carry out every fit that is due; each release is handed out once it is published."""
-        return executor.advance(self._run)
-
-    def carry_out(self, stream: str) -> list[StoredRelease]:
-        """Carry out the next step of a stream, which must be complete; its releases."""
-        return list(executor.carry_out(self._run, stream))
+        return advance(self._run)
 
     def train(self, job: FitJob) -> Weights:
         """The private weights of a fit; a gate may have another process compute them."""

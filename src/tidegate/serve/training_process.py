@@ -5,20 +5,16 @@ in a hundred took two to four times as long as otherwise. A process can also sta
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 from threadpoolctl import threadpool_limits
 
 from tidegate.executor import FitJob
-from tidegate.gate.config import Config
 from tidegate.gate.config.tables import ComputeTable
-from tidegate.gate.durable_run import Clock, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Source
 from tidegate.learn.learner import Weights
 from tidegate.serve.process import Answer, Process
 
@@ -32,19 +28,9 @@ class TrainingProcessGate(Gate):
 
     _fits: Process | None = None  # a gate that was opened to read only has none
 
-    @classmethod
-    def open(
-        cls,
-        folder: str | Path,
-        config: Config | str | Path | None = None,
-        *,
-        sources: Mapping[str, Source] | None = None,
-        clock: Clock = now,
-    ) -> Self:
-        """See `Gate.open`."""
-        gate = super().open(folder, config, sources=sources, clock=clock)
-        gate._fits = Process("training", _training, Path(folder).absolute(), gate.config.compute)
-        return gate
+    def _recover(self, state: Path) -> None:
+        super()._recover(state)
+        self._fits = Process("training", _training, state.absolute(), self.config.compute)
 
     def train(self, job: FitJob) -> Weights:
         """The private weights of a fit; one on a cluster runs apart already."""
