@@ -8,7 +8,8 @@ from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.learn.learner import Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.records import Piece, Records, Slots, weighted
+from tidegate.learn.records import Piece, Records, Slots
+from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.privacy import Line
 from tidegate.progress import Progress

@@ -7,8 +7,9 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
 from tidegate.executor import FitJob, TrainedFit, advance
 from tidegate.features.rows import Rows
+from tidegate.learn.held import Held
 from tidegate.learn.learner import Weights
-from tidegate.learn.records import Held, Records, Slots
+from tidegate.learn.records import Records, Slots
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Ledger

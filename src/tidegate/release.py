@@ -17,9 +17,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from tidegate import features as maps
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.gradient import deviation
+from tidegate.learn.intake import featurize
 from tidegate.learn.learner import Task
-from tidegate.learn.records import FeatureMap, featurize
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
 from tidegate.privacy.meaning import meaning

@@ -37,15 +37,10 @@ from tidegate import (
 from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import OutputPerturbation
+from tidegate.learn.intake import CategoryIntake, Intake
+from tidegate.learn.labels import as_labels, class_codes, codes_of
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.records import (
-    CategoryIntake,
-    Intake,
-    Records,
-    as_labels,
-    class_codes,
-    codes_of,
-)
+from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 

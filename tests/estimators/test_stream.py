@@ -37,9 +37,11 @@ from tidegate import (
 )
 from tidegate.executor import TrainedFit
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
-from tidegate.learn import records as records_module
+from tidegate.learn import held as held_module
+from tidegate.learn.held import Held
+from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task
-from tidegate.learn.records import Held, Intake, Records
+from tidegate.learn.records import Records, join
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
@@ -380,14 +382,13 @@ def test_held_against_a_list(events: list[tuple[int, int, int]]) -> None:
 
 def test_small_batches_are_not_copied_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     copied = []
-    join = records_module.join
 
     def counting(parts: Any) -> Records:
         joined = join(parts)
         copied.append(joined.n)
         return joined
 
-    monkeypatch.setattr(records_module, "join", counting)
+    monkeypatch.setattr(held_module, "join", counting)
     held = Held()
     for record in range(4096):
         held.append(number_records(record, record + 1))

@@ -14,7 +14,7 @@ from tests.strategies import budgets, schedules
 from tidegate.gate.config import Config, ConfigError, differences, example
 from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, Softmax
-from tidegate.learn.records import clean
+from tidegate.learn.intake import clean
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP, Tapered
 from tidegate.schedule import (

@@ -35,8 +35,8 @@ from tidegate.gate.sources import Batches, SourceError, raw_batch
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
+from tidegate.learn.intake import clean
 from tidegate.learn.learner import Weights
-from tidegate.learn.records import clean
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan

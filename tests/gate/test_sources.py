@@ -37,7 +37,7 @@ from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.lines import Splitter, multiples
 from tidegate.gate.sources.parquet import Parquet
-from tidegate.learn.records import clean
+from tidegate.learn.intake import clean
 
 COLUMNS = Columns(label="y", features=("a", "b"), whole_labels=True, dtype="float64")
 TEXTS = Columns(label="y", text="t")

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from tests.laws.brute import charged
 from tidegate.learn import gradient, mean, output, trainer
+from tidegate.learn.intake import clean
 from tidegate.learn.learner import Learner, Pull, Weights
-from tidegate.learn.records import Records, clean
+from tidegate.learn.records import Records
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan

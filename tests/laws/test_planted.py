@@ -34,10 +34,12 @@ from tidegate.estimators import (
     TwoStreamClassifier,
 )
 from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
+from tidegate.learn.intake import clean
 from tidegate.learn.learner import Pull, Task, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import OverParts
-from tidegate.learn.records import Records, clean, weighted
+from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP

@@ -41,9 +41,9 @@ from tests.laws.scenes import (
 from tidegate.checks import InvalidValueError
 from tidegate.estimators import PrivateMean, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, OutputPerturbation
+from tidegate.learn.intake import clean
 from tidegate.learn.learner import Pull, Task
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.learn.records import clean
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
 from tidegate.schedule import Independent

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, gradient
-from tidegate.learn import records as learn_records
+from tidegate.learn import slot_weights as learn_slot_weights
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     Descent,
@@ -36,7 +36,8 @@ from tidegate.learn.gradient import (
     truncate,
 )
 from tidegate.learn.learner import Task
-from tidegate.learn.records import Records, join, weighted
+from tidegate.learn.records import Records, join
+from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight, Span
 from tidegate.schedule.fit import counted
@@ -367,7 +368,7 @@ def test_a_record_that_counts_less_moves_the_sums_less_exactly(
 def test_an_emphasis_that_is_not_applied_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = Fraction(1, 3)
     assert max(sums_apart(3, 8, 1, weight)[0]) > 0
-    monkeypatch.setattr(learn_records, "down", lambda _: 1.0)
+    monkeypatch.setattr(learn_slot_weights, "down", lambda _: 1.0)
     apart, descent = sums_apart(3, 8, 1, weight)
     assert max(apart) > (Fraction(descent.sensitivity) * weight) ** 2
 

@@ -34,7 +34,8 @@ from tidegate.learn.objective import (
     rounding_bound,
 )
 from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.learn.records import Records, weighted
+from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance

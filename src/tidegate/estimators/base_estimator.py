@@ -12,8 +12,9 @@ from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
+from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.records import CategoryIntake, Intake, Records
+from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan

@@ -10,9 +10,11 @@ from sklearn.base import ClassifierMixin
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.estimators.base_estimator import Begun, StreamEstimator
+from tidegate.features.feature_map import FeatureMap
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
+from tidegate.learn.intake import Intake
+from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap, Intake, as_labels
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Schedule
 

@@ -5,8 +5,8 @@ from typing import Any
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import LossName
 from tidegate.estimators.stream_classifier import StreamClassifier
+from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget
 from tidegate.schedule import Continual, Schedule
 

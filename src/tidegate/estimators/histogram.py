@@ -9,9 +9,9 @@ from tidegate.checks import refuse
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import as_classes
 from tidegate.estimators.summary import Summary
+from tidegate.learn.intake import CategoryIntake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation
-from tidegate.learn.records import CategoryIntake
 from tidegate.privacy import Allocation, Budget
 from tidegate.schedule import Schedule
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.summary import Summary
+from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.learn.records import Intake
 from tidegate.privacy import Allocation, Budget
 from tidegate.schedule import Schedule
 

@@ -5,8 +5,9 @@ from typing import Any, Self
 from tidegate.checks import whole
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import Classifier, LossName
+from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap, as_labels
 from tidegate.privacy import Budget
 from tidegate.schedule import Independent
 

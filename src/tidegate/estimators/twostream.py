@@ -8,8 +8,10 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import Classifier, LossName
+from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap, Records, as_labels
+from tidegate.learn.records import Records
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget

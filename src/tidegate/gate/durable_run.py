@@ -14,8 +14,9 @@ from tidegate.gate import publish_folder, quality
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.store import Evaluation, Made, Store, readable
+from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Weights
-from tidegate.learn.records import Intake, Records
+from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.progress import Progress

@@ -21,9 +21,9 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
+from tidegate.features.feature_map import FeatureMap
 from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import delete_unfinished, read_whole, write_whole
-from tidegate.learn.records import FeatureMap
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
 ONNX_MAPS = "AppendIntercept and NormClip only for ONNX (other forms take all)"

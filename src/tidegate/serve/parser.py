@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.gate.sources import RawBatch
 from tidegate.gate.sources.source import objects
-from tidegate.learn.records import class_codes
+from tidegate.learn.labels import class_codes
 from tidegate.serve.bodies import ARROW, Reader, shown
 from tidegate.serve.process import Answer, Process
 

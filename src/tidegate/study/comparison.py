@@ -15,7 +15,8 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Source
-from tidegate.learn.records import clean, join
+from tidegate.learn.intake import clean
+from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
 from tidegate.schedule.registry import SCHEDULES, alone, parameters

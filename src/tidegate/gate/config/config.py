@@ -13,6 +13,7 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError, refuse, whole
 from tidegate.features import HashedText
+from tidegate.features.feature_map import FeatureMap
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
 from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
@@ -42,7 +43,6 @@ from tidegate.gate.sources import Dtype, Files, Source, StandardInput
 from tidegate.gate.sources.broker import Resume
 from tidegate.gate.sources.files import as_utf8
 from tidegate.learn.learner import Task
-from tidegate.learn.records import FeatureMap
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import TwoStream
 

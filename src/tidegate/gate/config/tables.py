@@ -19,6 +19,7 @@ from tidegate.features import (
     RandomProjection,
     Scattering,
 )
+from tidegate.features.feature_map import FeatureMap
 from tidegate.gate.config.keys import (
     flag,
     given_keys,
@@ -43,7 +44,6 @@ from tidegate.gate.sources import (
 )
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
-from tidegate.learn.records import FeatureMap
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
 

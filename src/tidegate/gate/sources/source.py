@@ -16,7 +16,7 @@ class SourceError(InvalidValueError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawBatch:
-    """Records as they arrived, each in its slot, ready for `tidegate.learn.records.clean`.
+    """Records as they arrived, each in its slot, ready for `tidegate.learn.intake.clean`.
 
     Attributes:
         X: One row a slot: numbers of shape (n, d), not-a-number for what is none; or texts of

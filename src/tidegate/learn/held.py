@@ -1,0 +1,75 @@
+"""The records that a stream still needs, kept in memory."""
+
+from typing import Any
+
+from tidegate.features.rows import Rows
+from tidegate.learn.records import Records, Slots, chosen, join
+from tidegate.schedule import Span
+
+
+class Held:
+    """The records a stream still needs, in memory.
+
+    They lie in runs, each longer than the next: a new one is joined with those before it that are
+    not longer. So a record is copied once for every doubling, however small the batches are.
+
+    >>> from tidegate.learn.intake import Intake
+    >>> held = Held()
+    >>> held.append(Intake(norm=9.0).records([[1.0], [2.0], [3.0]], None))
+    >>> held.forget(1)
+    >>> held.count, held.read(Span(1, 3)).X.ravel()
+    (3, array([2., 3.]))
+    """
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._runs: tuple[tuple[int, Records], ...] = ()  # with the slot each of them starts at
+
+    @property
+    def count(self) -> int:
+        """How many records there have been, those forgotten included."""
+        if not self._runs:
+            return self.first
+        start, newest = self._runs[-1]
+        return start + newest.n
+
+    @property
+    def form(self) -> Rows:
+        """No rows, but of the width, dtype and kind that all have."""
+        return self._runs[0][1].form
+
+    def append(self, records: Records) -> None:
+        """Add records at the end of the stream."""
+        runs = [*self._runs, (self.count, records)]
+        while len(runs) > 1 and runs[-2][1].n <= runs[-1][1].n:
+            (_, newest), (start, older) = runs.pop(), runs.pop()
+            runs.append((start, join([older, newest])))
+        self._runs = tuple(runs)  # at once: an interruption leaves the stream as it was
+
+    def read(self, span: Span, slots: Slots | None = None) -> Records:
+        """The records of a span, or some of its slots; those before `first` are forgotten."""
+        return join(self.pieces(span, slots))
+
+    def pieces(self, span: Span, slots: Slots | None = None) -> list[Records]:
+        """The same, run by run."""
+        if not self.first <= span.start < span.stop <= self.count:
+            raise LookupError(f"{span} is not held: [{self.first}, {self.count})")
+        return [
+            run.take(chosen(Span(start, start + run.n), span, slots))
+            for start, run in self._runs
+            if start < span.stop and span.start < start + run.n
+        ]
+
+    def forget(self, before: int) -> None:
+        """Drop all records before this one."""
+        if before > self.first:
+            self.first = before
+            runs = [(start, run) for start, run in self._runs if start + run.n > before]
+            if runs and 2 * (before - runs[0][0]) > runs[0][1].n:  # rarely, so that it stays cheap
+                runs[0] = (before, runs[0][1].take(slice(before - runs[0][0], None)).copy())
+            self._runs = tuple(runs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: nothing that is forgotten."""
+        kept = self.read(Span(self.first, self.count)) if self._runs else None
+        return {"first": self.first, "_runs": () if kept is None else ((self.first, kept),)}

@@ -1,0 +1,148 @@
+"""How the batches of a stream become records: mapped, clipped and coded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features import clip_rows
+from tidegate.features.clip import clipped_and_finite
+from tidegate.features.feature_map import FeatureMap
+from tidegate.features.numbers import as_numbers, is_arrow_array
+from tidegate.features.rows import Rows, as_rows
+from tidegate.learn.labels import as_labels, check_kind, class_codes, codes_of
+from tidegate.learn.records import Records, zeroed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """How the batches of a stream become records: each slot depends on its own record alone.
+
+    A record that cannot be used (not finite, text where a number belongs, an unknown label) keeps
+    its slot with weight 0. A batch is refused only for facts of the whole: shape, dtype, length.
+
+    The first batch fixes the form in which all are stored: float32 if it is an array or a sparse
+    matrix of float32 and float64 otherwise, sparse or dense.
+
+    Args:
+        norm: The public bound on the norm of every record.
+        classes: The public labels, in the order of their indices; None if records have no label.
+        features: Applied first, if given.
+        form: No rows, but of the width, dtype and kind that all get; None before the first batch.
+
+    >>> intake = Intake(norm=1.0, classes=["a", "b"])
+    >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
+    >>> records.X.round(9), records.y, records.usable
+    (array([[0.6, 0.8],
+           [0. , 0. ]]), array([1, 0]), array([ True, False]))
+    """
+
+    norm: float
+    classes: Sequence[Any] | None = None
+    features: FeatureMap | None = None
+    form: Rows | None = None
+
+    def records(self, X: Any, y: Any) -> Records:
+        """The records of a batch.
+
+        Args:
+            X: An array, sparse matrix, or table of numbers, one record a row.
+            y: A label for each record; not read without classes.
+        """
+        rows, usable = self._rows(X)
+        codes = np.zeros(rows.shape[0], np.intp)
+        if self.classes is not None:
+            check_kind(y, self.classes)
+            codes = codes_of(y, self.classes)
+            if codes.size != rows.shape[0]:
+                raise refuse("y", f"as long as X ({rows.shape[0]})", codes.size)
+            usable &= codes >= 0
+        return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
+
+    def rows(self, X: Any) -> Rows:
+        """The clipped features of each record; a row that cannot be used is not-a-number."""
+        return self._rows(X)[0]
+
+    def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
+        """The rows, in memory of their own, and which of them are finite."""
+        if self.features is None:
+            rows = as_numbers(X)
+        else:
+            rows = self.features.transform(X.to_pylist() if is_arrow_array(X) else X)
+        form = self.form
+        if form is not None and sparse.issparse(rows) != sparse.issparse(form):
+            rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
+        rows, finite = clipped_and_finite(rows, self.norm)
+        _check_width(rows, None if form is None else form.shape[1])
+        if form is not None and rows.dtype != form.dtype:
+            # Clipped before, lest the cast overflow, and after, for it rounds.
+            rows = clip_rows(rows.astype(form.dtype), self.norm)
+        # A sparse result may share its indices with X, which belongs to the caller.
+        return sparse.csr_array(rows, copy=True) if sparse.issparse(rows) else rows, finite
+
+    def after(self, first: Records) -> Self:
+        """The intake after the first batch, whose form all later ones take."""
+        return replace(self, form=first.X[:0].copy())
+
+
+def clean(
+    X: Any, y: Any, *, classes: Sequence[Any], norm: float, features: FeatureMap | None = None
+) -> Records:
+    """The records of a batch that stands alone; see `Intake`."""
+    return Intake(norm=norm, classes=classes, features=features).records(X, y)
+
+
+def featurize(
+    X: Any, *, norm: float, features: FeatureMap | None = None, width: int | None = None
+) -> Rows:
+    """The clipped features of a batch that stands alone; see `Intake`.
+
+    Args:
+        X: As in `Intake.records`.
+        norm: The public bound on the norm of every record.
+        features: Applied first, if given.
+        width: How many features every record must have, if that is known.
+    """
+    rows = Intake(norm=norm, features=features).rows(X)
+    _check_width(rows, width)
+    return rows
+
+
+@dataclass(frozen=True)
+class CategoryIntake:
+    """How the batches of a stream of categories become records, which have no features.
+
+    Args:
+        categories: The public values, in the order of their indices.
+
+    >>> CategoryIntake(["mild", "severe"]).records(["severe", "none"]).usable
+    array([ True, False])
+    """
+
+    categories: Sequence[Any]
+
+    def records(self, X: Any, y: Any = None) -> Records:
+        """The records of a batch: X is their values, y is not read."""
+        del y
+        values = as_labels(X, "X")
+        if not values:
+            raise refuse("X", "one record or more", told="none")
+        codes = class_codes(values, self.categories)
+        usable = codes >= 0
+        return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
+
+    def after(self, first: Records) -> Self:
+        """The intake after the first batch: the same."""
+        del first
+        return self
+
+
+def _check_width(rows: Rows, width: int | None) -> None:
+    if width is not None and rows.shape[1] != width:
+        raise InvalidValueError(
+            f"X has {rows.shape[1]} features, but {width} were expected as before"
+        )

@@ -1,0 +1,89 @@
+"""Labels as class indices: each by itself, whatever stands beside it."""
+
+import warnings
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.numbers import is_arrow_array
+
+
+def as_labels(y: Any, name: str = "y") -> list[Any]:
+    """The label of each record, as a value that does not depend on what stands beside it.
+
+    >>> as_labels([1, "a"]), as_labels(np.array([3, 4]))
+    ([1, 'a'], [3, 4])
+    """
+    if isinstance(y, list | tuple | range):
+        return list(y)
+    if is_arrow_array(y):
+        return list(y.to_pylist())
+    native = isinstance(getattr(y, "dtype", None), np.dtype | None)
+    labels = np.asarray(y, None if native else object)  # a dtype of pandas turns ints to floats
+    if isinstance(y, np.ma.MaskedArray):
+        labels = labels.astype(object)
+        labels[np.ma.getmaskarray(y)] = object()
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        message = f"A column-vector {name} was passed when a 1d array was expected"
+        warnings.warn(message, DataConversionWarning, stacklevel=2)
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InvalidValueError(
+            f"{name} should be a 1d array, one value a record, got shape {labels.shape}"
+        )
+    return list(labels.tolist())
+
+
+def check_kind(y: Any, classes: Sequence[Any]) -> None:
+    """Refuse labels of text for classes that are numbers, or the other way round, by their dtype.
+
+    A dtype is a fact of the whole batch; without this every record would be unusable, in silence.
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    texts = [isinstance(label, str) for label in classes]
+    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # these of pandas
+    if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
+        wanted = "text" if all(texts) else "numbers"
+        raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
+
+
+def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
+    """As `class_codes`; an array of numbers is looked up as a whole where that is as exact.
+
+    >>> codes_of(np.array([3.0, 5.0, np.nan]), [5, 3])
+    array([ 1,  0, -1])
+    """
+    plain = (
+        type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iuf" and y.dtype.itemsize <= 8
+    )
+    if not plain or not all(type(label) is int and abs(label) < 2**53 for label in classes):
+        return class_codes(as_labels(y), classes)
+    known = np.array(classes)
+    order = np.argsort(known)
+    places = np.searchsorted(known[order], y).clip(max=known.size - 1)
+    return np.where(known[order][places] == y, order[places], -1)
+
+
+def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
+    """The index of each label among the classes, -1 for one that is not among them.
+
+    >>> class_codes([3, 5, 4, [5]], [5, 3])
+    array([ 1,  0, -1, -1])
+    """
+    index = {label: code for code, label in enumerate(classes)}
+    try:
+        return np.fromiter(map(index.get, labels, repeat(-1)), np.intp, len(labels))
+    except Exception:  # a label that cannot be looked up is no class
+        return np.fromiter((_code(index, label) for label in labels), np.intp, len(labels))
+
+
+def _code(index: dict[Any, int], label: object) -> int:
+    try:
+        return index.get(label, -1)
+    except Exception:  # as above
+        return -1
