@@ -1,0 +1,192 @@
+"""Cards: what a release is, what it cost and how it was made."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.metadata import version
+from math import sqrt
+from platform import python_version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.codec import described_map
+from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.gradient import deviation
+from tidegate.learn.learner import Task
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Budget
+from tidegate.privacy.noise import lattice
+from tidegate.privacy.rounding import down, up
+from tidegate.schedule import Fit
+
+Card = dict[str, Any]
+"""All there is to know about a release but its weights, as JSON has it."""
+
+NEIGHBOURS = "streams of one length that differ in the content of one record"
+NOT_PRIVATE = "NOT PRIVATE: made with a seed"
+PACKAGES = ("tidegate", "numpy", "python-flint", "scikit-learn")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """An immutable published model.
+
+    Attributes:
+        number: Its place among the releases.
+        fit: The fit that made it.
+        share: What the records of the fit's span have paid for it, those that count for 1.
+        budget: What the share is a share of.
+        weights: The model, read-only; shape (d, K), or (d,) for two classes.
+        settings: The public numbers of the fit: noise scale, tolerance, steps ...
+        private: False if the noise came from a seed.
+    """
+
+    number: int
+    fit: Fit
+    share: Fraction
+    budget: Budget
+    weights: NDArray[np.float64]
+    settings: Mapping[str, float]
+    private: bool
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Weights that were copied or saved and loaded are read-only again."""
+        state["weights"].flags.writeable = False
+        self.__dict__.update(state)
+
+    def card(self) -> Card:
+        """What the release is and what it cost; `make_card` adds what its run is."""
+        fit = self.fit
+        return {
+            "release": self.number,
+            "fit": fit.number,
+            "at": fit.at,
+            "start": fit.span.start,
+            "stop": fit.span.stop,
+            "sample": fit.sample,
+            "stream": fit.stream,
+            "prior": fit.prior,
+            "level": fit.level,
+            "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
+            "share": str(self.share),
+            "share_rounded_down": down(self.share),
+            self.budget.unit: self.budget.of_share(self.share),
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "neighbours": NEIGHBOURS,
+            "settings": {**self.settings, **self._noise()},
+            "shape": list(self.weights.shape),
+            "private": self.private,
+            "warning": None if self.private else NOT_PRIVATE,
+        }
+
+    def _noise(self) -> dict[str, float]:
+        """How far one record moves what is noised, and the lattice this is rounded to."""
+        known = self.settings
+        if "clip" in known:  # gradient perturbation: what is noised is a mean of clipped gradients
+            slots = self.fit.counted
+            amount = self.budget.of_share(self.share)
+            sigma = deviation(known["clip"], int(known["steps"]), amount)
+            sensitivity = up(2 * Fraction(known["clip"]) / slots)
+            return {"sensitivity": sensitivity, "lattice": lattice(sigma) / slots}
+        if "sensitivity" in known:  # output perturbation: it is the weights themselves
+            spread = 1.0 if self.budget.unit == "mu" else sqrt(self.weights.size + 1)
+            return {"lattice": lattice(known["noise_scale"] * spread)}
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is public about all the models of a run, fixed before the first record.
+
+    Attributes:
+        plan: Which records are read when, and for which share.
+        task: What is learnt: loss, norm and regularization.
+        learner: How it is made private.
+        classes: All labels, in the order of the weights' columns.
+        features: The map that every record goes through first.
+        dtype: Of the stored features.
+        columns: The names of the columns that a record is made of, if it came by names.
+        label: The name of the column of labels.
+    """
+
+    plan: Plan | TwoStreamPlan
+    task: Task
+    learner: Any
+    classes: Iterable[Any]
+    features: FeatureMap | None = None
+    dtype: str = "float64"
+    columns: tuple[str, ...] | None = None
+    label: str | None = None
+
+    def card(self) -> Card:
+        """The part of a card that is the same for all releases."""
+        return {
+            "schedule": described(self.plan.schedule),
+            "allocation": described(self.plan.allocation),
+            "learner": described(self.learner),
+            "loss": described(self.task.loss),
+            "norm": self.task.norm,
+            "regularization": self.task.regularization,
+            "classes": np.asarray(list(self.classes)).tolist(),
+            "features": described_map(self.features),
+            "dtype": self.dtype,
+            "columns": self.columns,
+            "label": self.label,
+        }
+
+
+def make_card(
+    release: Release, about: About, *, time: datetime, evaluation: Mapping[str, Any] | None = None
+) -> Card:
+    """The whole card of a release.
+
+    Args:
+        release: What was made.
+        about: What is public about the run that made it.
+        time: When, with its time zone.
+        evaluation: How good it is, as far as that may be told; None if it was not evaluated.
+    """
+    if time.tzinfo is None:
+        raise refuse("time", "with a time zone", time)
+    packages = {package: version(package) for package in PACKAGES}
+    card = {
+        **release.card(),
+        **about.card(),
+        "evaluation": evaluation,
+        "versions": {**packages, "python": python_version()},
+        "time": time.astimezone(UTC).isoformat(timespec="seconds"),
+    }
+    plain: Card = json.loads(canonical(card))  # so that a card read back is equal to this one
+    return plain
+
+
+def described(thing: Any) -> Any:
+    """A frozen dataclass as its kind and its fields; fractions as text, other values as they are.
+
+    >>> from tidegate.schedule import SlidingWindow
+    >>> described(SlidingWindow(window=70, step=10))
+    {'kind': 'SlidingWindow', 'window': 70, 'step': 10, 'sample': None}
+    """
+    if not is_dataclass(thing):
+        return str(thing) if isinstance(thing, Fraction) else thing
+    known = {field.name: described(getattr(thing, field.name)) for field in fields(thing)}
+    return {"kind": type(thing).__name__, **known}
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, no NaN.
+
+    >>> canonical({"b": 1.0, "a": ["é", None]})
+    '{"a":["é",null],"b":1.0}'
+    """
+    try:
+        return json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidValueError(f"a card holds what JSON cannot: {error}") from None

@@ -1,0 +1,102 @@
+"""A card for people, in Markdown."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegate.privacy.meaning import meaning
+from tidegate.privacy.meaning import name as privacy_name
+from tidegate.release.card import Card
+
+
+def to_markdown(card: Card) -> str:
+    """A card for people: the guarantee, what an auditor can check, then all there is."""
+    epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
+    unit = "mu" if "mu" in card else "epsilon"
+    title = [f"# Release {card['release']}", ""]
+    if card["warning"]:
+        title += [
+            f"**{card['warning']}**: what is said below is true of no release of its run.",
+            "",
+        ]
+    title += [
+        "All that is ever released about a record of the stream, this model included, is "
+        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta)}",
+        "From this card, without any record, an auditor can recompute the plan, the share of every "
+        "fit, that no record's shares add up to more than 1, the noise that this share demands and "
+        "the hash that binds this card, its weights and all releases before.",
+    ]
+    rows = {
+        "records read": f"{card['start']} to {card['stop'] - 1}, when {card['at']} had arrived",
+        "sample": card["sample"] or "all of them",
+        "stream": card["stream"],
+        "fit": f"{card['fit']}, level {card['level']}",
+        "prior": "none" if card["prior"] is None else f"the model of fit {card['prior']}",
+        "schedule": _words(card.get("schedule")),
+        "allocation": _words(card.get("allocation")),
+        "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
+        "emphasis": _slot_weights(card.get("emphasis", [])),
+        unit: f"{card[unit]:.6g} for this fit",
+        "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
+        "neighbours": card["neighbours"],
+        "learner": _words(card.get("learner")),
+        **{key.replace("_", " "): f"{value:.6g}" for key, value in card["settings"].items()},
+        "loss": _words(card.get("loss")),
+        "norm": card.get("norm"),
+        "regularization": card.get("regularization"),
+        "classes": ", ".join(map(str, card.get("classes", []))),
+        "features": ", then ".join(str(_words(step)) for step in card.get("features", []))
+        or "as they came",
+        "dtype": card.get("dtype"),
+        "columns": ", ".join(card.get("columns") or []) or None,
+        "label": card.get("label"),
+        "weights": " x ".join(map(str, card["shape"])),
+        "evaluation": _words(card.get("evaluation")),
+        "versions": _words(card.get("versions")),
+        "time": card.get("time"),
+        "private": "yes" if card["private"] else card["warning"],
+    }
+    return (
+        "\n".join(title)
+        + "\n\n"
+        + _table({k: str(v) for k, v in rows.items() if v is not None})
+        + "\n"
+    )
+
+
+def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
+    """What the records of a fit count for, in words."""
+    if not slot_weights:
+        return "all records count for 1"
+    parts = f"records count for {slot_weights[0][2]} in the oldest to 1 in the newest"
+    return f"{parts} of {len(slot_weights)} blocks; one that counts for w pays w^2 times the share"
+
+
+def _words(known: Mapping[str, Any] | None) -> str | None:
+    """A described thing in one line.
+
+    >>> _words({"kind": "SlidingWindow", "window": 70, "step": 10, "sample": None})
+    'SlidingWindow (window 70, step 10)'
+    """
+    if known is None:
+        return None
+    parts = [
+        f"{key} {_words(value) if isinstance(value, Mapping) else value}"
+        for key, value in known.items()
+        if key != "kind" and value is not None
+    ]
+    inside = ", ".join(parts)
+    if "kind" not in known:
+        return inside
+    return f"{known['kind']} ({inside})" if inside else str(known["kind"])
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    """A Markdown table of two columns that line up as plain text too."""
+    safe = {key: text.replace("\n", " ").replace("|", "\\|") for key, text in rows.items()}
+    left, right = max(map(len, safe)), max(map(len, safe.values()))
+    lines = [
+        f"| {'what':<{left}} | {'value':<{right}} |",
+        f"|{'-' * (left + 2)}|{'-' * (right + 2)}|",
+    ]
+    lines += [f"| {key:<{left}} | {text:<{right}} |" for key, text in safe.items()]
+    return "\n".join(lines)
