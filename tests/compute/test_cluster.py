@@ -38,7 +38,7 @@ from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
 from tidegate.learn.gradient import Exact, clipped_sum, descend
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import CHUNK, OverParts, _slopes
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
@@ -182,7 +182,8 @@ def _count(records: Records) -> int:
 def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
     whole = records(3000)
     task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
-    descent = GradientPerturbation(steps=6).descent_of(task, whole.n, Allowance("mu", 1.0), None)
+    terms = Terms(allowance=Allowance("mu", 1.0))
+    descent = GradientPerturbation(steps=6).descent_of(task, terms, whole.n)
 
     def fit(at: int) -> Weights:
         seen = iter(range(100))
@@ -193,7 +194,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
                 kill_a_worker(cluster)
             return S
 
-        return descend(task, cluster.parts([whole], whole.form), descent, None, perturb)
+        return descend(task, terms, cluster.parts([whole], whole.form), descent, perturb)
 
     undisturbed, before = fit(-1), pids(cluster)
     assert np.array_equal(fit(2), undisturbed)

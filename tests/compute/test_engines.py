@@ -20,7 +20,7 @@ from tidegate.compute.cuts import gathered, recut, shared_out
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
-from tidegate.learn.learner import Task
+from tidegate.learn.learner import Task, Terms
 from tidegate.learn.objective import OverParts
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
@@ -37,9 +37,10 @@ def agree(one: Any, other: Any, learner: str) -> None:
         if learner == "gradient":
             np.testing.assert_allclose(model, same, atol=2e-3)
             continue
-        n, d, spent = line.fit.span.size, len(model), Allowance("epsilon", 2 * float(line.share))
+        n, d = line.fit.span.size, len(model)
+        terms = Terms(allowance=Allowance("epsilon", 2 * float(line.share)))
         task = Task(loss=Logistic(), norm=1.0, regularization=None)
-        public = OutputPerturbation().settings(task, n=n, d=d, allowance=spent, prior=None)
+        public = OutputPerturbation().settings(task, terms, n=n, d=d)
         # a prior from another engine moves the minimiser by as much as it differs itself
         within = 4 * public["tolerance"] / public["regularization"]
         assert np.linalg.norm(model - same) <= within + 2.0**-12 * public["noise_scale"]

@@ -39,10 +39,9 @@ from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import OutputPerturbation
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.labels import as_labels, class_codes, codes_of
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
 
 SECRET = 31337.25
 """An entry of a record: no error may quote it."""
@@ -618,20 +617,12 @@ class Interrupted(OutputPerturbation):
         super().__init__()
         self.__dict__.update(calls=0, at=at, late=late)
 
-    def fit(
-        self,
-        task: Task,
-        records: Any,
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
+    def fit(self, task: Task, terms: Terms, records: Any, bits: Bits) -> Weights:
         self.__dict__["calls"] += 1
         now = self.__dict__["calls"] == self.__dict__["at"]
         if now and not self.__dict__["late"]:
             raise KeyboardInterrupt
-        made = super().fit(task, records, allowance=allowance, prior=prior, bits=bits)
+        made = super().fit(task, terms, records, bits)
         if now:
             raise KeyboardInterrupt
         return made

@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -40,7 +39,7 @@ from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn import held as held_module
 from tidegate.learn.held import Held
 from tidegate.learn.intake import Intake
-from tidegate.learn.learner import Task
+from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records, join
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
@@ -158,8 +157,8 @@ def naive(
                 spent = spent._replace(amount=whole)
         prior = None if fit.prior is None else models[fit.prior]
         start = None if fit.start is None else models[fit.start]
-        each = replace(task, behind=fit.behind, start=start)
-        models[fit.number] = learner.fit(each, slots, allowance=spent, prior=prior, bits=bits)
+        terms = Terms(allowance=spent, prior=prior, start=start, behind=fit.behind)
+        models[fit.number] = learner.fit(task, terms, slots, bits)
         if fit.released:
             released.append(models[fit.number])
     return released

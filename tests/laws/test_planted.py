@@ -35,7 +35,7 @@ from tidegate.estimators import (
 )
 from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Pull, Task, Weights
+from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import OverParts
 from tidegate.learn.records import Records
@@ -43,8 +43,7 @@ from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP
-from tidegate.privacy.bits import NotPrivateBits, SystemBits
-from tidegate.privacy.budget import Allowance
+from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.shares import Shares
@@ -188,11 +187,11 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "L2 bound for independent Laplace": (
         histogram("pure"),
-        lambda: patch.object(HistogramPerturbation, "scale", lambda _, a: 2**0.5 / a.amount),
+        lambda: patch.object(HistogramPerturbation, "scale", lambda _, __, a: 2**0.5 / a.amount),
     ),
     "histogram that counts one category": (
         histogram("gaussian"),
-        lambda: patch.object(HistogramPerturbation, "scale", lambda _, a: 1 / a.amount),
+        lambda: patch.object(HistogramPerturbation, "scale", lambda _, __, a: 1 / a.amount),
     ),
     "radius taken for diameter": (
         scene("basic", "mean, gaussian", before=([R, 0], 1), after=([-R, 0], 1)),
@@ -378,25 +377,25 @@ def test_a_mistake_with_records_breaks_a_law(mistake: type[Setup], found: Scene,
 class NormOfTheRecords(OutputPerturbation):
     """Adds noise for the largest norm that it sees."""
 
-    def fit(self, task: Task, records: Any, **rest: Any) -> Weights:
+    def fit(self, task: Task, terms: Terms, records: Any, bits: Bits) -> Weights:
         largest = max(float(np.linalg.norm(records.X, axis=1).max()), 0.1)
-        return super().fit(replace(task, norm=largest), records, **rest)
+        return super().fit(replace(task, norm=largest), terms, records, bits)
 
 
 class CategoriesOfTheRecords(HistogramPerturbation):
     """Counts the categories that it sees."""
 
-    def fit(self, task: Pull, records: Any, **rest: Any) -> Weights:
+    def fit(self, task: Pull, terms: Terms, records: Any, bits: Bits) -> Weights:
         seen = int(records.y.max()) + 1
-        return HistogramPerturbation(seen).fit(task, records, **rest)
+        return HistogramPerturbation(seen).fit(task, terms, records, bits)
 
 
 class MeanOfTheUsable(MeanPerturbation):
     """Divides by the number of usable records, which is private."""
 
-    def fit(self, task: Pull, records: Any, *, allowance: Allowance, **rest: Any) -> Weights:
+    def fit(self, task: Pull, terms: Terms, records: Any, bits: Bits) -> Weights:
         share = records.n / max(1, int(records.usable.sum()))
-        made: Weights = super().fit(task, records, allowance=allowance, **rest) * share
+        made: Weights = super().fit(task, terms, records, bits) * share
         return made
 
 

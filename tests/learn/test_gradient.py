@@ -35,7 +35,7 @@ from tidegate.learn.gradient import (
     travel,
     truncate,
 )
-from tidegate.learn.learner import Task
+from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records, join
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
@@ -62,18 +62,17 @@ def fit(
     behind: int | None = None,
 ) -> Floats:
     """The learner's own fit, with the noise taken from where a test can see it."""
-    task = Task(
-        loss=loss,
-        norm=norm,
-        regularization=regularization,
-        slot_weights=slot_weights,
+    task = Task(loss=loss, norm=norm, regularization=regularization)
+    terms = Terms(
+        allowance=Allowance("mu", mu),
+        prior=prior,
         start=start,
         behind=behind,
+        slot_weights=slot_weights,
     )
-    mass = counted(slot_weights, len(y))
-    settings = learner.descent_of(task, mass, Allowance("mu", mu), prior)
+    settings = learner.descent_of(task, terms, counted(slot_weights, len(y)))
     parts = weighted([Records(x, y, usable)], slot_weights)[0].load()
-    return descend(task, parts, settings, prior, perturb)
+    return descend(task, terms, parts, settings, perturb)
 
 
 class Seen:
@@ -443,12 +442,11 @@ def test_an_emphasis_goes_with_its_slots_however_they_are_cut(
 def test_an_emphasis_of_other_slots_or_none_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="emphasis must be that of 5 slots"):
         weighted([records(5)], halves(4, Fraction(1, 3)))
-    task = Task(
-        loss=Softmax(2), norm=1.0, regularization=0.0, slot_weights=halves(4, Fraction(1, 3))
-    )
-    settings = GradientPerturbation().descent_of(task, 2, Allowance("mu", 1.0), None)
+    task = Task(loss=Softmax(2), norm=1.0, regularization=0.0)
+    terms = Terms(allowance=Allowance("mu", 1.0), slot_weights=halves(4, Fraction(1, 3)))
+    settings = GradientPerturbation().descent_of(task, terms, 2)
     with pytest.raises(InvalidValueError, match="emphasis must be given with the records"):
-        descend(task, records(4), settings, None, noiseless())
+        descend(task, terms, records(4), settings, noiseless())
 
 
 def one_slot_sums(usable: tuple[bool, bool], n: int = 8) -> tuple[list[Floats], Descent]:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tidegate.features.rows import Rows
 from tidegate.learn.gradient import exact_bits, truncate
-from tidegate.learn.learner import Pull, Weights
+from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.mean import SQRT2, HistogramPerturbation, MeanPerturbation
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
@@ -41,9 +41,8 @@ def test_sums_are_exact_in_any_order(seed: int, n: int) -> None:
 @pytest.mark.parametrize("prior", [None, np.array([0.5, 0.5, 0.5])])
 def test_the_mean_is_drawn_to_its_prior(prior: Weights | None) -> None:
     X = ball(1, 1000)
-    found = MeanPerturbation().fit(
-        pull, vectors(X), allowance=ample, prior=prior, bits=NotPrivateBits(1)
-    )
+    terms = Terms(allowance=ample, prior=prior)
+    found = MeanPerturbation().fit(pull, terms, vectors(X), NotPrivateBits(1))
     expected = X.mean(axis=0) if prior is None else (X.mean(axis=0) + 0.5 * prior) / 1.5
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -51,9 +50,7 @@ def test_the_mean_is_drawn_to_its_prior(prior: Weights | None) -> None:
 def test_sparse_and_dense_means_agree_bit_for_bit() -> None:
     X = ball(2, 100)
     dense, csr = (
-        MeanPerturbation().fit(
-            pull, vectors(rows), allowance=ample, prior=None, bits=NotPrivateBits(3)
-        )
+        MeanPerturbation().fit(pull, Terms(allowance=ample), vectors(rows), NotPrivateBits(3))
         for rows in (X, sparse.csr_array(X))
     )
     assert np.array_equal(dense, csr)
@@ -63,22 +60,19 @@ def test_float32_records_are_summed_exactly() -> None:
     """In float32 the sum of many small numbers after a large one would lose them all."""
     X = np.full((2**13, 1), 2.0**-24, np.float32)
     X[0] = 1
-    found = MeanPerturbation().fit(
-        pull, vectors(X), allowance=Allowance("mu", 1e15), prior=None, bits=NotPrivateBits(1)
-    )
+    terms = Terms(allowance=Allowance("mu", 1e15))
+    found = MeanPerturbation().fit(pull, terms, vectors(X), NotPrivateBits(1))
     assert found[0] * 2**13 == pytest.approx(1 + (2**13 - 1) * 2.0**-24, abs=1e-9)
 
 
 def test_slots_in_no_category_count_in_none() -> None:
     data = Records(np.zeros((8, 0)), np.array([0, 0, 1, 0, 0, 0, 0, 0]), np.arange(8) < 4)
-    found = HistogramPerturbation(3).fit(
-        pull, data, allowance=ample, prior=None, bits=NotPrivateBits(1)
-    )
+    found = HistogramPerturbation(3).fit(pull, Terms(allowance=ample), data, NotPrivateBits(1))
     np.testing.assert_allclose(found, [3 / 8, 1 / 8, 0], atol=1e-6)
 
 
 def test_scales_are_the_diameters() -> None:
     assert MeanPerturbation().scale(pull, Allowance("epsilon", 0.5)) == 4
-    assert HistogramPerturbation(9).scale(Allowance("epsilon", 0.5)) == 4
-    assert HistogramPerturbation(9).scale(Allowance("mu", 1.0)) == SQRT2
+    assert HistogramPerturbation(9).scale(pull, Allowance("epsilon", 0.5)) == 4
+    assert HistogramPerturbation(9).scale(pull, Allowance("mu", 1.0)) == SQRT2
     assert Fraction(SQRT2) ** 2 > 2 > Fraction(np.nextafter(SQRT2, 0)) ** 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.output import MOST_PASSES
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
@@ -40,9 +40,8 @@ def test_sensitivity_is_the_textbook_one_plus_the_tolerance(
 def test_noise_is_scaled_by_what_the_fit_may_cost(
     loss: Loss, amount: float, unit: Literal["epsilon", "mu"]
 ) -> None:
-    settings = OutputPerturbation().settings(
-        task(loss), n=100, d=3, allowance=Allowance(unit, amount), prior=None
-    )
+    terms = Terms(allowance=Allowance(unit, amount))
+    settings = OutputPerturbation().settings(task(loss), terms, n=100, d=3)
     exact = Fraction(settings["sensitivity"]) / Fraction(amount)
     assert exact <= Fraction(settings["noise_scale"]) <= exact * (1 + Fraction(1, 2**50))
 
@@ -59,13 +58,8 @@ def records(seed: int, n: int, classes: int) -> Records:
 def test_with_next_to_no_noise_it_is_the_minimiser(loss: Loss, prior: str | None) -> None:
     data = records(1, 200, max(2, loss.outputs))
     center: Weights | None = np.full(loss.shape(3), 0.3) if prior else None
-    found = OutputPerturbation().fit(
-        task(loss),
-        data,
-        allowance=Allowance("mu", 1e9),
-        prior=center,
-        bits=NotPrivateBits(1),
-    )
+    terms = Terms(allowance=Allowance("mu", 1e9), prior=center)
+    found = OutputPerturbation().fit(task(loss), terms, data, NotPrivateBits(1))
     best = minimize(
         loss,
         np.where(data.usable[:, None], data.X, 0),
@@ -85,9 +79,8 @@ def test_left_to_the_learner_a_margin_gets_noise_of_an_eighth(
     loss: Loss, n: int, unit: Literal["epsilon", "mu"]
 ) -> None:
     open_task = Task(loss=loss, norm=2.0, regularization=None)
-    settings = OutputPerturbation().settings(
-        open_task, n=n, d=5, allowance=Allowance(unit, 0.3), prior=None
-    )
+    terms = Terms(allowance=Allowance(unit, 0.3))
+    settings = OutputPerturbation().settings(open_task, terms, n=n, d=5)
     spread = 1.0 if unit == "mu" else math.sqrt(math.prod(loss.shape(5)) + 1)
     assert 2.0 * settings["noise_scale"] * spread == pytest.approx(1 / 8, rel=2e-3)
 

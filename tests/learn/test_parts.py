@@ -23,7 +23,7 @@ from tidegate.learn import (
     objective,
 )
 from tidegate.learn.gradient import Exact, clipped_sum, descend, lattice_bits
-from tidegate.learn.learner import Learner, Task
+from tidegate.learn.learner import Learner, Task, Terms
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import (
     GROUP,
@@ -110,13 +110,11 @@ def test_means_and_histograms_are_the_same_in_parts(
 ) -> None:
     whole = problem(Softmax(5), 300, 4, seed)
     both: list[Parts[Records]] = [whole, cut(whole, cuts, grouping)]
-    task, spent = Task(loss=Softmax(5), norm=1.0, regularization=None), Allowance("mu", 1.0)
+    task = Task(loss=Softmax(5), norm=1.0, regularization=None)
+    terms = Terms(allowance=Allowance("mu", 1.0))
     learners: list[Learner[Task]] = [MeanPerturbation(), HistogramPerturbation(5)]
     for learner in learners:
-        one, other = (
-            learner.fit(task, each, allowance=spent, prior=None, bits=NotPrivateBits(seed))
-            for each in both
-        )
+        one, other = (learner.fit(task, terms, each, NotPrivateBits(seed)) for each in both)
         assert np.array_equal(one, other)
 
 
@@ -193,16 +191,14 @@ def test_private_fits_agree_across_parts() -> None:
     whole = problem(Logistic(), 3000, 4, 2)
     both: list[Parts[Records]] = [whole, cut(whole, [1000, 1100, 2990], "tree")]
     task = Task(loss=Logistic(), norm=1.0, regularization=0.05)
-    learner, spent = OutputPerturbation(), Allowance("epsilon", 1.0)
-    one, other = (
-        learner.fit(task, each, allowance=spent, prior=None, bits=NotPrivateBits(3))
-        for each in both
-    )
-    public = learner.settings(task, n=whole.n, d=4, allowance=spent, prior=None)
+    learner, terms = OutputPerturbation(), Terms(allowance=Allowance("epsilon", 1.0))
+    one, other = (learner.fit(task, terms, each, NotPrivateBits(3)) for each in both)
+    public = learner.settings(task, terms, n=whole.n, d=4)
     rounded = 2.0**-13 * public["noise_scale"]  # each of four coordinates to its lattice
     assert np.linalg.norm(one - other) <= public["tolerance"] / 0.05 + rounded
-    descent = GradientPerturbation().descent_of(task, whole.n, Allowance("mu", 0.5), None)
-    one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
+    terms = Terms(allowance=Allowance("mu", 0.5))
+    descent = GradientPerturbation().descent_of(task, terms, whole.n)
+    one, other = (descend(task, terms, each, descent, lambda S, _: S) for each in both)
     np.testing.assert_allclose(one, other, atol=1e-3)
 
 
@@ -212,9 +208,10 @@ def test_emphasis_goes_by_the_slot_however_slots_are_cut() -> None:
         SlotWeight(Span(0, 500), Fraction(1, 4)),
         SlotWeight(Span(500, 600), Fraction(1)),
     )
-    task = Task(loss=Logistic(), norm=1.0, regularization=0.0, slot_weights=slot_weights)
-    descent = GradientPerturbation(steps=4).descent_of(task, whole.n, Allowance("mu", 0.5), None)
+    task = Task(loss=Logistic(), norm=1.0, regularization=0.0)
+    terms = Terms(allowance=Allowance("mu", 0.5), slot_weights=slot_weights)
+    descent = GradientPerturbation(steps=4).descent_of(task, terms, whole.n)
     told = weighted([whole], slot_weights)[0].load()
     both: list[Parts[Records]] = [told, cut(told, [200, 501], "tree")]
-    one, other = (descend(task, each, descent, None, lambda S, _: S) for each in both)
+    one, other = (descend(task, terms, each, descent, lambda S, _: S) for each in both)
     assert np.array_equal(one, other)

@@ -7,6 +7,7 @@ what the machine computes. Proofs: docs/proofs/gradient.md.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import Rows, aligned, entries_of, with_entries
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
 from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian
+from tidegate.privacy.noise import gaussian, lattice
+from tidegate.privacy.rounding import up
 from tidegate.schedule.fit import counted
 
 Floats = NDArray[np.float64]
@@ -151,72 +152,62 @@ class GradientPerturbation:
     def check_size(self, task: Task, largest: int | None) -> None:
         """The number of steps is bounded by itself, whatever the task."""
 
-    def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
-    ) -> Mapping[str, float]:
-        """The public numbers of a fit."""
+    def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
+        """The public numbers of a fit; what is noised is a mean of clipped gradients."""
         del d
-        descent = self.descent_of(task, n, allowance, prior)
+        descent = self.descent_of(task, terms, n)
         return {
             "steps": descent.steps,
             "rate": descent.rate,
             "clip": descent.clip,
             "noise_scale": descent.sigma / n,
+            "sensitivity": up(Fraction(descent.sensitivity) / n),
+            "lattice": lattice(descent.sigma) / n,
         }
 
-    def descent_of(
-        self, task: Task, n: int, allowance: Allowance, prior: Weights | None
-    ) -> Descent:
-        """The settings of one fit of a task.
+    def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
+        """The numbers of one fit of a task whose slots count for n together.
 
-        Of a prior that does not say what is behind it as many records as the fit has are assumed.
+        If the prior's record count is unknown, assume n.
         """
         return self.descent(
             slots=n,
-            mu=allowance.amount,
+            mu=terms.allowance.amount,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
-            behind=task.behind or (0 if prior is None else n),
-            again=bool(task.slot_weights),
+            behind=terms.behind or (0 if terms.prior is None else n),
+            again=bool(terms.slot_weights),
         )
 
-    def fit(
-        self,
-        task: Task,
-        records: Parts[Records],
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
+    def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, counted(task.slot_weights, records.n), allowance, prior)
-        return descend(task, records, descent, prior, partial(gaussian, bits=bits))
+        descent = self.descent_of(task, terms, counted(terms.slot_weights, records.n))
+        return descend(task, terms, records, descent, partial(gaussian, bits=bits))
 
 
 def descend(
-    task: Task, records: Parts[Records], descent: Descent, prior: Weights | None, perturb: Perturb
+    task: Task, terms: Terms, records: Parts[Records], descent: Descent, perturb: Perturb
 ) -> Weights:
     """Accelerated descent along noisy gradients.
 
     Args:
         task: Whose gradients to follow.
+        terms: The prior is where it starts and what it is drawn towards; without one it starts at
+            the start, or at the origin.
         records: The slots.
         descent: The public numbers.
-        prior: An earlier release to start at and to be drawn towards; None is the origin, or, to
-            start at, the task's start.
         perturb: Where the noise comes from.
     """
     n, d = whole("slots", records.n, most=MAX_SLOTS), records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
-    parts = records.map(partial(Exact.of, bits=x_bits, weighted=bool(task.slot_weights)))
+    parts = records.map(partial(Exact.of, bits=x_bits, weighted=bool(terms.slot_weights)))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
-    mass = counted(task.slot_weights, n)
-    center = np.zeros(task.loss.shape(d)) if prior is None else prior
-    weights = center if task.start is None else descent.keep * task.start
+    mass = counted(terms.slot_weights, n)
+    center = np.zeros(task.loss.shape(d)) if terms.prior is None else terms.prior
+    weights = center if terms.start is None else descent.keep * terms.start
     velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
@@ -249,9 +240,8 @@ class Exact(NamedTuple):
     @classmethod
     def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
         """The part made of records; an unusable slot holds zeros, and so has no gradient."""
-        if weighted != (
-            records.slot_weights is not None
-        ):  # fail closed: somebody would pay too much
+        # Fail closed: somebody would pay too much.
+        if weighted != (records.slot_weights is not None):
             raise refuse("emphasis", "given with the records if and only if the fit has one", None)
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))

@@ -1,7 +1,10 @@
-"""What a learner is: it turns the records of a fit into private weights."""
+"""What a learner is: it turns the records of a fit into private weights.
+
+A `Task` is fixed before the first record; `Terms` belong to one fit.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -26,17 +29,10 @@ class Pull:
         norm: The public bound R on the norm of every record.
         regularization: Lambda, the pull towards the prior (or the origin); None leaves it to the
             learner, which chooses it for each fit from public numbers.
-        behind: How many records of the same stream the prior or the start has learnt from, where a
-            fit's plan says so.
-        start: An earlier model at which a descent without a prior may start.
-        slot_weights: What the slots of a fit count for, where they do not all count for 1.
     """
 
     norm: float
     regularization: float | None
-    behind: int | None = None
-    start: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    slot_weights: tuple[SlotWeight, ...] = ()
 
     def __post_init__(self) -> None:
         # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
@@ -55,6 +51,26 @@ class Task(Pull):
     """
 
     loss: Loss
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """What belongs to one fit.
+
+    Attributes:
+        allowance: What it may cost.
+        prior: An earlier model that it refines, and is drawn towards.
+        start: An earlier model at which a descent without a prior may start.
+        behind: How many records of the same stream the prior or the start has learnt from, if the
+            plan says so.
+        slot_weights: What its slots count for, where they do not all count for 1.
+    """
+
+    allowance: Allowance
+    prior: Weights | None = None
+    start: Weights | None = None
+    behind: int | None = None
+    slot_weights: tuple[SlotWeight, ...] = ()
 
 
 AnyTask = TypeVar("AnyTask", contravariant=True)
@@ -80,18 +96,15 @@ class Learner(Protocol[AnyTask]):
             largest: The most slots that a fit will read; None if there is no limit.
         """
 
-    def settings(
-        self, task: AnyTask, *, n: int, d: int, allowance: Allowance, prior: Weights | None
-    ) -> Mapping[str, float]:
-        """The public numbers of a fit, for its card: noise scale, tolerance, steps ..."""
+    def settings(self, task: AnyTask, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
+        """The public numbers of a fit, all that its card says about how it was made private.
 
-    def fit(
-        self,
-        task: AnyTask,
-        records: Parts[Records],
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
+        Args:
+            task: What is learnt.
+            terms: What belongs to this fit.
+            n: What its slots count for together.
+            d: How many features there are.
+        """
+
+    def fit(self, task: AnyTask, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""

@@ -4,6 +4,7 @@ The minimiser of mean ||x - w||^2 + lambda ||w - c||^2 is (mean + lambda c)/(1 +
 goes to the *sum* of the records, which is exact; the rest is post-processing: docs/proofs/mean.md.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import whole
 from tidegate.learn.gradient import exact_bits, truncate
-from tidegate.learn.learner import Pull, Weights
+from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
@@ -27,53 +28,67 @@ SQRT2 = 1.4142135623730951
 """The float just above the square root of 2."""
 
 
-@dataclass(frozen=True)
-class MeanPerturbation:
-    """The mean of vectors in a ball; for both kinds of budget.
-
-    A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
-    make the denominator depend on the records.
-    """
+class _NoisySum(ABC):
+    """Noise on an exact sum over the slots, divided by their number; for both kinds of budget."""
 
     takes_slot_weights: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
         """Any norm, any pull and both kinds of budget will do."""
+        del task, unit
 
     def check_size(self, task: Pull, largest: int | None) -> None:
         """Any number of slots will do."""
+        del task, largest
+
+    @abstractmethod
+    def scale(self, task: Pull, allowance: Allowance) -> float:
+        """The scale of the sum's noise."""
+
+    @abstractmethod
+    def summed(self, task: Pull, records: Parts[Records]) -> Weights:
+        """The exact sum, which is secret."""
+
+    @abstractmethod
+    def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
+        """Add the noise of a pure budget."""
+
+    def settings(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
+        """The public numbers of a fit."""
+        del d
+        return {"noise_scale": self.scale(task, terms.allowance) / n / (1 + _pull(task, terms))}
+
+    def fit(self, task: Pull, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
+        """The private mean of all slots, drawn to the prior."""
+        add_noise = self.pure_noise if terms.allowance.unit == "epsilon" else gaussian
+        noisy = add_noise(self.summed(task, records), self.scale(task, terms.allowance), bits)
+        return drawn_to(noisy / records.n, terms.prior, _pull(task, terms))
+
+
+@dataclass(frozen=True)
+class MeanPerturbation(_NoisySum):
+    """The mean of vectors in a ball.
+
+    A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
+    make the denominator depend on the records.
+    """
 
     def scale(self, task: Pull, allowance: Allowance) -> float:
         """The noise of the sum, which moves by at most the ball's diameter."""
         return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
 
-    def settings(
-        self, task: Pull, *, n: int, d: int, allowance: Allowance, prior: Weights | None
-    ) -> Mapping[str, float]:
-        """The public numbers of a fit."""
-        del d
-        return {"noise_scale": self.scale(task, allowance) / n / (1 + _pull(task, prior))}
+    def summed(self, task: Pull, records: Parts[Records]) -> Weights:
+        """The sum of the vectors."""
+        return total(records, partial(exact_sum, bits=exact_bits(records.n, task.norm)))
 
-    def fit(
-        self,
-        task: Pull,
-        records: Parts[Records],
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
-        """The private mean of all slots, drawn to the prior."""
-        lattice = exact_bits(records.n, task.norm)
-        summed = total(records, partial(exact_sum, bits=lattice))
-        add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
-        noisy = add_noise(summed, self.scale(task, allowance), bits)
-        return drawn_to(noisy / records.n, prior, _pull(task, prior))
+    def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
+        """Noise for a move in the L2 norm."""
+        return l2_laplace(center, scale, bits)
 
 
 @dataclass(frozen=True)
-class HistogramPerturbation:
-    """The fractions of slots in each category; for both kinds of budget.
+class HistogramPerturbation(_NoisySum):
+    """The fractions of slots in each category.
 
     A histogram is the mean of one-hot vectors. A slot in no category counts as the zero vector.
 
@@ -81,45 +96,26 @@ class HistogramPerturbation:
         categories: How many there are.
     """
 
-    takes_slot_weights: ClassVar[bool] = False
-
     categories: int
 
     def __post_init__(self) -> None:
         whole("categories", self.categories, most=2**31)
 
-    def check(self, task: Pull, unit: str) -> None:
-        """Any pull and both kinds of budget will do."""
-
-    def check_size(self, task: Pull, largest: int | None) -> None:
-        """Any number of slots will do."""
-
-    def scale(self, allowance: Allowance) -> float:
+    def scale(self, task: Pull, allowance: Allowance) -> float:
         """The noise of the counts: a record moves two of them by one, 2 in L1 and sqrt 2 in L2."""
+        del task
         moved = Fraction(2) if allowance.unit == "epsilon" else Fraction(SQRT2)
         return up(moved / Fraction(allowance.amount))
 
-    def settings(
-        self, task: Pull, *, n: int, d: int, allowance: Allowance, prior: Weights | None
-    ) -> Mapping[str, float]:
-        """The public numbers of a fit."""
-        del d
-        return {"noise_scale": self.scale(allowance) / n / (1 + _pull(task, prior))}
-
-    def fit(
-        self,
-        task: Pull,
-        records: Parts[Records],
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
-        """The private histogram of all slots, drawn to the prior."""
+    def summed(self, task: Pull, records: Parts[Records]) -> Weights:
+        """The counts."""
+        del task
         counts = total(records, partial(counted, categories=self.categories))
-        add_noise = laplace if allowance.unit == "epsilon" else gaussian
-        noisy = add_noise(counts.astype(np.float64), self.scale(allowance), bits)
-        return drawn_to(noisy / records.n, prior, _pull(task, prior))
+        return counts.astype(np.float64)
+
+    def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
+        """Noise for a move in the L1 norm."""
+        return laplace(center, scale, bits)
 
 
 def exact_sum(records: Records, *, bits: int) -> Weights:
@@ -133,9 +129,9 @@ def counted(records: Records, *, categories: int) -> NDArray[np.intp]:
     return np.bincount(records.y[records.usable], minlength=categories)
 
 
-def _pull(task: Pull, prior: Weights | None) -> float:
+def _pull(task: Pull, terms: Terms) -> float:
     """Lambda, which means nothing without a prior: the mean alone is strongly convex already."""
-    return 0.0 if prior is None else task.regularization or 0.0
+    return 0.0 if terms.prior is None else task.regularization or 0.0
 
 
 def drawn_to(mean: Weights, prior: Weights | None, pull: float) -> Weights:

@@ -10,14 +10,14 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.checks import MAX_COUNT, between, refuse
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import OverParts, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, l2_laplace
+from tidegate.privacy.noise import gaussian, l2_laplace, lattice
 from tidegate.privacy.rounding import up
 
 MOST_PASSES = 10**6
@@ -100,9 +100,7 @@ class OutputPerturbation:
         """
         if task.regularization is not None:
             return task.regularization
-        allowed = allowance.amount
-        if allowance.unit == "epsilon":
-            allowed /= math.sqrt(math.prod(task.loss.shape(d)) + 1)
+        allowed = allowance.amount / _spread(task, d, allowance)
         least = task.loss.smoothness(task.norm) / (2 * (LARGEST_CONDITION - 1))
         return max(8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed), least)
 
@@ -129,41 +127,38 @@ class OutputPerturbation:
         exact = Fraction(task.loss.lipschitz(task.norm)) / n + tolerance
         return up(exact / Fraction(_given(task)))
 
-    def settings(
-        self, task: Task, *, n: int, d: int, allowance: Allowance, prior: Weights | None
-    ) -> Mapping[str, float]:
+    def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
+        allowance, prior = terms.allowance, terms.prior
         task = replace(task, regularization=self.pull(task, n, d, allowance))
         sensitivity = self.sensitivity(task, n, d, prior)
+        noise_scale = up(Fraction(sensitivity) / Fraction(allowance.amount))
         return {
             "regularization": _given(task),
             "sensitivity": sensitivity,
             "tolerance": self.tolerance(task, n, d, prior),
-            "noise_scale": up(Fraction(sensitivity) / Fraction(allowance.amount)),
+            "noise_scale": noise_scale,
+            "lattice": lattice(noise_scale * _spread(task, d, allowance)),
         }
 
-    def fit(
-        self,
-        task: Task,
-        records: Parts[Records],
-        *,
-        allowance: Allowance,
-        prior: Weights | None,
-        bits: Bits,
-    ) -> Weights:
+    def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        n, d = records.n, records.d
-        settings = self.settings(task, n=n, d=d, allowance=allowance, prior=prior)
+        settings = self.settings(task, terms, n=records.n, d=records.d)
         objective = OverParts(
             records,
             task.loss,
             regularization=settings["regularization"],
-            center=prior,
+            center=terms.prior,
             norm=task.norm,
         )
         solution = certified_minimum(objective, settings["tolerance"])
-        add_noise = l2_laplace if allowance.unit == "epsilon" else gaussian
+        add_noise = l2_laplace if terms.allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def _spread(task: Task, d: int, allowance: Allowance) -> float:
+    """The deviation of one released coordinate, in units of the noise scale."""
+    return 1.0 if allowance.unit == "mu" else math.sqrt(math.prod(task.loss.shape(d)) + 1)
 
 
 def _two_digits_up(value: float) -> str:

@@ -1,12 +1,12 @@
 """Carrying out a plan: each fit on its span, from its prior, for its share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.checks import refuse
-from tidegate.learn.learner import Learner, Pull, Weights
+from tidegate.learn.learner import Learner, Pull, Terms, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
@@ -52,14 +52,21 @@ class Trainer(Generic[AnyTask]):
     def __post_init__(self) -> None:
         self.learner.check(self.task, self.budget.unit)
 
-    def _task(self, fit: Fit) -> AnyTask:
-        """The task with what is special about a fit."""
+    def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
+        """What belongs to one fit alone."""
+        fit, share = line
         if (
             fit.slot_weights and not self.learner.takes_slot_weights
-        ):  # fail closed: the noise would not do
+        ):  # fail closed: too little noise
             wanted = "GradientPerturbation where records count unequally"
             raise refuse("learner", wanted, self.learner)
-        return replace(self.task, behind=fit.behind, slot_weights=fit.slot_weights)
+        return Terms(
+            allowance=self.allowance(fit, share),
+            prior=prior,
+            start=start,
+            behind=fit.behind,
+            slot_weights=fit.slot_weights,
+        )
 
     def allowance(self, fit: Fit, share: Fraction) -> Allowance:
         """What the mechanism on the slots that are read may cost these."""
@@ -70,11 +77,7 @@ class Trainer(Generic[AnyTask]):
 
     def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
         """The public numbers of a fit, for its card."""
-        fit, share = line
-        spent = self.allowance(fit, share)
-        return self.learner.settings(
-            self._task(fit), n=fit.counted, d=d, allowance=spent, prior=prior
-        )
+        return self.learner.settings(self.task, self.terms(line, prior), n=line.fit.counted, d=d)
 
     def train(
         self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
@@ -87,12 +90,7 @@ class Trainer(Generic[AnyTask]):
             prior: The model of the fit that is its prior.
             start: The model of the fit that is its start.
         """
-        fit, share = line
+        fit, terms = line.fit, self.terms(line, prior, start)
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
-        return self.learner.fit(
-            replace(self._task(fit), start=start),
-            read(fit.span, slots, fit.slot_weights),
-            allowance=self.allowance(fit, share),
-            prior=prior,
-            bits=self.bits,
-        )
+        records = read(fit.span, slots, fit.slot_weights)
+        return self.learner.fit(self.task, terms, records, self.bits)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
-from math import sqrt
 from platform import python_version
 from typing import Any
 
@@ -16,12 +15,10 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
-from tidegate.learn.gradient import deviation
 from tidegate.learn.learner import Task
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
-from tidegate.privacy.noise import lattice
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.rounding import down
 from tidegate.schedule import Fit
 
 Card = dict[str, Any]
@@ -42,7 +39,7 @@ class Release:
         share: What the records of the fit's span have paid for it, those that count for 1.
         budget: What the share is a share of.
         weights: The model, read-only; shape (d, K), or (d,) for two classes.
-        settings: The public numbers of the fit: noise scale, tolerance, steps ...
+        settings: The public numbers of the fit, as its learner states them.
         private: False if the noise came from a seed.
     """
 
@@ -78,25 +75,11 @@ class Release:
             self.budget.unit: self.budget.of_share(self.share),
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "neighbours": NEIGHBOURS,
-            "settings": {**self.settings, **self._noise()},
+            "settings": dict(self.settings),
             "shape": list(self.weights.shape),
             "private": self.private,
             "warning": None if self.private else NOT_PRIVATE,
         }
-
-    def _noise(self) -> dict[str, float]:
-        """How far one record moves what is noised, and the lattice this is rounded to."""
-        known = self.settings
-        if "clip" in known:  # gradient perturbation: what is noised is a mean of clipped gradients
-            slots = self.fit.counted
-            amount = self.budget.of_share(self.share)
-            sigma = deviation(known["clip"], int(known["steps"]), amount)
-            sensitivity = up(2 * Fraction(known["clip"]) / slots)
-            return {"sensitivity": sensitivity, "lattice": lattice(sigma) / slots}
-        if "sensitivity" in known:  # output perturbation: it is the weights themselves
-            spread = 1.0 if self.budget.unit == "mu" else sqrt(self.weights.size + 1)
-            return {"lattice": lattice(known["noise_scale"] * spread)}
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

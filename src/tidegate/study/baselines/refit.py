@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.checks import refuse, whole
-from tidegate.learn.learner import Learner, Task, Weights
+from tidegate.learn.learner import Learner, Task, Terms, Weights
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, Budget, PureDP, allowance_of
 from tidegate.privacy.rounding import down
@@ -86,13 +86,9 @@ class Refit(ABC):
         spans = self.times.spans(stream.n)
         bits, prior = NotPrivateBits(seed), None
         for span in spans:
-            weights = self.learner.fit(
-                stream.task(self.regularization),
-                stream.between(*span),
-                allowance=self.part(len(spans)),
-                prior=prior,
-                bits=bits,
-            )
+            terms = Terms(allowance=self.part(len(spans)), prior=prior)
+            task = stream.task(self.regularization)
+            weights = self.learner.fit(task, terms, stream.between(*span), bits)
             yield span.stop, weights
             prior = weights if self.warm else None
 
