@@ -1,6 +1,7 @@
 """The one validator: every refusal names the thing, its value and what is allowed."""
 
 import math
+from fractions import Fraction
 from numbers import Integral, Real
 
 MAX_COUNT = 2**53
@@ -98,3 +99,18 @@ def between(name: str, value: object, low: float, high: float) -> float:
     if not low < number < high:
         raise refuse(name, f"a number above {low:.4g} and below {high:.4g}", value)
     return number
+
+
+def ratio(name: str, value: object) -> Fraction:
+    """An exact ratio above 0 and below 1: "7/10" or 0.7.
+
+    >>> ratio("rate", "7/10")
+    Fraction(7, 10)
+    """
+    try:
+        exact = Fraction(str(value)) if isinstance(value, str | float | Fraction) else None
+    except (ValueError, ZeroDivisionError):
+        exact = None
+    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
+        raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
+    return exact

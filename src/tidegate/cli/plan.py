@@ -8,14 +8,15 @@ from typing import Any
 import click
 
 from tidegate import picture
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, ratio
 from tidegate.cli import options
 from tidegate.cli.plan_output import print_json, print_table
 from tidegate.cli.planned import allocation_of, one_stream, option_name, two_streams
 from tidegate.cli.types import DELTA, EPSILON, Count, Kind, PlotFile, Ratio, kinds_text
+from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
 from tidegate.privacy.budget import budget_of
-from tidegate.schedule.registry import Parameter, alone, parameters
+from tidegate.schedule.registry import alone
 
 EPILOG = """\b
 Examples:
@@ -36,7 +37,7 @@ def _size_options(command: Callable[..., None]) -> Callable[..., None]:
             sizes[each.name] = each
             kinds.setdefault(each.name, {}).setdefault(each.help, []).append(kind)
     for name, each in reversed(sizes.items()):
-        size = Ratio() if each.ratio else Count()
+        size = Ratio() if each.check is ratio else Count()
         default = "" if each.required or each.example is None else f" [{each.example}]"
         text = f"{_size_help(kinds[name])}{default}."
         command = click.option(option_name(name), type=size, help=text)(command)

@@ -7,10 +7,11 @@ from functools import partial
 from itertools import repeat
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.kinds import parameters
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
 from tidegate.schedule import Schedule, Stream, TwoStream
-from tidegate.schedule.registry import SCHEDULES, build, parameters
+from tidegate.schedule.registry import SCHEDULES, build
 
 MAX_STEPS = 10**9
 """More steps than this are refused: printing them would take hours and tell nobody anything."""

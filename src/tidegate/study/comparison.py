@@ -15,11 +15,12 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Source
+from tidegate.kinds import parameters
 from tidegate.learn.intake import clean
 from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
-from tidegate.schedule.registry import SCHEDULES, alone, parameters
+from tidegate.schedule.registry import SCHEDULES, alone
 from tidegate.study.baselines import (
     DPFTRL,
     Diffprivlib,

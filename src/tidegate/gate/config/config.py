@@ -16,7 +16,15 @@ from tidegate.features import HashedText
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
-from tidegate.gate.config.keys import ConfigError, given_keys, key, read_table, table, tables
+from tidegate.gate.config.keys import (
+    ConfigError,
+    KindTable,
+    given_keys,
+    key,
+    read_table,
+    table,
+    tables,
+)
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
@@ -113,7 +121,7 @@ class Config:
     budget: BudgetTable = key(table(BudgetTable))
     records: RecordsTable = key(table(RecordsTable))
     allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
-    features: tuple[FeatureTable, ...] = key(tables(FeatureTable), default=())
+    features: tuple[FeatureTable, ...] = key(tables(table(FeatureTable)), default=())
     learner: LearnerTable = key(table(LearnerTable), default=LearnerTable())
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: SourceTable | TwoSources | None = key(one_or_two, default=None)
@@ -352,7 +360,7 @@ def _confirmed(given: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Tables as dictionaries without the keys that have no value, for JSON."""
-    if isinstance(value, ScheduleTable):
+    if isinstance(value, KindTable):
         return _plain(value.keys())
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 
 from tidegate.gate.config.keys import one_of
+from tidegate.kinds import parameters
 from tidegate.schedule import Schedule, TwoStream
-from tidegate.schedule.registry import SCHEDULES, alone, parameters
+from tidegate.schedule.registry import SCHEDULES, alone
 
 TARGET = """\
 step = 256        # records of the target between two models

@@ -1,16 +1,15 @@
 """How the tables of a configuration are read: every mistake is found, and named by its key."""
 
-import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
-from fractions import Fraction
 from typing import Any, TypeVar
 
 from tidegate.checks import MAX_COUNT, InvalidValueError, positive, refuse, whole
+from tidegate.kinds import Check
 
 Table = TypeVar("Table")
-Made = TypeVar("Made")
 
 
 class ConfigError(InvalidValueError):
@@ -19,10 +18,6 @@ class ConfigError(InvalidValueError):
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(self.mistakes))
-
-
-Check = Callable[[str, Any], Any]
-"""How the value of one key is checked: (its path, the value) -> the value to keep."""
 
 
 def key(check: Check, **default: Any) -> Any:
@@ -84,17 +79,6 @@ def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
     return tuple(value)
 
 
-def ratio(name: str, value: object) -> Fraction:
-    """An exact ratio above 0 and below 1: "7/10" or 0.7."""
-    try:
-        exact = Fraction(str(value)) if isinstance(value, str | float | Fraction) else None
-    except (ValueError, ZeroDivisionError):
-        exact = None
-    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
-        raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
-    return exact
-
-
 def lengths(name: str, value: object) -> tuple[int, ...]:
     """The least and greatest length of n-grams, or an empty list for none."""
     if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
@@ -110,46 +94,44 @@ def table(kind: type[Table]) -> Check:
     return lambda name, value: read_table(kind, name, value)
 
 
-def tables(kind: type[Table]) -> Check:
-    """A list of tables."""
+def tables(read: Check) -> Check:
+    """A list of tables, each read by itself."""
 
-    def check(name: str, value: object) -> tuple[Table, ...]:
+    def check(name: str, value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise refuse(name, f"a list of tables, each headed [[{name}]]", value)
-        return tuple(read_table(kind, f"{name}[{i}]", each) for i, each in enumerate(value))
+        return tuple(read(f"{name}[{i}]", each) for i, each in enumerate(value))
 
     return check
 
 
 def read_table(kind: type[Table], path: str, given: object) -> Table:
-    """A table of a known kind; all its mistakes are found, each with the path of its key."""
-    keys = fields(kind)  # type: ignore[arg-type]
-    checks = {each.name: each.metadata["check"] for each in keys}
-    required = [each.name for each in keys if each.default is MISSING]
-    prefix, values = f"{path}." if path else "", read_keys(checks, required, path, given)
-    try:
-        return kind(**values)
-    except ConfigError:  # one of the whole: its keys have their paths already
-        raise
-    except InvalidValueError as error:
-        raise ConfigError([f"{prefix}{error}"]) from error
+    """A table whose keys are the fields of a dataclass."""
+    checks = {each.name: each.metadata["check"] for each in fields(kind)}  # type: ignore[arg-type]
+    required = {each.name for each in fields(kind) if each.default is MISSING}  # type: ignore[arg-type]
+    return read_keys(path, given, checks, required, kind)
 
 
 def read_keys(
-    checks: Mapping[str, Check], required: Collection[str], path: str, given: object
-) -> dict[str, Any]:
-    """The checked values of the keys that a table has; all its mistakes are found.
+    path: str,
+    given: object,
+    checks: Mapping[str, Check],
+    required: Collection[str],
+    make: Callable[..., Table],
+) -> Table:
+    """A table made of its keys; all its mistakes are found, each with the path of its key.
 
     Args:
-        checks: How the value of each key that it may have is checked.
+        path: Where the table stands.
+        given: What stands there.
+        checks: How each key that it may have is checked.
         required: The keys that it must have.
-        path: The table's path, "" for the whole configuration.
-        given: The table.
+        make: Makes the table of the keys that were given.
     """
     if not isinstance(given, Mapping):
         raise refuse(path, f"a table, headed [{path}]", given)
     prefix = f"{path}." if path else ""
-    mistakes = [_unknown_key(prefix, name, list(checks)) for name in given if name not in checks]
+    mistakes = [unknown_key(prefix, name, list(checks)) for name in given if name not in checks]
     values: dict[str, Any] = {}
     for name, check in checks.items():
         try:
@@ -163,30 +145,27 @@ def read_keys(
             mistakes.append(str(error))
     if mistakes:
         raise ConfigError(mistakes)
-    return values
+    try:
+        return make(**values)
+    except ConfigError:  # one of the whole: its keys have their paths already
+        raise
+    except InvalidValueError as error:
+        raise ConfigError([f"{prefix}{error}"]) from error
 
 
-def _unknown_key(prefix: str, name: str, known: list[str]) -> str:
+def unknown_key(prefix: str, name: str, known: list[str]) -> str:
     """What to say of a key that a table does not have."""
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"
     return f"{prefix}{name} is not a known key: {hint}"
 
 
-def make(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[str, Any]) -> Made:
-    """An object of a kind from the keys that were given: all it needs, none it does not know."""
-    parameters = inspect.signature(kinds[kind]).parameters
-    for name in given:
-        if name not in parameters:
-            raise InvalidValueError(f"{name} is not a key of {kind}: it has {_list(parameters)}")
-    for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in given:
-            raise InvalidValueError(f"{name} is missing: {kind} needs it")
-    return kinds[kind](**given)
+class KindTable(ABC):
+    """A table whose keys depend on the kind of thing that it describes."""
 
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+    @abstractmethod
+    def keys(self) -> dict[str, Any]:
+        """What stands in the table, with what was left open filled in."""
 
 
 def given_keys(keys: Any, *without: str) -> dict[str, Any]:

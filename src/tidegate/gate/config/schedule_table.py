@@ -4,14 +4,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.checks import InvalidValueError, optional
-from tidegate.gate.config.keys import Check, ConfigError, make, one_of, ratio, read_keys
+from tidegate import kinds
+from tidegate.checks import InvalidValueError
+from tidegate.gate.config.keys import KindTable, one_of, read_keys
+from tidegate.kinds import Check, checks_of, parameters
 from tidegate.schedule import Schedule, TwoStream
-from tidegate.schedule.registry import SCHEDULES, alone, build, parameters, sources
+from tidegate.schedule.registry import SCHEDULES, alone, build, sources
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduleTable:
+class ScheduleTable(KindTable):
     """A schedule of a kind.
 
     Attributes:
@@ -34,10 +36,10 @@ class ScheduleTable:
         """The schedule."""
         if self.kind == TwoStream.kind:
             given = {} if self.source is None else {"source": self.source.build()}
-            return make({self.kind: TwoStream}, self.kind, {**self.sizes, **given})
+            return kinds.build({self.kind: TwoStream}, self.kind, {**self.sizes, **given})
         if self.source is not None:
             raise InvalidValueError(f"source is not a key of {self.kind}")
-        return build(self.kind, dict(self.sizes))
+        return build(self.kind, self.sizes)
 
 
 def schedule_table(path: str, given: object) -> ScheduleTable:
@@ -50,26 +52,17 @@ def source_table(path: str, given: object) -> ScheduleTable:
     return _read(path, given, sources())
 
 
-def _checks(kinds: Collection[str]) -> dict[str, Check]:
-    """How each key that a table may have is checked."""
-    sizes: dict[str, Check] = {
-        each.name: ratio if each.ratio else optional
-        for schedule in SCHEDULES.values()
-        for each in parameters(schedule)
-    }
-    source: dict[str, Check] = {"source": source_table} if TwoStream.kind in kinds else {}
-    return {"kind": one_of(*kinds), **sizes, **source}
+def _read(path: str, given: object, names: Collection[str]) -> ScheduleTable:
+    chosen = given.get("kind") if isinstance(given, Mapping) else None
+    source: dict[str, Check] = {"source": source_table} if TwoStream.kind in names else {}
+    checks = {"kind": one_of(*names), **checks_of(SCHEDULES, chosen), **source}
+    return read_keys(path, given, checks, {"kind"}, _made)
 
 
-def _read(path: str, given: object, kinds: Collection[str]) -> ScheduleTable:
-    values = read_keys(_checks(kinds), ["kind"], path, given)
-    kind, source = values.pop("kind"), values.pop("source", None)
-    try:
-        built = ScheduleTable(kind=kind, sizes=values, source=source).build()
-    except InvalidValueError as error:
-        raise ConfigError([f"{path}.{error}"]) from error
+def _made(kind: str, source: ScheduleTable | None = None, **sizes: Any) -> ScheduleTable:
+    built = ScheduleTable(kind=kind, sizes=sizes, source=source).build()
     if isinstance(built, TwoStream):
         return ScheduleTable(kind=kind, sizes={"step": built.step}, source=source)
-    found = {each.name: getattr(built, each.name) for each in parameters(type(built))}
-    sizes = {name: value for name, value in found.items() if value is not None}
+    filled = {each.name: getattr(built, each.name) for each in parameters(type(built))}
+    sizes = {name: value for name, value in filled.items() if value is not None}
     return ScheduleTable(kind=kind, sizes=sizes)

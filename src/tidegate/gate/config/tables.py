@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.checks import InvalidValueError, between, optional, positive, refuse, whole
+from tidegate.checks import InvalidValueError, between, optional, positive, ratio, refuse, whole
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.features import (
     AppendIntercept,
@@ -26,9 +26,7 @@ from tidegate.gate.config.keys import (
     key,
     labels,
     lengths,
-    make,
     one_of,
-    ratio,
     word,
     words,
     zero_or_more,
@@ -42,6 +40,7 @@ from tidegate.gate.sources import (
     json_source,
     parquet_source,
 )
+from tidegate.kinds import build
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.learner import Learner, Task
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
@@ -88,7 +87,7 @@ class AllocationTable:
 
     def build(self) -> Allocation:
         """The allocation."""
-        return make(ALLOCATIONS, self.name, given_keys(self, "name"))
+        return build(ALLOCATIONS, self.name, given_keys(self, "name"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +161,7 @@ class FeatureTable:
     def build(self) -> FeatureMap:
         """The feature map."""
         given = {name: None if v == () else v for name, v in given_keys(self, "map").items()}
-        made: FeatureMap = make(MAPS, self.map, given)
+        made: FeatureMap = build(MAPS, self.map, given)
         return made
 
 
@@ -210,7 +209,7 @@ class LearnerTable:
 
     def build(self) -> Learner[Task]:
         """The learner of a table that is resolved."""
-        return make(LEARNERS, self.kind, self._parameters())
+        return build(LEARNERS, self.kind, self._parameters())
 
     def task(self, *, classes: int, norm: float) -> Task:
         """What it minimises, of a table that is resolved."""
