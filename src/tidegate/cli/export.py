@@ -16,6 +16,7 @@ from pyarrow import json as json_lines
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
 from tidegate.cli.types import Count
+from tidegate.features.codec import takes_text
 from tidegate.features.numbers import as_numbers
 from tidegate.gate.export import export as write
 from tidegate.gate.export import load_release
@@ -111,8 +112,7 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
     if missing := [name for name in columns if name not in table.column_names]:
         raise InvalidValueError(f"{file} has no column {', '.join(missing)}")
     table = table.select(list(columns) or table.column_names)
-    steps = release.card["features"]
-    if steps and steps[0]["kind"] == "HashedText":
+    if takes_text(release.card["features"]):
         if table.num_columns != 1:
             raise refuse("--column", "the one that holds the text", list(columns))
         return objects(table.column(0).to_pylist())

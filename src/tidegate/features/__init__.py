@@ -6,13 +6,16 @@
 (2, 65)
 """
 
-from tidegate.features.clip import NormClip, clip_rows
-from tidegate.features.fourier import RandomFourier
+# In the order in which users are shown them.
+# isort: off
+from tidegate.features.text import HashedText
 from tidegate.features.intercept import AppendIntercept
 from tidegate.features.projection import RandomProjection
-from tidegate.features.record_map import RecordMap
+from tidegate.features.fourier import RandomFourier
 from tidegate.features.scattering import Scattering
-from tidegate.features.text import HashedText
+from tidegate.features.clip import NormClip, clip_rows
+from tidegate.features.record_map import RecordMap
+# isort: on
 
 __all__ = [
     "AppendIntercept",

@@ -1,14 +1,16 @@
 """Clip records onto a ball so that the exact norm of what is stored keeps the bound."""
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
-from tidegate.checks import between, whole
+from tidegate.checks import between, positive, whole
+from tidegate.features.feature_map import Graph, register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
+from tidegate.kinds import Parameter
 
 
 def clip_rows(X: Any, norm: float) -> Rows:
@@ -47,6 +49,7 @@ def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
     return _scaled(rows, outside, powers, factors), np.isfinite(norms)
 
 
+@register
 class NormClip(OneToOneFeatureMixin, RecordMap):
     """Clip each record onto the ball of radius `norm`.
 
@@ -58,11 +61,25 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
            [0., 0.]])
     """
 
-    def __init__(self, norm: float = 1.0) -> None:
+    kind: ClassVar[str] = ""
+    about: ClassVar[str] = "records scaled onto a ball; configurations have records.norm for it"
+
+    def __init__(self, norm: Annotated[float, Parameter("the bound", positive)] = 1.0) -> None:
         self.norm = norm
 
     def _map(self, rows: Rows) -> Rows:
         return clip_rows(rows, self.norm)
+
+    def onnx(self, graph: Graph, rows: str) -> str:
+        """See `InOnnx`; a row is divided by its peak first, lest a square overflow."""
+        one = graph.constant(1.0)
+        highest = graph.add(f"ReduceMax <axes = [1]> ({graph.add(f'Abs({rows})')})")
+        peak = graph.add(f"Max({highest}, {one})")
+        small = graph.add(f"Div({rows}, {peak})")
+        length = graph.add(f"ReduceL2 <axes = [1]> ({small})")
+        within = graph.add(f"Div({graph.constant(self.norm)}, {peak})")
+        factor = graph.add(f"Min({graph.add(f'Div({within}, {length})')}, {one})")
+        return graph.add(f"Mul({rows}, {factor})")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

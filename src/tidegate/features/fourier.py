@@ -1,7 +1,8 @@
 """Random Fourier features drawn from a public seed."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,11 @@ from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, whole
+from tidegate.features.feature_map import register
 from tidegate.features.lattice import exact_product
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows
+from tidegate.kinds import Parameter
 
 TURN = 2**16
 """Angles are rounded to this part of a turn: 1e-4, far below the features' sampling error."""
@@ -24,6 +27,7 @@ FREQUENCY_BITS = FRACTION_BITS + 3
 """Frequencies are normal deviates below 8 = 2^3 in size, in steps of 2^-12."""
 
 
+@register
 class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """Features whose inner products approach the Gaussian kernel exp(-gamma ||x - z||^2).
 
@@ -43,7 +47,17 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
     (1.0, True)
     """
 
-    def __init__(self, n_components: int = 256, gamma: float = 1.0, seed: int = 0) -> None:
+    kind: ClassVar[str] = "fourier"
+    about: ClassVar[str] = "curved boundaries"
+
+    def __init__(
+        self,
+        n_components: Annotated[
+            int, Parameter("the number of frequencies", partial(whole, most=2**20))
+        ] = 256,
+        gamma: Annotated[float, Parameter("the inverse width of the kernel", positive)] = 1.0,
+        seed: Annotated[int, Parameter("a public number", partial(whole, least=0))] = 0,
+    ) -> None:
         self.n_components = n_components
         self.gamma = gamma
         self.seed = seed

@@ -1,17 +1,20 @@
 """The intercept as a constant coordinate."""
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import hstack, issparse
 from sklearn.base import OneToOneFeatureMixin
 
-from tidegate.checks import between
+from tidegate.checks import between, positive
+from tidegate.features.feature_map import Graph, register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, nan_if_not_finite
+from tidegate.kinds import Parameter
 
 
+@register
 class AppendIntercept(OneToOneFeatureMixin, RecordMap):
     """Append a constant coordinate, to be regularised and noised like the rest.
 
@@ -26,7 +29,10 @@ class AppendIntercept(OneToOneFeatureMixin, RecordMap):
     array([[3. , 4. , 0.5]])
     """
 
-    def __init__(self, value: float = 1.0) -> None:
+    kind: ClassVar[str] = "intercept"
+    about: ClassVar[str] = "a constant: lets a boundary lie away from the origin"
+
+    def __init__(self, value: Annotated[float, Parameter("the constant", positive)] = 1.0) -> None:
         self.value = value
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -39,3 +45,9 @@ class AppendIntercept(OneToOneFeatureMixin, RecordMap):
         if issparse(rows):
             return nan_if_not_finite(hstack([rows, type(rows)(column)], format="csr"))
         return nan_if_not_finite(np.hstack([rows, column]))
+
+    def onnx(self, graph: Graph, rows: str) -> str:
+        """See `InOnnx`."""
+        return graph.add(
+            f"Pad({rows}, {graph.constant([0, 0, 0, 1])}, {graph.constant(self.value)})"
+        )

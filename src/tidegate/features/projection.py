@@ -1,20 +1,24 @@
 """A random projection drawn from a public seed."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
+from tidegate.features.feature_map import register
 from tidegate.features.lattice import exact_product
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, nan_if_not_finite
+from tidegate.kinds import Parameter
 
 SPREAD = 8
 """Among how many features a coordinate is spread: enough that no one collision spoils it."""
 
 
+@register
 class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """Project records onto fewer coordinates, keeping inner products on average.
 
@@ -34,7 +38,16 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
            [ 1.5, -1.5, -0.5, -1.5]])
     """
 
-    def __init__(self, n_components: int = 256, seed: int = 0) -> None:
+    kind: ClassVar[str] = "projection"
+    about: ClassVar[str] = "to fewer numbers"
+
+    def __init__(
+        self,
+        n_components: Annotated[
+            int, Parameter("the number of features", partial(whole, most=2**20))
+        ] = 256,
+        seed: Annotated[int, Parameter("a public number", partial(whole, least=0))] = 0,
+    ) -> None:
         self.n_components = n_components
         self.seed = seed
 

@@ -1,7 +1,7 @@
 """What all feature maps of numbers have in common."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -18,6 +18,8 @@ class RecordMap(TransformerMixin, BaseEstimator):
     `fit`. A record with an entry that is not finite becomes a row of not-a-numbers: raising would
     tell others about it, dropping it would shift its neighbours.
     """
+
+    takes_text: ClassVar[bool] = False
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn passes y)
         """Note the number of columns and their names; what the records hold is ignored."""

@@ -1,8 +1,8 @@
 """Wavelet scattering of images: fixed filters, so nothing is learned."""
 
 import math
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,10 @@ from scipy.fft import fft2, ifft2
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
+from tidegate.features.feature_map import register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, chunks, row_exponents
+from tidegate.kinds import Parameter
 
 ANGLES = 8
 CELL = 4
@@ -34,6 +36,7 @@ Floats = NDArray[np.float32]
 Waves = NDArray[np.complex64]
 
 
+@register
 class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """The scattering of an image: how much of each wave there is, and of each wave in these.
 
@@ -58,7 +61,15 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
     ((3969,), 1.0, True)
     """
 
-    def __init__(self, width: int = 28) -> None:
+    kind: ClassVar[str] = "scattering"
+    about: ClassVar[str] = (
+        "images: the columns are the pixels, row by row, `width` of them in a row"
+    )
+
+    def __init__(
+        self,
+        width: Annotated[int, Parameter("pixels in a row", partial(whole, most=2**12))] = 28,
+    ) -> None:
         self.width = width
 
     @property

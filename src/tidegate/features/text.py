@@ -1,7 +1,7 @@
 """Text as hashed n-grams, with no vocabulary to learn."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -10,8 +10,24 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from tidegate.checks import refuse, whole
+from tidegate.features.feature_map import register
+from tidegate.kinds import Parameter
+
+WORDS = "the least and greatest length of word n-grams; [] for none"
+CHARACTERS = "the least and greatest length of character n-grams; [] for none"
 
 
+def lengths(name: str, value: object) -> tuple[int, ...]:
+    """The least and greatest length of n-grams, or an empty list for none."""
+    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
+        raise refuse(name, "[least, greatest], or [] for none", value)
+    if not value:
+        return ()
+    least = whole(name, value[0], most=100)
+    return least, whole(name, value[1], least=least, most=100)
+
+
+@register
 class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Count the words and character n-grams of a text, hashed into a fixed number of columns.
 
@@ -30,11 +46,15 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
            [nan,  0.,  0.,  0.,  0.,  0.,  0.,  0.]])
     """
 
+    kind: ClassVar[str] = "text"
+    about: ClassVar[str] = "hashed words and letters"
+    takes_text: ClassVar[bool] = True
+
     def __init__(
         self,
-        n_features: int = 2**18,
-        words: tuple[int, int] | None = (1, 2),
-        characters: tuple[int, int] | None = (3, 5),
+        n_features: Annotated[int, Parameter("the number of columns", whole)] = 2**18,
+        words: Annotated[tuple[int, int] | None, Parameter(WORDS, lengths)] = (1, 2),
+        characters: Annotated[tuple[int, int] | None, Parameter(CHARACTERS, lengths)] = (3, 5),
     ) -> None:
         self.n_features = n_features
         self.words = words

@@ -21,12 +21,11 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import NormClip
-from tidegate.features.feature_map import FeatureMap
+from tidegate.features.codec import built_step
+from tidegate.features.feature_map import MAPS, FeatureMap, InOnnx
 from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import delete_unfinished, read_whole, write_whole
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
-
-ONNX_MAPS = "AppendIntercept and NormClip only for ONNX (other forms take all)"
 
 OPSET = 17
 """Of ONNX; any runtime since 2022 has it."""
@@ -157,13 +156,13 @@ def to_onnx(release: StoredRelease) -> bytes:
     graph = _Graph()
     rows = "records"
     for step in card["features"]:
-        if step["kind"] == "AppendIntercept":
-            rows = graph.intercept(rows, step["value"])
-        elif step["kind"] == "NormClip":
-            rows = graph.clip(rows, step["norm"])
-        else:
-            raise refuse("features", ONNX_MAPS, told=step["kind"])
-    rows = graph.clip(rows, card["norm"])
+        each = built_step(step) if step["kind"] in MAPS else None
+        if not isinstance(each, InOnnx):
+            able = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
+            allowed = f"{' and '.join(able)} only for ONNX (other forms take all)"
+            raise refuse("features", allowed, told=step["kind"])
+        rows = each.onnx(graph, rows)
+    rows = NormClip(norm=card["norm"]).onnx(graph, rows)
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
     graph.lines += [
         f"probabilities = Softmax <axis = 1> ({margins})",
@@ -202,21 +201,6 @@ class _Graph:
         name = f"value_{len(self.lines)}"
         self.lines.append(f"{name} = {call}")
         return name
-
-    def intercept(self, rows: str, value: float) -> str:
-        """Rows with a constant at their end."""
-        return self.add(f"Pad({rows}, {self.constant([0, 0, 0, 1])}, {self.constant(value)})")
-
-    def clip(self, rows: str, norm: float) -> str:
-        """Rows scaled onto the ball; each is divided by its peak first, lest a square overflow."""
-        one = self.constant(1.0)
-        highest = self.add(f"ReduceMax <axes = [1]> ({self.add(f'Abs({rows})')})")
-        peak = self.add(f"Max({highest}, {one})")
-        small = self.add(f"Div({rows}, {peak})")
-        length = self.add(f"ReduceL2 <axes = [1]> ({small})")
-        within = self.add(f"Div({self.constant(norm)}, {peak})")
-        factor = self.add(f"Min({self.add(f'Div({within}, {length})')}, {one})")
-        return self.add(f"Mul({rows}, {factor})")
 
 
 def _text(release: StoredRelease) -> str:

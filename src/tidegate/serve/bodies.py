@@ -66,7 +66,7 @@ class Reader:
     @property
     def text(self) -> bool:
         """Whether records are texts."""
-        return any(each.map == "text" for each in self.config.features[:1])
+        return any(each.takes_text for each in self.config.features[:1])
 
     def batch(self, kind: str, body: Body, *, labelled: bool = True) -> RawBatch:
         """The records of a body.

@@ -9,13 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tidegate.checks import InvalidValueError, refuse, whole
-from tidegate.features import HashedText
-from tidegate.features.feature_map import FeatureMap
-from tidegate.features.numbers import as_numbers
-from tidegate.features.rows import Rows, as_rows
+from tidegate.features.feature_chain import FeatureChain
+from tidegate.features.feature_map import FeatureMap, configurable
+from tidegate.gate.config.feature_table import FeatureTable, feature_table
 from tidegate.gate.config.keys import (
     ConfigError,
     KindTable,
@@ -39,7 +36,6 @@ from tidegate.gate.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
-    FeatureTable,
     LearnerTable,
     PublishTable,
     QualityTable,
@@ -47,7 +43,7 @@ from tidegate.gate.config.tables import (
     StoreTable,
 )
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Dtype, Files, Source, StandardInput
+from tidegate.gate.sources import Files, Source, StandardInput
 from tidegate.gate.sources.broker import Resume
 from tidegate.gate.sources.files import as_utf8
 from tidegate.learn.learner import Task
@@ -63,25 +59,6 @@ depends on none."""
 
 CONFIRMATIONS = {"weak_delta"}
 """Keys that confirm another one. They are asked for once, and no state keeps them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chain:
-    """Feature maps one after the other, then the dtype that records are kept in."""
-
-    maps: tuple[FeatureMap, ...]
-    dtype: Dtype
-
-    def transform(self, X: Any) -> Rows:
-        """The features of each record, one row each."""
-        if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
-            X = X.tolist()  # records that were handed over as a list
-        rows = X if isinstance(next(iter(self.maps), None), HashedText) else as_numbers(X)
-        for each in self.maps:
-            rows = each.transform(rows)
-        with np.errstate(over="ignore"):  # what becomes infinite cannot be used
-            kept: Rows = as_rows(rows).astype(self.dtype, copy=False)
-        return kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +98,7 @@ class Config:
     budget: BudgetTable = key(table(BudgetTable))
     records: RecordsTable = key(table(RecordsTable))
     allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
-    features: tuple[FeatureTable, ...] = key(tables(table(FeatureTable)), default=())
+    features: tuple[FeatureTable, ...] = key(tables(feature_table), default=())
     learner: LearnerTable = key(table(LearnerTable), default=LearnerTable())
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: SourceTable | TwoSources | None = key(one_or_two, default=None)
@@ -159,13 +136,16 @@ class Config:
                 yield f"{place}.{error}"
 
     def _text_mistakes(self) -> Iterator[str]:
-        maps = [each.map for each in self.features]
-        if "text" in maps[1:]:
-            yield f"features[{maps.index('text', 1)}].map must not be text: only the first may be"
-        if self.records.text is not None and maps[:1] != ["text"]:
-            yield "features[0].map must be text where records.text is given"
-        if self.records.columns is not None and maps[:1] == ["text"]:
-            yield "features[0].map must not be text where records.columns is given"
+        for index, each in enumerate(self.features):
+            if index and each.takes_text:
+                yield f"features[{index}].map must not be {each.map}: only the first may be"
+        first = next(iter(self.features), None)
+        text = first is not None and first.takes_text
+        if self.records.text is not None and not text:
+            able = " or ".join(kind for kind, each in configurable().items() if each.takes_text)
+            yield f"features[0].map must be {able} where records.text is given"
+        if self.records.columns is not None and first is not None and text:
+            yield f"features[0].map must not be {first.map} where records.columns is given"
 
     def _source_mistakes(self) -> Iterator[str]:
         two = self.schedule.kind == "twostream"
@@ -240,7 +220,8 @@ class Config:
 
     def feature_map(self) -> FeatureMap:
         """What every record goes through before it is clipped."""
-        return Chain(maps=tuple(each.build() for each in self.features), dtype=self.records.dtype)
+        maps = tuple(each.build() for each in self.features)
+        return FeatureChain(maps=maps, dtype=self.records.dtype)
 
     def sources(self, *, pause: float | None = 1.0, follow: bool = False) -> dict[str, Source]:
         """The source of each stream, by the name of the stream; none if there is no [source].

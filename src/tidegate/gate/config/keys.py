@@ -79,16 +79,6 @@ def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
     return tuple(value)
 
 
-def lengths(name: str, value: object) -> tuple[int, ...]:
-    """The least and greatest length of n-grams, or an empty list for none."""
-    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
-        raise refuse(name, "[least, greatest], or [] for none", value)
-    if not value:
-        return ()
-    least = whole(name, value[0], most=100)
-    return least, whole(name, value[1], least=least, most=100)
-
-
 def table(kind: type[Table]) -> Check:
     """A table of its own."""
     return lambda name, value: read_table(kind, name, value)

@@ -1,6 +1,5 @@
 """The sections of a configuration, each a table of typed keys that can build what it describes."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -8,24 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tidegate.checks import InvalidValueError, between, optional, positive, ratio, refuse, whole
+from tidegate.checks import InvalidValueError, between, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.features import (
-    AppendIntercept,
-    HashedText,
-    RandomFourier,
-    RandomProjection,
-    Scattering,
-)
-from tidegate.features.feature_map import FeatureMap
 from tidegate.gate.config.keys import (
     flag,
     given_keys,
     key,
     labels,
-    lengths,
     one_of,
     word,
     words,
@@ -125,44 +113,6 @@ class RecordsTable:
             whole_labels=isinstance(self.classes[0], int),
             dtype=self.dtype,
         )
-
-
-MAPS: dict[str, Callable[..., Any]] = {
-    "text": HashedText,
-    "intercept": AppendIntercept,
-    "projection": RandomProjection,
-    "fourier": RandomFourier,
-    "scattering": Scattering,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureTable:
-    """[[features]]: a map that every record goes through, in the order of the tables."""
-
-    map: str = key(one_of(*MAPS))
-    n_features: int | None = key(optional, default=None)
-    words: tuple[int, ...] | None = key(lengths, default=None)
-    characters: tuple[int, ...] | None = key(lengths, default=None)
-    value: float | None = key(positive, default=None)
-    n_components: int | None = key(partial(whole, most=2**20), default=None)
-    gamma: float | None = key(positive, default=None)
-    seed: int | None = key(partial(whole, least=0), default=None)
-    width: int | None = key(partial(whole, most=2**12), default=None)
-
-    def __post_init__(self) -> None:
-        built = self.build()  # refuses keys of other maps
-        # What is not given is frozen as well: another version may have other defaults.
-        for name in inspect.signature(MAPS[self.map]).parameters:
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(built, name))
-        built.transform([""] if self.map == "text" else np.zeros((1, 1)))  # checks parameters
-
-    def build(self) -> FeatureMap:
-        """The feature map."""
-        given = {name: None if v == () else v for name, v in given_keys(self, "map").items()}
-        made: FeatureMap = build(MAPS, self.map, given)
-        return made
 
 
 LOSSES = ("auto", "logistic", "softmax", "huber")

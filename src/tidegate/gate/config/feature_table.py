@@ -1,0 +1,56 @@
+"""[[features]]: a map that every record goes through. Its keys are those of its map."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate.features.feature_map import NamedMap, configurable
+from tidegate.gate.config.keys import KindTable, one_of, read_keys
+from tidegate.kinds import build, checks_of, parameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTable(KindTable):
+    """A feature map, in the order of the tables.
+
+    Attributes:
+        map: One of the registered maps.
+        parameters: Its parameters by their names, also those that were not given: another version
+            may have another default.
+    """
+
+    map: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def keys(self) -> dict[str, Any]:
+        """See `KindTable`."""
+        return {"map": self.map, **self.parameters}
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether the records that it maps are texts."""
+        return configurable()[self.map].takes_text
+
+    def build(self) -> NamedMap:
+        """The feature map; an empty list stands for None, which TOML does not have."""
+        given = {name: None if v == () else v for name, v in self.parameters.items()}
+        return build(configurable(), self.map, given)
+
+
+def feature_table(path: str, given: object) -> FeatureTable:
+    """Read the table; all its mistakes are found, each with the path of its key."""
+    maps = configurable()
+    chosen = given.get("map") if isinstance(given, Mapping) else None
+    checks = {"map": one_of(*maps), **checks_of(maps, chosen)}
+    return read_keys(path, given, checks, {"map"}, _made)
+
+
+def _made(map: str, **given: Any) -> FeatureTable:  # noqa: A002 (the name of the key)
+    table = FeatureTable(map=map, parameters=given)
+    built = table.build()
+    built.transform([""] if table.takes_text else np.zeros((1, 1)))  # checks the parameters
+    filled = {each.name: getattr(built, each.name) for each in parameters(type(built))}
+    kept = {name: value for name, value in filled.items() if value is not None}
+    return FeatureTable(map=map, parameters={**kept, **given})
