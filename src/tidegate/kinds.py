@@ -79,6 +79,17 @@ def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[st
     return kinds[kind](**given)
 
 
+def values_of(made: Any) -> dict[str, Any]:
+    """The parameters of a thing that have a value, also those that were not given.
+
+    >>> from tidegate.schedule import SlidingWindow
+    >>> values_of(SlidingWindow(window=70, step=10))
+    {'window': 70, 'step': 10}
+    """
+    values = {each.name: getattr(made, each.name) for each in parameters(type(made))}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def checks_of(kinds: Mapping[str, type[Any]], chosen: object) -> dict[str, Check]:
     """How the keys of all kinds are checked; one that several have, as the chosen kind has it."""
     last: Iterable[type[Any]] = [kinds[chosen]] if chosen in [*kinds] else []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Set
 from copy import deepcopy
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,15 @@ from sklearn.base import ClassifierMixin
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.estimators.base_estimator import Begun, StreamEstimator
 from tidegate.features.feature_map import FeatureMap
-from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
 from tidegate.learn.intake import Intake
 from tidegate.learn.labels import as_labels
-from tidegate.learn.learner import Learner, Task
+from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
+from tidegate.learn.loss import loss_of
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Schedule
 
-LossName = Literal["auto", "logistic", "softmax", "huber"]
-LOSSES: tuple[str, ...] = get_args(LossName)
+LossName = str
+"""The kind of a loss, see `LOSSES`; or "auto"."""
 
 
 class Classifier(ClassifierMixin, StreamEstimator):
@@ -48,7 +48,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
     def _parts(self) -> tuple[Trainer[Task], Intake, NDArray[Any]]:
         """What makes the models, what makes the records, and the classes."""
         classes = as_classes("classes", self.classes)
-        learner, loss = self._learner(), _loss(self.loss, classes.size)
+        learner, loss = self._learner(), loss_of(self.loss, classes.size)
         task = Task(loss=loss, norm=self.norm, regularization=self.regularization)
         if self.features is not None and not hasattr(self.features, "transform"):
             raise refuse("features", "None or a transformer", self.features)
@@ -57,10 +57,10 @@ class Classifier(ClassifierMixin, StreamEstimator):
 
     def _learner(self) -> Learner[Task]:
         if self.learner is None:
-            pure = self._budget().unit == "epsilon"
-            return OutputPerturbation() if pure else GradientPerturbation()
+            return LEARNERS[automatic_learner(self._budget().unit)]()
         if not hasattr(self.learner, "fit") or not hasattr(self.learner, "check"):
-            raise refuse("learner", "OutputPerturbation or GradientPerturbation", self.learner)
+            allowed = " or ".join(each.__name__ for each in LEARNERS.values())
+            raise refuse("learner", allowed, self.learner)
         return self.learner
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -142,13 +142,3 @@ def as_classes(name: str, classes: Any) -> NDArray[Any]:
     labels[:] = given
     plain = np.asarray(given)
     return plain if plain.tolist() == given else labels
-
-
-def _loss(name: str, classes: int) -> Loss:
-    if name not in LOSSES:
-        raise refuse("loss", f"one of {', '.join(LOSSES)}", name)
-    if name == "softmax" or (name == "auto" and classes > 2):
-        return Softmax(classes)
-    if classes > 2:
-        raise refuse("loss", f"softmax for {classes} classes", name)
-    return Huber() if name == "huber" else Logistic()

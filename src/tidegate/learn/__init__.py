@@ -1,10 +1,14 @@
 """Learning: losses, the certified minimiser, and the learners that make its result private."""
 
-from tidegate.learn.gradient import GradientPerturbation
 from tidegate.learn.loss import Huber, Logistic, Loss, Softmax, Squared
 from tidegate.learn.minimum import minimize
-from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.solver import Solution
+
+# In the order in which users are shown them.
+# isort: off
+from tidegate.learn.output import OutputPerturbation
+from tidegate.learn.gradient import GradientPerturbation
+# isort: on
 
 __all__ = [
     "GradientPerturbation",

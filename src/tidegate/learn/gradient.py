@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import Rows, aligned, entries_of, with_entries
-from tidegate.learn.learner import Task, Terms, Weights
+from tidegate.kinds import parameter
+from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
@@ -64,6 +65,7 @@ class Descent:
         return 2 * self.clip
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GradientPerturbation:
     """Learns by accelerated descent along noisy gradients; for Gaussian budgets.
@@ -78,11 +80,16 @@ class GradientPerturbation:
         clip: largest norm of one record's gradient.
     """
 
+    kind: ClassVar[str] = "gradient"
+    about: ClassVar[str] = "noise on every gradient of a descent, for a budget with a delta"
+    budgets: ClassVar[tuple[Unit, ...]] = ("mu",)
+    automatic: ClassVar[tuple[Unit, ...]] = ("mu",)
+    default_regularization: ClassVar[float | None] = 0.0
     takes_slot_weights: ClassVar[bool] = True
 
-    steps: int | None = None
-    rate: float | None = None
-    clip: float | None = None
+    steps: int | None = parameter("number of gradients released", whole, default=None)
+    rate: float | None = parameter("what a gradient is multiplied by", positive, default=None)
+    clip: float | None = parameter("largest norm of one gradient", positive, default=None)
 
     def __post_init__(self) -> None:
         if self.steps is not None:

@@ -5,7 +5,7 @@ A `Task` is fixed before the first record; `Terms` belong to one fit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight
 
 Weights = NDArray[np.float64]
+Unit = Literal["epsilon", "mu"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,3 +109,47 @@ class Learner(Protocol[AnyTask]):
 
     def fit(self, task: AnyTask, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
+
+
+class NamedLearner(Learner[Task], Protocol):
+    """A learner that configurations can name; `auto` chooses among these.
+
+    It is a frozen dataclass whose fields are made by `tidegate.kinds.parameter`, in a file that
+    holds all that is known about it, and is added to the others by `register`.
+
+    Attributes:
+        kind: Its name.
+        about: How it makes a fit private, in a few words.
+        budgets: The units of the budgets that it serves.
+        automatic: The units of the budgets that "auto" chooses it for.
+        default_regularization: Lambda where none is given; None if it chooses one for each fit.
+    """
+
+    kind: ClassVar[str]
+    about: ClassVar[str]
+    budgets: ClassVar[tuple[Unit, ...]]
+    automatic: ClassVar[tuple[Unit, ...]]
+    default_regularization: ClassVar[float | None]
+
+    def __init__(self, **parameters: Any) -> None: ...
+
+
+L = TypeVar("L", bound=NamedLearner)
+
+LEARNERS: dict[str, type[NamedLearner]] = {}
+"""Every learner that can be named, by its kind."""
+
+
+def register(learner: type[L]) -> type[L]:
+    """Add a learner to those that there are; its privacy must be proved."""
+    LEARNERS[learner.kind] = learner
+    return learner
+
+
+def automatic_learner(unit: Unit) -> str:
+    """The kind of the learner that "auto" stands for.
+
+    >>> automatic_learner("epsilon"), automatic_learner("mu")
+    ('output', 'gradient')
+    """
+    return next(kind for kind, each in LEARNERS.items() if unit in each.automatic)

@@ -11,11 +11,9 @@ from scipy import sparse
 
 from tidegate.checks import positive, refuse
 from tidegate.features.rows import row_norms
-from tidegate.learn.loss import UNIT, Huber, Indices, Logistic, Loss, Softmax, Squared
+from tidegate.learn.loss import LOSSES, UNIT, Indices, Loss, Squared
 from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Matrix, Weights
 from tidegate.learn.solver import Solution, certified_minimum
-
-NAMES = ("logistic", "softmax", "huber", "squared")
 
 
 def minimize(  # noqa: PLR0913 - a problem and its options
@@ -61,7 +59,7 @@ def minimize(  # noqa: PLR0913 - a problem and its options
     X = _matrix(X)
     n, d = X.shape
     mask = None if weights is None else _mask(weights, n)
-    if loss == "squared" or isinstance(loss, Squared):
+    if loss == Squared.kind or isinstance(loss, Squared):
         squared = loss if isinstance(loss, Squared) else Squared()
         return _squared(
             squared,
@@ -139,17 +137,16 @@ def _coded(
     if not isinstance(loss, str):
         known = np.arange(max(2, loss.outputs))
         return loss, _indices(y, known)
-    if loss not in NAMES:
-        raise refuse("loss", f"one of {', '.join(NAMES)} or a loss object", loss)
+    if loss not in LOSSES:
+        names = ", ".join([*LOSSES, Squared.kind])
+        raise refuse("loss", f"one of {names} or a loss object", loss)
     labels = np.unique(y) if classes is None else _labels(classes)
-    if loss == "softmax":
-        return Softmax(classes=labels.size), _indices(y, labels)
-    binary = Logistic() if loss == "logistic" else Huber()
-    if labels.size == 1 and classes is None:
-        return binary, (y == 1).astype(np.intp)
-    if labels.size != 2:
+    kind = LOSSES[loss]
+    if kind.most_classes == 2 and labels.size == 1 and classes is None:
+        return kind.of(2), (y == 1).astype(np.intp)
+    if kind.most_classes == 2 and labels.size != 2:
         raise refuse("classes", "two for this loss", labels.size)
-    return binary, _indices(y, labels)
+    return kind.of(labels.size), _indices(y, labels)
 
 
 def _labels(classes: Sequence[Any] | int) -> NDArray[Any]:

@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 from tidegate.checks import MAX_COUNT, between, refuse
-from tidegate.learn.learner import Task, Terms, Weights
+from tidegate.kinds import parameter
+from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import OverParts, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
@@ -27,6 +29,7 @@ LARGEST_CONDITION = 2**21
 """Condition of a fit whose lambda is not given: whatever n is, it is within MOST_PASSES."""
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class OutputPerturbation:
     """Solve each fit to a certified tolerance, then add noise once; for both kinds of budget.
@@ -42,9 +45,18 @@ class OutputPerturbation:
     0.01728
     """
 
+    kind: ClassVar[str] = "output"
+    about: ClassVar[str] = "noise on the solution of a fit, for any budget"
+    budgets: ClassVar[tuple[Unit, ...]] = ("epsilon", "mu")
+    automatic: ClassVar[tuple[Unit, ...]] = ("epsilon",)
+    default_regularization: ClassVar[float | None] = None
     takes_slot_weights: ClassVar[bool] = False
 
-    slack: float = 2.0**-10
+    slack: float = parameter(
+        "what the solver's tolerance may add to the sensitivity, relative to it",
+        partial(between, low=0, high=1),
+        default=2.0**-10,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slack", between("slack", self.slack, 0, 1))

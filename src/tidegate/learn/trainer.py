@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.checks import refuse
-from tidegate.learn.learner import Learner, Pull, Terms, Weights
+from tidegate.learn.learner import LEARNERS, Learner, Pull, Terms, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
@@ -58,7 +58,8 @@ class Trainer(Generic[AnyTask]):
         if (
             fit.slot_weights and not self.learner.takes_slot_weights
         ):  # fail closed: too little noise
-            wanted = "GradientPerturbation where records count unequally"
+            able = [each.__name__ for each in LEARNERS.values() if each.takes_slot_weights]
+            wanted = f"{' or '.join(able)} where records count unequally"
             raise refuse("learner", wanted, self.learner)
         return Terms(
             allowance=self.allowance(fit, share),

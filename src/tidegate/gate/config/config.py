@@ -22,6 +22,7 @@ from tidegate.gate.config.keys import (
     table,
     tables,
 )
+from tidegate.gate.config.learner_table import LearnerTable, learner_table
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
@@ -36,7 +37,6 @@ from tidegate.gate.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
-    LearnerTable,
     PublishTable,
     QualityTable,
     RecordsTable,
@@ -99,7 +99,7 @@ class Config:
     records: RecordsTable = key(table(RecordsTable))
     allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
     features: tuple[FeatureTable, ...] = key(tables(feature_table), default=())
-    learner: LearnerTable = key(table(LearnerTable), default=LearnerTable())
+    learner: LearnerTable = key(learner_table, default=LearnerTable())
     quality: QualityTable = key(table(QualityTable), default=QualityTable())
     source: SourceTable | TwoSources | None = key(one_or_two, default=None)
     publish: PublishTable | None = key(table(PublishTable), default=None)
@@ -117,14 +117,7 @@ class Config:
 
     def _build_mistakes(self) -> Iterator[str]:
         def trainable() -> None:
-            if self.learner.kind == "gradient" and self.budget.delta is None:
-                raise refuse("kind", "output for a budget without a delta", self.learner.kind)
-            schedule = self.schedule.build()
-            weighs = not isinstance(schedule, TwoStream) and schedule.weighs
-            if weighs and self.budget.delta is not None and self.learner.kind != "gradient":
-                allowed = f"gradient for a {self.schedule.kind} schedule"
-                raise refuse("kind", allowed, self.learner.kind)
-            self.learner.build().check(self.task(), self.budget.build().unit)
+            self.learner.check(self.budget.build(), self.schedule.build(), self.task())
 
         checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
         if self.source is not None or self.quality.holdout is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.features.feature_map import NamedMap, configurable
 from tidegate.gate.config.keys import KindTable, one_of, read_keys
-from tidegate.kinds import build, checks_of, parameters
+from tidegate.kinds import build, checks_of, values_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,4 @@ def _made(map: str, **given: Any) -> FeatureTable:  # noqa: A002 (the name of th
     table = FeatureTable(map=map, parameters=given)
     built = table.build()
     built.transform([""] if table.takes_text else np.zeros((1, 1)))  # checks the parameters
-    filled = {each.name: getattr(built, each.name) for each in parameters(type(built))}
-    kept = {name: value for name, value in filled.items() if value is not None}
-    return FeatureTable(map=map, parameters={**kept, **given})
+    return FeatureTable(map=map, parameters={**values_of(built), **given})

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate import kinds
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config.keys import KindTable, one_of, read_keys
-from tidegate.kinds import Check, checks_of, parameters
+from tidegate.kinds import Check, checks_of, values_of
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, build, sources
 
@@ -63,6 +63,4 @@ def _made(kind: str, source: ScheduleTable | None = None, **sizes: Any) -> Sched
     built = ScheduleTable(kind=kind, sizes=sizes, source=source).build()
     if isinstance(built, TwoStream):
         return ScheduleTable(kind=kind, sizes={"step": built.step}, source=source)
-    filled = {each.name: getattr(built, each.name) for each in parameters(type(built))}
-    sizes = {name: value for name, value in filled.items() if value is not None}
-    return ScheduleTable(kind=kind, sizes=sizes)
+    return ScheduleTable(kind=kind, sizes=values_of(built))

@@ -17,7 +17,6 @@ from tidegate.gate.config.keys import (
     one_of,
     word,
     words,
-    zero_or_more,
 )
 from tidegate.gate.locations import Locations
 from tidegate.gate.sources import (
@@ -29,8 +28,6 @@ from tidegate.gate.sources import (
     parquet_source,
 )
 from tidegate.kinds import build
-from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, OutputPerturbation, Softmax
-from tidegate.learn.learner import Learner, Task
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
 
@@ -113,65 +110,6 @@ class RecordsTable:
             whole_labels=isinstance(self.classes[0], int),
             dtype=self.dtype,
         )
-
-
-LOSSES = ("auto", "logistic", "softmax", "huber")
-LEARNERS: dict[str, Callable[..., Learner[Task]]] = {
-    "output": OutputPerturbation,
-    "gradient": GradientPerturbation,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerTable:
-    """[learner]: how a fit is made private, and what it minimises."""
-
-    kind: str = key(one_of("auto", *LEARNERS), default="auto")
-    loss: str = key(one_of(*LOSSES), default="auto")
-    regularization: float | None = key(zero_or_more, default=None)
-    slack: float | None = key(partial(between, low=0, high=1), default=None)
-    steps: int | None = key(optional, default=None)
-    rate: float | None = key(positive, default=None)
-    clip: float | None = key(positive, default=None)
-
-    def __post_init__(self) -> None:
-        given = self._parameters()
-        if self.kind != "auto":
-            self.build()
-        elif given:
-            raise InvalidValueError(f'{next(iter(given))} needs kind = "output" or "gradient"')
-
-    def _parameters(self) -> dict[str, Any]:
-        return given_keys(self, "kind", "loss", "regularization")
-
-    def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
-        """The table with everything said that was left open."""
-        kind, loss, pull, slack = self.kind, self.loss, self.regularization, self.slack
-        if kind == "auto":
-            kind = "output" if budget.unit == "epsilon" else "gradient"
-        if loss == "auto":
-            loss = "softmax" if classes > 2 else "logistic"
-        if pull is None:
-            pull = None if kind == "output" else 0.0  # output perturbation chooses for each fit
-        if slack is None and kind == "output":
-            slack = OutputPerturbation().slack
-        return replace(self, kind=kind, loss=loss, regularization=pull, slack=slack)
-
-    def build(self) -> Learner[Task]:
-        """The learner of a table that is resolved."""
-        return build(LEARNERS, self.kind, self._parameters())
-
-    def task(self, *, classes: int, norm: float) -> Task:
-        """What it minimises, of a table that is resolved."""
-        if self.loss != "softmax" and classes > 2:
-            raise refuse("loss", f"softmax for {classes} classes", self.loss)
-        losses: dict[str, Callable[[], Loss]] = {
-            "softmax": lambda: Softmax(classes),
-            "huber": Huber,
-            "logistic": Logistic,
-        }
-        pull = self.regularization
-        return Task(loss=losses[self.loss](), norm=norm, regularization=pull)
 
 
 FILES: dict[str, Callable[..., Files]] = {

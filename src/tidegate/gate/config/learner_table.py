@@ -1,0 +1,89 @@
+"""[learner]: how a fit is made private, and what it minimises. Its keys are those of its kind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.gate.config.keys import KindTable, given_keys, one_of, read_keys, zero_or_more
+from tidegate.kinds import build, checks_of, values_of
+from tidegate.learn.learner import LEARNERS, Learner, NamedLearner, Task, automatic_learner
+from tidegate.learn.loss import LOSSES, automatic_loss, loss_of
+from tidegate.privacy import Budget
+from tidegate.schedule import Schedule, TwoStream
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerTable(KindTable):
+    """A learner of a kind, with what it minimises.
+
+    Attributes:
+        kind: One of the registered learners, or auto.
+        loss: One of the registered losses, or auto.
+        regularization: Lambda; None leaves it to the learner.
+        parameters: The learner's parameters by their names.
+    """
+
+    kind: str = "auto"
+    loss: str = "auto"
+    regularization: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def keys(self) -> dict[str, Any]:
+        """See `KindTable`."""
+        return {**given_keys(self, "parameters"), **self.parameters}
+
+    def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
+        """The table with everything said that was left open."""
+        kind = automatic_learner(budget.unit) if self.kind == "auto" else self.kind
+        loss = automatic_loss(classes) if self.loss == "auto" else self.loss
+        table = replace(self, kind=kind, loss=loss)
+        if self.regularization is None:
+            table = replace(table, regularization=LEARNERS[kind].default_regularization)
+        return replace(table, parameters=values_of(table.build()))
+
+    def check(self, budget: Budget, schedule: Schedule | TwoStream, task: Task) -> None:
+        """Refuse, of a table that is resolved, a learner that cannot serve."""
+        without = "without" if budget.unit == "epsilon" else "with"
+        self._needs(f"for a budget {without} a delta", lambda each: budget.unit in each.budgets)
+        if not isinstance(schedule, TwoStream) and schedule.weighs and budget.unit == "mu":
+            wanted = f"for a {schedule.kind} schedule"
+            self._needs(wanted, lambda each: each.takes_slot_weights)
+        self.build().check(task, budget.unit)
+
+    def _needs(self, what: str, serves: Callable[[type[NamedLearner]], bool]) -> None:
+        if not serves(LEARNERS[self.kind]):
+            able = " or ".join(kind for kind, each in LEARNERS.items() if serves(each))
+            raise refuse("kind", f"{able} {what}", self.kind)
+
+    def build(self) -> Learner[Task]:
+        """The learner of a table that is resolved."""
+        return build(LEARNERS, self.kind, self.parameters)
+
+    def task(self, *, classes: int, norm: float) -> Task:
+        """What it minimises, of a table that is resolved."""
+        loss = loss_of(self.loss, classes)
+        return Task(loss=loss, norm=norm, regularization=self.regularization)
+
+
+def learner_table(path: str, given: object) -> LearnerTable:
+    """Read the table; all its mistakes are found, each with the path of its key."""
+    checks = {
+        "kind": one_of("auto", *LEARNERS),
+        "loss": one_of("auto", *LOSSES),
+        "regularization": zero_or_more,
+        **checks_of(LEARNERS, given.get("kind") if isinstance(given, Mapping) else None),
+    }
+    return read_keys(path, given, checks, (), _made)
+
+
+def _made(
+    *, kind: str = "auto", loss: str = "auto", regularization: float | None = None, **given: Any
+) -> LearnerTable:
+    table = LearnerTable(kind=kind, loss=loss, regularization=regularization, parameters=given)
+    if kind != "auto":
+        table.build()  # refuses keys of other kinds
+    elif given:
+        kinds = " or ".join(f'"{each}"' for each in LEARNERS)
+        raise InvalidValueError(f"{next(iter(given))} needs kind = {kinds}")
+    return table
