@@ -16,6 +16,7 @@ from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import loss_of
 from tidegate.learn.trainer import Trainer
+from tidegate.release import Model
 from tidegate.schedule import Schedule
 
 LossName = str
@@ -69,7 +70,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         Args:
             X: Records as in `fit`, shape (n, d).
         """
-        return self._margins(X)
+        return self._model(X).decision_function(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, shape (n, K), by the newest release.
@@ -77,12 +78,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         Args:
             X: Records as in `fit`, shape (n, d).
         """
-        margins = self._margins(X)
-        if margins.ndim == 1:
-            margins = np.column_stack([np.zeros_like(margins), margins])
-        shares = np.exp(margins - margins.max(axis=1, keepdims=True))
-        probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
-        return probabilities
+        return self._model(X).predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each record, shape (n,), by the newest release.
@@ -90,10 +86,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         Args:
             X: Records as in `fit`, shape (n, d).
         """
-        margins = self._margins(X)
-        codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels
+        return self._model(X).predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of records whose class is predicted, by the newest release.
@@ -107,13 +100,17 @@ class Classifier(ClassifierMixin, StreamEstimator):
             raise InvalidValueError("y contains NaN: a record without a label cannot be scored")
         return float(super().score(X, y, sample_weight))
 
-    def _margins(self, X: Any) -> NDArray[np.float64]:
-        weights = self._newest()
+    def _model(self, X: Any) -> Model:
+        """The newest release, for records whose columns are those of the stream."""
+        weights, intake = self._newest(), self._begun.intake
         self._check_columns(X, reset=False)
-        margins = np.asarray(self._begun.intake.rows(X) @ weights)
-        if not np.isfinite(margins).all():
-            raise InvalidValueError("X contains NaN, infinity or text: these cannot be predicted")
-        return margins
+        return Model(
+            weights=weights,
+            classes=self.classes_,
+            norm=intake.norm,
+            features=intake.features,
+            form=intake.form,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

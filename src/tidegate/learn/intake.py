@@ -63,9 +63,16 @@ class Intake:
             usable &= codes >= 0
         return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
 
-    def rows(self, X: Any) -> Rows:
-        """The clipped features of each record; a row that cannot be used is not-a-number."""
-        return self._rows(X)[0]
+    def rows(self, X: Any, width: int) -> Rows:
+        """The clipped features of each record; a row that cannot be used is not-a-number.
+
+        Args:
+            X: As in `records`.
+            width: How many features every record must have.
+        """
+        rows = self._rows(X)[0]
+        _check_width(rows, width)
+        return rows
 
     def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
         """The rows, in memory of their own, and which of them are finite."""
@@ -94,22 +101,6 @@ def clean(
 ) -> Records:
     """The records of a batch that stands alone; see `Intake`."""
     return Intake(norm=norm, classes=classes, features=features).records(X, y)
-
-
-def featurize(
-    X: Any, *, norm: float, features: FeatureMap | None = None, width: int | None = None
-) -> Rows:
-    """The clipped features of a batch that stands alone; see `Intake`.
-
-    Args:
-        X: As in `Intake.records`.
-        norm: The public bound on the norm of every record.
-        features: Applied first, if given.
-        width: How many features every record must have, if that is known.
-    """
-    rows = Intake(norm=norm, features=features).rows(X)
-    _check_width(rows, width)
-    return rows
 
 
 @dataclass(frozen=True)

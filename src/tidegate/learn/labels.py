@@ -69,6 +69,18 @@ def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
     return np.where(known[order][places] == y, order[places], -1)
 
 
+def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:
+    """The index of the class that each record's margins speak for.
+
+    Args:
+        margins: Shape (n, K), or (n,) for two classes.
+
+    >>> predicted_codes(np.array([0.5, -0.5])), predicted_codes(np.array([[1.0, 3.0, 2.0]]))
+    (array([1, 0]), array([1]))
+    """
+    return (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+
+
 def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
     """The index of each label among the classes, -1 for one that is not among them.
 

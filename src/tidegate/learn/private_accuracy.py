@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from tidegate.features.rows import aligned
+from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
@@ -23,8 +24,7 @@ def correct(weights: Weights, records: Records) -> int:
     """
     rows = aligned(records.X.astype(np.float64, copy=False))  # wherever they were stored
     margins = np.asarray(rows @ aligned(weights))
-    codes = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
-    return int(np.count_nonzero((codes == records.y) & records.usable))
+    return int(np.count_nonzero((predicted_codes(margins) == records.y) & records.usable))
 
 
 def deviation(slots: int, allowance: Allowance) -> float:

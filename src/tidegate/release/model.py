@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.feature_map import FeatureMap
-from tidegate.learn.intake import featurize
+from tidegate.features.rows import Rows
+from tidegate.learn.intake import Intake
+from tidegate.learn.labels import predicted_codes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,6 +22,8 @@ class Model:
         classes: The labels, in the order of the weights' columns.
         norm: What the features of every record are clipped to.
         features: The map that every record goes through first.
+        form: No rows, but of the dtype and kind that records are stored in; None to take them as
+            they come.
 
     >>> model = Model(weights=np.array([1.0, -2.0]), classes=np.array(["no", "yes"]), norm=5.0)
     >>> model.predict([[3.0, 1.0], [0.0, 4.0]]), model.predict_proba([[3.0, 1.0]]).round(3)
@@ -30,6 +34,7 @@ class Model:
     classes: NDArray[Any]
     norm: float
     features: FeatureMap | None = None
+    form: Rows | None = None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.
@@ -37,9 +42,8 @@ class Model:
         Args:
             X: Records as the fit took them: what `features` takes, if given.
         """
-        width = self.weights.shape[0]
-        rows = featurize(X, norm=self.norm, features=self.features, width=width)
-        margins = np.asarray(rows @ self.weights)
+        intake = Intake(norm=self.norm, features=self.features, form=self.form)
+        margins = np.asarray(intake.rows(X, self.weights.shape[0]) @ self.weights)
         if not np.isfinite(margins).all():
             raise InvalidValueError("X contains NaN, infinity or text: these cannot be predicted")
         return margins
@@ -63,7 +67,5 @@ class Model:
         Args:
             X: Records as the fit took them.
         """
-        margins = self.decision_function(X)
-        codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = self.classes[codes]
+        labels: NDArray[Any] = self.classes[predicted_codes(self.decision_function(X))]
         return labels

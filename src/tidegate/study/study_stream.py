@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.features.rows import Rows
+from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss, Softmax
 from tidegate.learn.records import Records
@@ -31,7 +32,7 @@ class Labelled:
     def score(self, weights: Weights) -> float:
         """The share of the records that a model gets right."""
         margins = np.asarray(self.X @ weights)
-        return float(np.mean((margins > 0 if margins.ndim == 1 else margins.argmax(1)) == self.y))
+        return float(np.mean(predicted_codes(margins) == self.y))
 
 
 @dataclass(frozen=True, kw_only=True)
