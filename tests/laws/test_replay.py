@@ -42,7 +42,8 @@ from tidegate.checks import InvalidValueError
 from tidegate.estimators import PrivateMean, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Pull, Task
+from tidegate.learn.learner import LEARNERS, Pull, Task
+from tidegate.learn.loss import LOSSES
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
@@ -97,6 +98,12 @@ def assert_no_law_broken(setup: Setup, data: Data, slot: Slot, kinds: Any) -> No
 def test_every_schedule_has_a_scene() -> None:
     """A new one without a scene would pass all laws by not being asked."""
     assert {type(schedule) for schedule in SCHEDULES.values()} == every_schedule()
+
+
+def test_every_learner_and_every_loss_has_a_scene() -> None:
+    assert {type(learner) for _, _, learner in LEARNINGS.values()} >= {*LEARNERS.values()}
+    tasks = [task for _, task, _ in LEARNINGS.values() if isinstance(task, Task)]
+    assert {type(task.loss) for task in tasks} == {*LOSSES.values()}
 
 
 @pytest.mark.parametrize(("schedule", "learning"), pairs())

@@ -30,7 +30,7 @@ class AppendIntercept(OneToOneFeatureMixin, RecordMap):
     """
 
     kind: ClassVar[str] = "intercept"
-    about: ClassVar[str] = "a constant: lets a boundary lie away from the origin"
+    about: ClassVar[str] = "lets a boundary lie away from the origin"
 
     def __init__(self, value: Annotated[float, Parameter("the constant", positive)] = 1.0) -> None:
         self.value = value

@@ -63,10 +63,10 @@ def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
     )
     if not plain or not all(type(label) is int and abs(label) < 2**53 for label in classes):
         return class_codes(as_labels(y), classes)
-    known = np.array(classes)
-    order = np.argsort(known)
-    places = np.searchsorted(known[order], y).clip(max=known.size - 1)
-    return np.where(known[order][places] == y, order[places], -1)
+    labels = np.array(classes)
+    order = np.argsort(labels)
+    places = np.searchsorted(labels[order], y).clip(max=labels.size - 1)
+    return np.where(labels[order][places] == y, order[places], -1)
 
 
 def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:

@@ -135,8 +135,8 @@ def _coded(
 ) -> tuple[Loss, Indices]:
     """The loss object and the class index of each record."""
     if not isinstance(loss, str):
-        known = np.arange(max(2, loss.outputs))
-        return loss, _indices(y, known)
+        labels = np.arange(max(2, loss.outputs))
+        return loss, _indices(y, labels)
     if loss not in LOSSES:
         names = ", ".join([*LOSSES, Squared.kind])
         raise refuse("loss", f"one of {names} or a loss object", loss)

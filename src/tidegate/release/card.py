@@ -157,8 +157,8 @@ def described(thing: Any) -> Any:
     """
     if not is_dataclass(thing):
         return str(thing) if isinstance(thing, Fraction) else thing
-    known = {field.name: described(getattr(thing, field.name)) for field in fields(thing)}
-    return {"kind": type(thing).__name__, **known}
+    values = {field.name: described(getattr(thing, field.name)) for field in fields(thing)}
+    return {"kind": type(thing).__name__, **values}
 
 
 def canonical(value: object) -> str:

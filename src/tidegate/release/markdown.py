@@ -71,23 +71,23 @@ def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
     return f"{parts} of {len(slot_weights)} blocks; one that counts for w pays w^2 times the share"
 
 
-def _words(known: Mapping[str, Any] | None) -> str | None:
+def _words(thing: Mapping[str, Any] | None) -> str | None:
     """A described thing in one line.
 
     >>> _words({"kind": "SlidingWindow", "window": 70, "step": 10, "sample": None})
     'SlidingWindow (window 70, step 10)'
     """
-    if known is None:
+    if thing is None:
         return None
     parts = [
         f"{key} {_words(value) if isinstance(value, Mapping) else value}"
-        for key, value in known.items()
+        for key, value in thing.items()
         if key != "kind" and value is not None
     ]
     inside = ", ".join(parts)
-    if "kind" not in known:
+    if "kind" not in thing:
         return inside
-    return f"{known['kind']} ({inside})" if inside else str(known["kind"])
+    return f"{thing['kind']} ({inside})" if inside else str(thing["kind"])
 
 
 def _table(rows: Mapping[str, str]) -> str:

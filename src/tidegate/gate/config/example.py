@@ -1,10 +1,15 @@
 """A configuration to start from, with words for those who see one for the first time."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+from typing import ClassVar, Protocol
 
+from tidegate.features.feature_map import configurable
 from tidegate.gate.config.keys import one_of
 from tidegate.kinds import parameters
+from tidegate.learn.learner import LEARNERS
+from tidegate.learn.loss import LOSSES
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone
 
@@ -60,13 +65,11 @@ columns = ["a", "b"]  # near 0 and of like size; or text = "body", with map = "t
 label = "y"       # the column of labels
 dtype = "float32"
 
-# What every record goes through before it is scaled, in this order: "intercept", "text" (hashed
-# words and letters), "projection" (to fewer numbers), "fourier" (curved boundaries) or
-# "scattering" (images: the columns are the pixels, row by row, `width` of them in a row).
+{maps}
 [[features]]
-map = "intercept" # lets a boundary lie away from the origin
+map = "intercept"
 
-# How models are learnt: "auto" chooses by the budget.
+{learners}
 [learner]
 kind = "auto"
 loss = "auto"
@@ -102,6 +105,17 @@ name = "paper"
 """
 
 
+MAPS = "What every record goes through before it is scaled, in the order of the tables"
+
+LEARN = 'How models are learnt; "auto" chooses by the budget and the classes. Kinds'
+
+
+class Kind(Protocol):
+    """What has a line about itself."""
+
+    about: ClassVar[str]
+
+
 def about() -> dict[str, str]:
     """What the models of each kind of schedule are, in a line."""
     known = {kind: each.about for kind, each in alone().items()}
@@ -122,8 +136,20 @@ def example(kind: str) -> str:
         kind=kind,
         sizes=TARGET if two else "\n".join(_sizes(SCHEDULES[kind])),
         allocation=ALLOCATION if two or SCHEDULES[kind].allocated else "",
+        maps=_comment(f"{MAPS}: {_choices(configurable())}."),
+        learners=_comment(f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}."),
         source=TWO if two else ONE,
     )
+
+
+def _choices(kinds: Mapping[str, type[Kind]]) -> str:
+    """Kinds of a thing, each with what it is."""
+    *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())
+    return f"{', '.join(most)} or {last}"
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}" for line in wrap(text, 98, break_on_hyphens=False))
 
 
 def _sizes(schedule: type[Schedule]) -> Iterator[str]:
