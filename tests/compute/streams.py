@@ -29,7 +29,7 @@ def records(n: int = N, *, seed: int = 0, dtype: Any = np.float32) -> Records:
 def config(
     learner: str, *, sample: int | None = None, compute: str = "", kind: str = "continual"
 ) -> Config:
-    delta = "delta = 1e-6" if learner == "gradient" else ""
+    delta, steps = ("delta = 1e-6", "steps = 8") if learner == "gradient" else ("", "")
     return Config.parse(f"""
         not_private_seed = 5
         [schedule]
@@ -45,6 +45,7 @@ def config(
         norm = 1.0
         [learner]
         kind = "{learner}"
+        {steps}
         [compute]
         {compute}
         """)

@@ -15,13 +15,15 @@ from tests.serve.served import config, stream
 from tidegate.gate import Gate
 from tidegate.gate.sources import raw_batch
 from tidegate.gate.verify import verify
+from tidegate.serve import gate_runner
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.training_process import TrainingProcessGate
 
 
 def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(gate_runner, "PATIENCE", 0.1)
     settings = config(not_private_seed=3)
     with Gate.open(tmp_path / "one", settings) as one:
         one.ingest(*stream(500))
