@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# Two workers with a thread each: more threads of BLAS would only wait for one another.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow coverage check bench clean
 
@@ -28,13 +31,13 @@ demo: $(READY)
 	@$(BIN)/tidegate demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest --numprocesses 2
+	@$(PYTEST)
 
 test-slow: $(READY)
-	@$(BIN)/python -m pytest --numprocesses 2 -m "slow or not slow"
+	@$(PYTEST) -m "slow or not slow"
 
 coverage: $(READY)
-	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
+	@$(PYTEST) --cov --cov-report term
 
 check: $(READY)
 	@$(BIN)/ruff check .

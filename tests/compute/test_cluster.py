@@ -45,6 +45,8 @@ from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
 from tidegate.study.experiment import in_processes, on_cluster
 
+pytestmark = pytest.mark.xdist_group("cluster")  # it is started once
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Dask]:

@@ -12,7 +12,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Batches
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-SIZES = (40, 1, 260, 99, 650, 7, 100, 343, 300, 600)
+SIZES = (40, 1, 260, 99, 450, 7, 100, 143, 200, 400)
 SLIDING = {"kind": "sliding", "window": 700, "step": 100}
 TWO = {"kind": "twostream", "step": 100, "source": {"kind": "cumulative", "block": 200}}
 

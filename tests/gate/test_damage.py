@@ -295,7 +295,7 @@ def flips(folder: Path, expected: list[str], times: int) -> None:
 
 
 def test_flipped_bits_of_the_database(folder: Path, expected: list[str]) -> None:
-    flips(folder, expected, 20)
+    flips(folder, expected, 10)
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def survives(folder: Path, *, two: bool, kind: str, kills: int, each: int) -> No
 
 @pytest.mark.parametrize(("two", "kind"), CASES)
 def test_a_few_kills(two: bool, kind: str, tmp_path: Path) -> None:
-    survives(tmp_path, two=two, kind=kind, kills=8, each=8)
+    survives(tmp_path, two=two, kind=kind, kills=4, each=4)
 
 
 @pytest.mark.slow

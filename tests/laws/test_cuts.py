@@ -52,6 +52,8 @@ from tidegate.learn.records import Piece, Records
 from tidegate.schedule import Span
 from tidegate.serve.bodies import JSON, Reader
 
+pytestmark = pytest.mark.xdist_group("cuts")  # a cluster is started once
+
 N, D, CHANGED = 1500, 12, 700
 NAMES = tuple(f"x{index}" for index in range(D))
 COLUMNS = Columns(label="y", features=NAMES, whole_labels=True, dtype="float64")

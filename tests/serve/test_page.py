@@ -20,7 +20,7 @@ from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opene
 from tests.serve.fake import TOKEN, Fake, fake_app
 from tidegate.privacy.meaning import meaning
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.xdist_group("page")]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.cli.run import json_lines, tidegate
 from tests.serve.browsing import chromium, inside, needed, opened, shown, values
 from tests.serve.served import Served, config, served, stream
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.xdist_group("live page")]
 
 
 @pytest.fixture(scope="module")
