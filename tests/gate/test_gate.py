@@ -143,26 +143,33 @@ def test_two_streams_release_what_a_run_in_memory_does(tmp_path: Path) -> None:
             gate.ingest(*stream(1))
 
 
+SMALL = config({"kind": "sliding", "window": 300, "step": 100})
+
+
+@pytest.fixture(scope="module")
+def uncut(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a small gate releases whose records come at once."""
+    with opened(tmp_path_factory.mktemp("gate"), SMALL) as gate:
+        gate.ingest(*stream(900))
+        return hashes(gate)
+
+
 @settings(max_examples=10)
 @given(cuts=st.lists(st.integers(0, 900), max_size=6), reopen=st.booleans())
 def test_how_the_stream_is_cut_means_nothing(
-    cuts: list[int], reopen: bool, tmp_path_factory: pytest.TempPathFactory
+    cuts: list[int], reopen: bool, uncut: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     X, y = stream(900)
-    known = config({"kind": "sliding", "window": 300, "step": 100})
-    whole, parts = (tmp_path_factory.mktemp("gate") for _ in range(2))
-    with opened(whole, known) as gate:
-        gate.ingest(X, y)
-        expected = hashes(gate)
-    gate = opened(parts, known)
+    parts = tmp_path_factory.mktemp("gate")
+    gate = opened(parts, SMALL)
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 900], strict=True):
         gate.ingest(X[start:stop], y[start:stop])
         if reopen:
             gate.close()
-            gate = opened(parts, known)
+            gate = opened(parts, SMALL)
     with closing(gate):
-        assert hashes(gate) == expected
-        assert len(expected) == 7
+        assert hashes(gate) == uncut
+        assert len(uncut) == 7
 
 
 def child(*words: Any) -> bool:
