@@ -23,7 +23,7 @@ from tests.laws.scenes import (
     setup_of,
     simplest,
 )
-from tidegate import run
+from tidegate import executor
 from tidegate.checks import InvalidValueError
 from tidegate.estimators import (
     ContinualClassifier,
@@ -129,7 +129,7 @@ def growing() -> Scene:
 
 def counting(wrong: Callable[[Sequence[SlotWeight]], Sequence[SlotWeight]]) -> Patch:
     """Records that count for something else than they pay for."""
-    return patch.object(run, "weighted", lambda pieces, rest: weighted(pieces, wrong(rest)))
+    return patch.object(executor, "weighted", lambda pieces, rest: weighted(pieces, wrong(rest)))
 
 
 def all_for_one(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
