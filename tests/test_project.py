@@ -1,4 +1,4 @@
-"""What the project says about itself agrees: versions, Pythons, links, the check of a release."""
+"""What the project says about itself agrees: versions, Pythons and the check of a release."""
 
 import re
 import shutil
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +13,6 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = PROJECT["project"]["version"]
 WORKFLOWS = ROOT / ".github" / "workflows"
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md")]
 RELEASE_NOTES = ROOT / ".ci" / "release_notes.py"
 
 
@@ -55,23 +53,6 @@ def test_actions_are_pinned_to_commits() -> None:
 def test_everything_in_the_source_package_is_there() -> None:
     for name in PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
         assert (ROOT / name).exists(), name
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    linked = [urlsplit(link) for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
-    for link in linked:
-        if not link.scheme:
-            target = page.parent / link.path if link.path else page
-            assert target.exists(), link.geturl()
-            if link.fragment and target.suffix == ".md":
-                assert link.fragment in anchors(target), link.geturl()
-
-
-def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.fixture
