@@ -259,7 +259,7 @@ def axe() -> Any:
     return pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
 
 
-def test_the_door_has_no_fault_that_axe_knows(browser: Browser, url: str, axe: Any) -> None:
+def test_asking_for_a_token_has_no_fault_of_axe(browser: Browser, url: str, axe: Any) -> None:
     with opened(browser, url.split("#", maxsplit=1)[0], bypass_csp=True) as page:
         expect(page.locator("#token")).to_be_visible()
         assert axe.run(page).response["violations"] == []

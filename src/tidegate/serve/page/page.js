@@ -105,7 +105,7 @@ async function run() {
     } catch (error) {
       if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
         token.forget();
-        $("door-error").textContent = "This token is not good for reading, or not any more.";
+        $("authentication-error").textContent = "This token is not good for reading, or not any more.";
         break;
       }
       console.warn(error.message);
@@ -118,7 +118,7 @@ async function run() {
 
 function open(inside) {
   $("main").hidden = !inside;
-  $("door").hidden = inside;
+  $("authentication").hidden = inside;
   $("leave").hidden = !inside;
   if (inside) return;
   connection("waiting", "No token");
@@ -147,10 +147,10 @@ $("leave").onclick = () => {
   token.forget();
   location.reload();
 };
-$("door-form").onsubmit = (event) => {
+$("authentication-form").onsubmit = (event) => {
   event.preventDefault();
   token.set($("token").value.trim());
-  $("token").value = $("door-error").textContent = "";
+  $("token").value = $("authentication-error").textContent = "";
   run();
 };
 
