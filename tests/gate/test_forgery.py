@@ -253,7 +253,9 @@ def test_a_charge_that_was_altered_is_found(tmp_path: Path) -> None:
     found(state, "fit 0: planned is", "fit 0: its card says share")
 
 
-@pytest.mark.parametrize("table", ["keys", "quarantine", "segments", "arrivals", "published"])
+@pytest.mark.parametrize(
+    "table", ["keys", "quarantine", "segments", "arrivals", "published", "dropped"]
+)
 def test_rows_that_come_or_go_without_a_sum_are_found(table: str, tmp_path: Path) -> None:
     state = made(tmp_path)
     with Gate.open(state) as gate:
@@ -264,13 +266,26 @@ def test_rows_that_come_or_go_without_a_sum_are_found(table: str, tmp_path: Path
     found(state, f"rows of the table {table} were changed, added or deleted")
 
 
-ROWS = {
+NEEDED = "(SELECT max(number) FROM fits WHERE release IS NULL)"
+ROWS: dict[str, tuple[Edit | str, str]] = {
     "records that a fit needs": ("DELETE FROM segments", "records [500, 720) are missing"),
     "the first of them": ("DELETE FROM segments WHERE start < 600", "[500, 600) are missing"),
     "arrivals": ("DELETE FROM arrivals", "records that wait do not add up"),
     "an arrival": ("INSERT INTO arrivals VALUES ('records', 720, 800, NULL)", "do not add up"),
     "a step's sources": ("UPDATE steps SET sources = '[]' WHERE number = 7", "step 7: its sources"),
     "another kind": ("UPDATE streams SET kind = 'dense float32, 3 features'", "its rows are dense"),
+    "a model that a fit needs": (
+        lambda connection: [
+            connection.execute(f"INSERT INTO dropped VALUES ({NEEDED}, 1)"),
+            connection.execute(f"UPDATE fits SET weights = x'' WHERE number = {NEEDED}"),
+        ],
+        "its model is missing, which a fit to come may need",
+    ),
+    "a model that was deleted": (
+        f"UPDATE fits SET weights = x'' WHERE number = {NEEDED}",
+        "is not kept",
+    ),
+    "a model that was released": ("UPDATE fits SET weights = x'' WHERE release = 1", "release 1"),
     "a stream": ("INSERT INTO streams VALUES ('other', 'x', 5, 0)", "other: the sources"),
 }
 
@@ -364,7 +379,15 @@ def test_a_hash_is_not_called_gone_because_something_else_is_wrong(tmp_path: Pat
 
 HOSTILE = ["", "{", "[]", "5", "null", "[" * 5000, "9" * 5000, '{"segments": "zz"}', -1, b"\xff"]
 PLACES = ["state.sums", "state.config", "state.committed", "steps.sources", "fits.card", "fits.fit"]
-PLACES += ["fits.share", "fits.release", "published.files", "offsets.place", "offsets.records"]
+PLACES += [
+    "fits.weights",
+    "dropped.norm",
+    "fits.share",
+    "fits.release",
+    "published.files",
+    "offsets.place",
+    "offsets.records",
+]
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """A gate whose records do not all count for 1: charged, kept, verified and told as planned."""
 
 import math
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -70,6 +72,34 @@ def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
         assert card["settings"]["sensitivity"] == pytest.approx(
             2 * card["settings"]["clip"] / counted
         )
+
+
+def test_slot_weights_that_follow_from_the_settings_are_not_kept(tmp_path: Path) -> None:
+    with Gate.open(tmp_path / "state", Config.parse(CONFIG)) as gate:
+        gate.ingest(*records(200))
+    with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as connection:
+        rows = connection.execute("SELECT fit, card FROM fits ORDER BY number").fetchall()
+        assert [row[0].count('"emphasis":"planned"') for row in rows] == [0, 1, 1, 1, 1]
+        assert [row[1].count('"emphasis":"planned"') for row in rows] == [0, 1, 1, 1, 1]
+    with Gate.look(tmp_path / "state") as gate:
+        cards = [card for _, card in gate.store.cards()]
+        assert cards == [release.card for release in gate.releases()]
+        assert [len(card["emphasis"]) for card in cards] == [0, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("column", ["fit", "card"])
+def test_slot_weights_that_were_written_into_a_row_are_found(column: str, tmp_path: Path) -> None:
+    """An insider would have the oldest records pay less than they have."""
+    with Gate.open(tmp_path / "state", Config.parse(CONFIG)) as gate:
+        gate.ingest(*records(200))
+    planned = '[[[0,40],"3/4"],[[40,60],"1"]]' if column == "fit" else '[[0,40,"3/4"],[40,60,"1"]]'
+    edit = f"UPDATE fits SET {column} = replace({column}, ?, ?) WHERE number = 1"
+    for old, new, sound in [('"planned"', planned, True), (planned, "[]", False)]:
+        with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as connection:
+            connection.execute(edit, (f'"emphasis":{old}', f'"emphasis":{new}'))
+            connection.commit()
+        with Gate.look(tmp_path / "state") as gate:
+            assert (list(verify(gate)) == []) == sound  # what the plan says may also be written out
 
 
 def test_how_the_stream_is_cut_makes_no_difference(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The store in a folder: what is where, and who may have it."""
 
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -7,7 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -254,6 +256,45 @@ def test_a_batch_that_does_not_fit_together_is_refused() -> None:
         bad = tuple(Quarantined(slot=slot, reason="text", payload="[]") for slot in slots)
         with pytest.raises(InvalidValueError, match="from 0 to 1"):
             replace(batch(0, 2), quarantine=bad)
+
+
+def test_of_a_model_that_no_fit_needs_any_more_card_digest_and_norm_stay(tmp_path: Path) -> None:
+    settings = config({"kind": "sliding", "window": 700, "step": 100})
+    with Gate.open(tmp_path, settings) as gate:
+        X, y = stream(2000)
+        kept: dict[int, Any] = {}
+        for start in range(0, 2000, 100):
+            gate.ingest(X[start : start + 100], y[start : start + 100])
+            unreleased = {line.fit.number for line in gate.store.lines() if not line.fit.released}
+            for number in sorted(unreleased):
+                with suppress(StoreError):
+                    kept[number] = gate.store.fit(number)
+        assert set(kept) == unreleased
+        assert len(list(gate.store.cards())) == len(list(gate.store.lines())) > len(unreleased)
+        columns = "SELECT number, shape, digest, length(weights), norm FROM fits"
+        rows = gate.store._db.execute(  # type: ignore[attr-defined]
+            f"{columns} LEFT JOIN dropped USING (number) WHERE release IS NULL"
+        ).fetchall()
+        assert sum(bool(size) for *_, size, _ in rows) == 2  # the chain of the newest release
+        for number, shape, digest, size, norm in rows:
+            assert kept[number].shape == tuple(json.loads(shape))
+            assert hashlib.sha256(kept[number].tobytes()).hexdigest() == digest
+            assert bool(size) == (norm is None)
+            if norm is not None:
+                assert norm == pytest.approx(np.linalg.norm(kept[number]))
+                with pytest.raises(StoreError, match=f"fit {number} is not kept"):
+                    gate.store.fit(number)
+        assert not list(gate.store.verify())
+
+
+def test_a_damaged_model_is_not_dropped(tmp_path: Path) -> None:
+    with closing(FolderStore(tmp_path, "")) as store:
+        store.append(batch(0, 2))
+        store.publish("records", 1, [made(0, 1, released=False)])
+        store._db.execute("UPDATE fits SET weights = zeroblob(length(weights))")
+        store.publish("records", 2, [made(1, 2)])
+        (problem,) = store.verify()
+        assert (problem.where, "is not what was made" in problem.what) == ("fit 0", True)
 
 
 def test_the_weights_need_not_be_in_order(tmp_path: Path) -> None:

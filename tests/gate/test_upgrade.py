@@ -10,6 +10,7 @@ from contextlib import chdir, closing
 from pathlib import Path
 from threading import Timer
 
+import numpy as np
 import psycopg
 import pytest
 
@@ -104,6 +105,36 @@ def test_an_upgraded_state_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
             assert sorted(made) == sorted(each.strip() for each in SCHEMA.split(";"))
 
 
+def test_an_upgraded_state_has_dropped_what_a_new_one_would(tmp_path: Path) -> None:
+    for layout in (2, 3):
+        for name in ("sliding", "growing"):
+            folder = tmp_path / f"{layout}-{name}"
+            folder.mkdir()
+            restored(folder, layout, name)
+            with closing(sqlite3.connect(folder / STATE / "state.db")) as connection:
+                before = connection.execute("SELECT number, weights FROM fits").fetchall()
+            with closing(FolderStore(folder / STATE)) as store:
+                lines = list(store.lines())
+                dropped = dict(store._db.execute("SELECT number, norm FROM dropped").fetchall())
+                texts = store._db.execute("SELECT fit || card FROM fits").fetchall()
+            assert not any('"emphasis":[[' in text for (text,) in texts)
+            assert any(line.fit.slot_weights for line in lines) == (name == "growing")
+            unreleased = [line.fit.number for line in lines if not line.fit.released]
+            assert sorted(dropped) == unreleased[:-1]  # a window of three steps has one base
+            for number, data in before:
+                if number in dropped:
+                    assert dropped[number] == pytest.approx(np.linalg.norm(np.frombuffer(data)))
+
+
+def test_damage_from_before_an_upgrade_is_found_after_it(tmp_path: Path) -> None:
+    settings = restored(tmp_path, 3, "sliding")
+    with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
+        connection.execute("UPDATE quarantine SET reason = 'none'")
+        connection.commit()
+    with chdir(tmp_path), Gate.open(STATE, settings) as gate:
+        assert "rows of the table quarantine were changed" in str(list(verify(gate)))
+
+
 def contents(state: Path) -> list[str]:
     """All that a database holds."""
     with closing(sqlite3.connect(state / "state.db")) as connection:
@@ -172,8 +203,9 @@ def test_a_reader_waits_for_another_one_that_upgrades(
         assert "000000.json" in str(list(verify(gate)))
 
 
-def test_a_damaged_state_is_not_upgraded(tmp_path: Path) -> None:
-    restored(tmp_path, 2, "sliding")
+@pytest.mark.parametrize("layout", [2, 3])
+def test_a_damaged_state_is_not_upgraded(layout: int, tmp_path: Path) -> None:
+    restored(tmp_path, layout, "sliding")
     with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
         connection.execute("UPDATE streams SET count = count + 1")
         connection.commit()

@@ -1,8 +1,10 @@
 """What must hold for the plan of every schedule, budget and allocation."""
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from itertools import islice, pairwise, takewhile
+from itertools import groupby, islice, pairwise, takewhile
+from typing import get_args
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,14 +13,27 @@ from tests.laws.brute import charged, horizon, paid_by_all, tail
 from tests.strategies import (
     basic,
     continual,
+    cumulative,
     growing,
     plans,
     schedules,
     sliding,
+    steps,
 )
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP
-from tidegate.schedule import Basic, Continual, Growing, Schedule, SlidingWindow, fits
+from tidegate.schedule import (
+    Basic,
+    Continual,
+    Fit,
+    Growing,
+    Schedule,
+    SlidingWindow,
+    Stream,
+    TwoStream,
+    fits,
+)
+from tidegate.schedule.fit import superseded
 
 untils = st.integers(1, 260)
 
@@ -43,6 +58,31 @@ def test_priors_exist_and_precede(schedule: Schedule, until: int) -> None:
     for fit in fits(schedule, until):
         assert (fit.prior is None) == (fit.role == "base")
         assert fit.prior is None or 0 <= fit.prior < fit.number
+
+
+def need_nothing_superseded(found: Iterable[Fit]) -> None:
+    """No fit has a prior or a start that was superseded, and of the others there are few."""
+    earlier: list[Fit] = []
+    gone: set[int | None] = set()
+    for _, group in groupby(found, key=lambda fit: (fit.stream, fit.at)):
+        due = list(group)
+        assert not gone & ({fit.prior for fit in due} | {fit.start for fit in due} - {None})
+        gone.update(superseded(earlier, due))
+        earlier += due
+    kept = [fit for fit in earlier if not fit.released and fit.number not in gone]
+    assert len(kept) == len({(fit.stream, fit.level) for fit in kept})
+
+
+@given(schedules, untils)
+def test_no_fit_needs_a_model_that_was_superseded(schedule: Schedule, until: int) -> None:
+    need_nothing_superseded(fits(schedule, until))
+
+
+@given(sliding() | cumulative, steps, st.lists(st.sampled_from(get_args(Stream)), max_size=200))
+def test_no_fit_of_two_streams_needs_a_model_that_was_superseded(
+    source: Schedule, step: int, arrivals: list[Stream]
+) -> None:
+    need_nothing_superseded(TwoStream(source=source, step=step).fits(arrivals))
 
 
 @given(schedules, untils)

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.store import Evaluation, Made, Step, readable
 from tidegate.privacy import Line
@@ -40,20 +42,39 @@ def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -
 
 
 @readable("a charge in the database")
-def line_of(fit: str, share: str) -> Line:
-    """A fit and what it cost."""
-    fields = json.loads(fit)
-    fields["span"] = Span(*fields["span"])
-    fields["slot_weights"] = tuple(
-        SlotWeight(Span(*span), Fraction(part)) for span, part in fields.pop("emphasis", ())
-    )
-    return Line(Fit(**fields), Fraction(share))
+def line_of(fields: Mapping[str, Any], share: str) -> Line:
+    """A fit, from what its text says, and what it cost."""
+    weights = (SlotWeight(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ()))
+    others = {name: value for name, value in fields.items() if name != "emphasis"}
+    fit = {**others, "span": Span(*fields["span"]), "slot_weights": tuple(weights)}
+    return Line(Fit(**fit), Fraction(share))
 
 
 @readable("a model in the database")
 def weights_of(shape: str, data: bytes) -> NDArray[np.float64]:
     """The weights of a row, read-only because they are views of bytes."""
     return np.frombuffer(data, "<f8").reshape(json.loads(shape))
+
+
+def drop(database: Database, numbers: Iterable[int]) -> list[tuple[int, float]]:
+    """Within a transaction, delete the models of some fits but for their norms.
+
+    A damaged one stays, for `verify` to find.
+
+    Returns:
+        The rows that the table `dropped` has got: numbers and norms.
+    """
+    query = "SELECT shape, weights, digest FROM fits WHERE number = ?"
+    gone = []
+    for number in numbers:
+        shape, data, digest = database.execute(query, (number,)).fetchone()
+        if hashlib.sha256(data).hexdigest() == digest:
+            gone.append((number, float(np.linalg.norm(weights_of(shape, data)))))
+    database.executemany("INSERT INTO dropped VALUES (?, ?)", gone)
+    database.executemany(
+        "UPDATE fits SET weights = ? WHERE number = ?", [(b"", n) for n, _ in gone]
+    )
+    return gone
 
 
 def sha256_of(weights: NDArray[np.float64]) -> str:

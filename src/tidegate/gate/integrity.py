@@ -29,6 +29,7 @@ COLUMNS = {
     "arrivals": "stream, start, stop, source",
     "keys": "stream, name",
     "published": "release, files",
+    "dropped": "number, norm",
 }
 """The columns of each table that has a sum."""
 
@@ -98,7 +99,7 @@ def after_fit(history: str, row: Sequence[Any]) -> str:
     Args:
         history: The digest before it.
         row: Its number, stream, fit, share, card, shape, digest of the weights, number of the
-            release, hash of the release before and hash.
+            release, hash of the release before and hash; fit and card with their slot weights.
     """
     return digest([history, *row])
 

@@ -12,12 +12,15 @@ from typing import Any
 from tidegate.checks import StoreError
 from tidegate.gate.config.config import OPERATIONAL
 from tidegate.gate.database import Database
+from tidegate.gate.fit_rows import drop, line_of
 from tidegate.gate.integrity import BEGINNING, COLUMNS, Sums, after_fit, after_step
+from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.segments import checksum
 from tidegate.gate.store import DAMAGED
 from tidegate.release import canonical
+from tidegate.schedule.fit import Fit, superseded
 
-LAYOUT = 3
+LAYOUT = 4
 """The layout that this version reads and writes. Version 0.1.0 had 2."""
 
 SCHEMA = """
@@ -53,6 +56,8 @@ CREATE TABLE fits (
     release INTEGER UNIQUE, previous TEXT, hash TEXT
 );
 CREATE INDEX fits_by_stream ON fits (stream, number);
+CREATE INDEX fits_unreleased ON fits (stream) WHERE release IS NULL AND length(weights) > 0;
+CREATE TABLE dropped (number INTEGER PRIMARY KEY, norm REAL NOT NULL);
 CREATE TABLE steps (
     number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
     release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL
@@ -79,12 +84,12 @@ def migrate(database: Database) -> Sums:
     for layout in range(database.layout(), LAYOUT):
         MIGRATIONS[layout](database)
     database.keep_layout(LAYOUT)
-    return sums_of(database)
+    return Sums(database.execute("SELECT sums FROM state").fetchone()[0])
 
 
-def sums_of(database: Database) -> Sums:
+def sums_of(database: Database, tables: Iterable[str] = COLUMNS) -> Sums:
     """The sums of the tables as they are."""
-    return Sums.of({table: _rows(database, table, names) for table, names in COLUMNS.items()})
+    return Sums.of({table: _rows(database, table, COLUMNS[table]) for table in tables})
 
 
 def _rows(database: Database, table: str, columns: str) -> Iterator[Any]:
@@ -141,6 +146,8 @@ def _from_2(database: Database) -> None:
         database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     for table in remade:
         database.execute(f"DROP TABLE old_{table}")
+    sums = sums_of(database, [table for table in COLUMNS if table != "dropped"])
+    database.execute("UPDATE state SET sums = ?", (sums.text(),))
 
 
 def _check_seal_of_2(database: Database) -> None:
@@ -162,6 +169,36 @@ def _steps_of_2(database: Database) -> Iterator[tuple[Any, ...]]:
         yield (*step, history)
 
 
+def _from_3(database: Database) -> None:
+    """Drop models that no fit to come needs, and slot weights that follow from the settings.
+
+    Sums are taken over as they are, so that damage from before is still found.
+    """
+    for name in ("CREATE TABLE dropped", "CREATE INDEX fits_unreleased"):
+        database.define(next(each for each in SCHEMA.split(";") if name in each))
+    sums = Sums(database.execute("SELECT sums FROM state").fetchone()[0])
+    sums.add("dropped", drop(database, _superseded_of_3(database)))
+    database.execute("UPDATE state SET sums = ?", (sums.text(),))
+    planned = PlannedWeights(database)
+    weighing = "SELECT number, fit, card FROM fits WHERE fit LIKE '%emphasis%'"
+    for number, *texts in database.execute(weighing).fetchall():
+        short = [planned.left_out(text) for text in texts]
+        database.execute("UPDATE fits SET fit = ?, card = ? WHERE number = ?", (*short, number))
+
+
+def _superseded_of_3(database: Database) -> list[int]:
+    """The fits whose models no fit to come needs."""
+    rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
+    fits = (line_of(json.loads(fit), share).fit for fit, share in rows)
+    gone: list[int] = []
+    kept: list[Fit] = []
+    for _, group in groupby(fits, key=lambda fit: (fit.stream, fit.at)):
+        due = list(group)
+        gone += (now := superseded(kept, due))
+        kept = [fit for fit in [*kept, *due] if not fit.released and fit.number not in now]
+    return gone
+
+
 def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
     """Each step with the fits that it made, in order.
 
@@ -169,7 +206,11 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
         database: Where the fits are.
         steps: Rows that begin with the columns `STEP`, in their order.
     """
-    fits = database.execute(f"SELECT {FIT} FROM fits ORDER BY number")  # noqa: S608
+    planned = PlannedWeights(database)
+    fits = (
+        (*row[:2], planned.written_out(row[2]), row[3], planned.written_out(row[4]), *row[5:])
+        for row in database.execute(f"SELECT {FIT} FROM fits ORDER BY number")  # noqa: S608
+    )
     groups = groupby(fits, key=lambda row: (row[1], json.loads(row[2])["at"]))
     place, group = next(groups, NOTHING)
     for step in steps:
@@ -180,5 +221,5 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
             yield step, []
 
 
-MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2}
+MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2, 3: _from_3}
 """From each older layout to the one after it."""

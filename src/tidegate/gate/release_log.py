@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
-from tidegate.gate.fit_rows import fit_row, line_of, paid_of, sha256_of, step_of, weights_of
+from tidegate.gate.fit_rows import drop, fit_row, line_of, paid_of, sha256_of, step_of, weights_of
 from tidegate.gate.integrity import BEGINNING, after_fit, after_step
+from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
-from tidegate.schedule import Span
+from tidegate.schedule import Fit, Span
+from tidegate.schedule.fit import superseded
 
 
 class ReleaseLog:
@@ -26,6 +28,7 @@ class ReleaseLog:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
+        self._planned = PlannedWeights(state.db)
         self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
 
     def done(self, stream: str) -> int:
@@ -59,6 +62,7 @@ class ReleaseLog:
             with self._state.transaction("publish"):
                 span = Span(done, at)
                 self._charge(stream, span, made, evaluation)
+                self._drop_superseded(stream, [one.line.fit for one in made])
                 first, history = self._insert_fits(stream, made)
                 self._insert_step(Step(stream=stream, span=span, evaluation=evaluation), history)
                 self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
@@ -107,13 +111,24 @@ class ReleaseLog:
         row = self._state.one("SELECT history FROM steps ORDER BY number DESC LIMIT 1")
         history = BEGINNING if row is None else str(row[0])
         for one in made:
-            row = fit_row(stream, one, previous, number, history)
+            row = list(fit_row(stream, one, previous, number, history))
             if one.line.fit.released:
                 number, previous = number + 1, row[-1]
+            history = after_fit(history, [*row[:6], *row[7:]])
+            for text in (2, 4):  # the fit and its card
+                row[text] = self._planned.left_out(row[text])
             marks = ", ".join("?" * len(row))
             self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
-            history = after_fit(history, [*row[:6], *row[7:]])
         return first, history
+
+    def _drop_superseded(self, stream: str, due: Sequence[Fit]) -> None:
+        """Within a transaction, delete the models that no fit needs after those that are due."""
+        held = "stream = ? AND release IS NULL AND length(weights) > 0"
+        rows = self._db.execute(f"SELECT fit, share FROM fits WHERE {held}", (stream,)).fetchall()  # noqa: S608
+        gone = superseded(
+            [line_of(self._planned.fields(fit), share).fit for fit, share in rows], due
+        )
+        self._state.sums.add("dropped", drop(self._db, gone))
 
     def _insert_step(self, step: Step, history: str) -> None:
         number = self._state.one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
@@ -159,7 +174,7 @@ class ReleaseLog:
         card, shape, data, previous, stored_hash = row
         with readable(f"release {number}"):
             release = StoredRelease(
-                card=json.loads(card),
+                card=self._planned.fields(card),
                 weights=weights_of(shape, data),
                 previous=previous,
                 hash=stored_hash,
@@ -194,10 +209,12 @@ class ReleaseLog:
         return self.release(after - 1) if after else None
 
     def fit(self, number: int) -> NDArray[np.float64]:
-        """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
+        """The model of a fit that is released or not superseded, read-only and bit for bit."""
         row = self._state.one("SELECT shape, weights, digest FROM fits WHERE number = ?", number)
         if row is None:
             raise StoreError(f"there is no fit {number}")
+        if not row[1]:
+            raise StoreError(f"the model of fit {number} is not kept: no fit to come needs it")
         weights = weights_of(*row[:2])
         if sha256_of(weights) != row[2]:
             raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
@@ -210,7 +227,7 @@ class ReleaseLog:
                 "SELECT number, stream, card FROM fits ORDER BY number"
             ):
                 with readable(f"the card of fit {number}"):
-                    yield stream, json.loads(card)
+                    yield stream, self._planned.fields(card)
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """What has been charged for fits to the records of a stream, or of all, after a fit."""
@@ -218,4 +235,4 @@ class ReleaseLog:
         query = f"SELECT fit, share FROM fits WHERE number > ? {of} ORDER BY number"  # noqa: S608
         with self._state.explained():
             for fit, share in self._db.execute(query, values):
-                yield line_of(fit, share)
+                yield line_of(self._planned.fields(fit), share)

@@ -234,7 +234,10 @@ class Store(Protocol):
         state: str | None = None,
         evaluation: Evaluation | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
+        """Charge a step's fits and evaluation, keep the models, release those to be; done = at.
+
+        Models that are not released may be dropped once they are `superseded`.
+        """
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps that have been carried out, in the order of their arrival, after so many."""
@@ -258,7 +261,7 @@ class Store(Protocol):
         """Keep the digests of the files of some releases, in place of those known before."""
 
     def fit(self, number: int) -> NDArray[np.float64]:
-        """The model of a fit, released or not, read-only: a prior bit for bit as it was made."""
+        """The model of a fit that is released or not superseded, read-only and bit for bit."""
 
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The card of every fit, released or not, in order, with the stream that was read."""

@@ -145,11 +145,16 @@ def _check_segment(state: StateDatabase, records: RecordLog, segment: Segment) -
 
 def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem]:
     expected, previous = 0, FIRST
-    query = "SELECT number, fit, release, previous, hash FROM fits ORDER BY number"
-    for row in state.db.execute(query):
-        number, fit, release, chained_to, stored_hash = row
-        yield from _problem(f"fit {number}", releases.fit, number)
-        if (release is not None) != ('"released":true' in fit):
+    dropped = {number for number, _ in state.rows("dropped", "1 = 1")}
+    needed: dict[tuple[str, int], tuple[int, set[int]]] = {}  # the newest fits of each level
+    query = "SELECT number, stream, fit, release, previous, hash FROM fits ORDER BY number"
+    for number, stream, fit, release, chained_to, stored_hash in state.db.execute(query):
+        if number not in dropped:
+            yield from _problem(f"fit {number}", releases.fit, number)
+        with readable(f"fit {number}"):
+            fields = json.loads(fit)
+            level, at, released = (fields[name] for name in ("level", "at", "released"))
+        if (release is not None) != released:
             yield Problem(where=f"fit {number}", what="is released, or should be")
         if release is not None:
             yield from _problem(f"release {release}", releases.release, release)
@@ -157,6 +162,11 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
                 what = f"should be release {expected}, after {previous}"
                 yield Problem(where=f"release {release}", what=what)
             expected, previous = release + 1, stored_hash
+        newest, numbers = needed.get((stream, level), (at, set()))
+        needed[stream, level] = (at, {number} | (numbers if newest == at else set()))
+    for number in sorted(dropped & {each for _, some in needed.values() for each in some}):
+        what = f"its model is missing, which a fit to come may need: {RESTORE}"
+        yield Problem(where=f"fit {number}", what=what)
 
 
 def _holds(state: StateDatabase, segment: Segment) -> bool:

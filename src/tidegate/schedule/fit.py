@@ -1,6 +1,6 @@
 """Spans, Fits, and what every Schedule answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from operator import index
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, SupportsIndex
@@ -97,7 +97,8 @@ class Schedule(Charged, Protocol):
     """Which fits are due when: a pure function of public numbers, known before any record.
 
     It is a frozen dataclass whose fields are made by `parameter`, in a file that holds all that is
-    known about it, and is added to the others by `register`.
+    known about it, and is added to the others by `register`. A model that is not released is the
+    prior or start of later fits only until a step makes another of its level, see `superseded`.
 
     Attributes:
         kind: Its name in configurations and on the command line.
@@ -149,6 +150,21 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
     """
     for at in range(schedule.step, until + 1, schedule.step):
         yield from schedule.due(at)
+
+
+def superseded(earlier: Iterable[Fit], due: Iterable[Fit]) -> list[int]:
+    """The earlier fits whose model no fit needs once those that are due now have been made.
+
+    A prior or a start is released, or the newest fit of its level in its stream. So a model that
+    is not released is needed until a later step makes another of its level.
+
+    >>> from tidegate.schedule import SlidingWindow
+    >>> window = SlidingWindow(window=70, step=10)
+    >>> [fit.number for fit in window.due(70)], superseded(window.due(70), window.due(90))
+    ([0, 1, 2], [1])
+    """
+    made = {(fit.stream, fit.level) for fit in due}
+    return [fit.number for fit in earlier if not fit.released and (fit.stream, fit.level) in made]
 
 
 def counted(slot_weights: Sequence[SlotWeight], slots: int) -> int:
