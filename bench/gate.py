@@ -21,7 +21,6 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.learn.trainer import Trainer
 from tidegate.plan import Plan
-from tidegate.schedule import fits
 
 SIZES = (1_000_000, 3_000_000, 10_000_000)
 WIDTH = 32
@@ -157,7 +156,7 @@ def reads(schedule: dict[str, Any], n: int) -> float:
     """How often fits read a record on average, by the plan: less while the first are to come."""
     plan = config(Path("records.parquet"), schedule).plan()
     assert isinstance(plan, Plan)
-    return sum(fit.sample or fit.span.size for fit in fits(plan.schedule, n)) / n
+    return sum(fit.sample or fit.span.size for fit, _ in plan.lines(n)) / n
 
 
 def cost_rows(found: dict[int, Found]) -> Iterator[list[str]]:

@@ -138,7 +138,7 @@ class MemoryRun:
         if isinstance(self.ledgers, TwoLedgers):
             self.ledgers.settle(self.arrived())
         elif isinstance(self.plan, Plan):
-            self.ledgers.settle(self.plan.schedule.settled(step.stop))
+            self.plan.settle(self.ledgers, step.stop)
         for name, held in self._held.items():
             held.forget(self.progress.needed(name))
         return self.releases[published:]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tidegate.checks import InvalidValueError
 from tidegate.privacy.ledger import Ledger, Line
-from tidegate.schedule import Fit, Stream
+from tidegate.schedule import RecordFit, Stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,24 +25,25 @@ PLOT_KINDS = (".png", ".svg")
 class Chain(NamedTuple):
     """The fits behind one release, from its base to itself."""
 
-    fits: tuple[Fit, ...]
+    fits: tuple[RecordFit, ...]
 
     @property
-    def release(self) -> Fit:
+    def release(self) -> RecordFit:
         """The fit that ends the chain."""
         return self.fits[-1]
 
 
-def chains(fits: Iterable[Fit], most: int) -> list[Chain]:
+def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
     """The chains of the first `most` releases (of two streams, those of the target).
 
-    >>> from tidegate.schedule import SlidingWindow, fits
-    >>> [chain.release.number for chain in chains(fits(SlidingWindow(window=7, step=1), 9), 3)]
+    >>> from tidegate.schedule import SlidingWindow, Steps, fits
+    >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=9))
+    >>> [chain.release.number for chain in chains(found, most=3)]
     [2, 3, 5]
     """
-    known: dict[int, Fit] = {}
+    known: dict[int, RecordFit] = {}
 
-    def chain(fit: Fit) -> Chain:
+    def chain(fit: RecordFit) -> Chain:
         found = [fit]
         while found[-1].prior is not None:
             found.append(known[found[-1].prior])
@@ -60,9 +61,10 @@ def chains(fits: Iterable[Fit], most: int) -> list[Chain]:
 def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
     """One row of the picture: where the base, the updates and the release of a chain stand.
 
-    >>> from tidegate.schedule import SlidingWindow, fits
-    >>> for chain in chains(fits(SlidingWindow(window=7, step=1), until=11), most=5):
-    ...     print(strip(chain, column=1).plain)
+    >>> from tidegate.schedule import SlidingWindow, Steps, fits
+    >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=11))
+    >>> for chain in chains(found, most=5):
+    ...     print(strip(chain, column=10).plain)
     ◆11████
      11████◆
       ◆████11
@@ -80,7 +82,7 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
     return Text.assemble(*cells)
 
 
-def _cell(fit: Fit, *, released: bool) -> tuple[str, str]:
+def _cell(fit: RecordFit, *, released: bool) -> tuple[str, str]:
     if fit.role == "base":
         return BASE, "bold white" if released else "blue"
     if released:
@@ -157,7 +159,7 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
     ledgers: dict[Stream | None, Ledger] = defaultdict(Ledger)
 
-    def charged() -> Iterable[Fit]:
+    def charged() -> Iterable[RecordFit]:
         for line in lines:
             ledgers[line.fit.stream].post(line)
             yield line.fit
@@ -206,7 +208,7 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, nam
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _color(fit: Fit) -> str:
+def _color(fit: RecordFit) -> str:
     return PLOT_BASE if fit.role == "base" else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)]
 
 

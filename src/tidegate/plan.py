@@ -12,14 +12,18 @@ from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
-from tidegate.schedule import Fit, Schedule, Stream, TwoStream, fits
+from tidegate.schedule import Fit, Schedule, Steps, Stream, TwoStream, fits
 from tidegate.schedule.levels import Certificate
+from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A schedule with its shares: the one thing that privacy is proved on.
+
+    The schedule counts in steps. The plan maps them to records: all that it takes and answers is in
+    records.
 
     Args:
         schedule: Which fits happen when.
@@ -77,36 +81,56 @@ class Plan:
         >>> Plan(schedule=SlidingWindow(window=70, step=10), budget=PureDP(1.0)).first
         70
         """
-        return self.schedule.first
+        return self.steps.count(self.schedule.first)
+
+    @property
+    def steps(self) -> Steps:
+        """Which records the steps hold."""
+        return self.schedule.steps
+
+    def _line(self, fit: Fit) -> Line:
+        """A fit on its records, with its share."""
+        return Line(self.steps.fit(fit), self.shares.of(fit))
 
     def due(self, at: int) -> list[Line]:
         """The fits to carry out once `at` records have arrived, with their shares."""
-        return [Line(fit, self.shares.of(fit)) for fit in self.schedule.due(at)]
+        now = self.steps.complete(at)
+        return list(map(self._line, self.schedule.due(now))) if self.steps.count(now) == at else []
+
+    def needed(self, at: int) -> int:
+        """Records before this one are never read once `at` have arrived and been fitted."""
+        return self.steps.count(needed(self.schedule, self.steps.complete(at)))
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""
-        return (Line(fit, self.shares.of(fit)) for fit in fits(self.schedule, until))
+        return map(self._line, fits(self.schedule, self.steps.complete(until)))
 
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, from the schedule alone."""
-        return self._add_up(whole("record", record, least=0), lambda fit: fit.at <= at)
+        step, now = self.steps.step_of(whole("record", record, least=0)), self.steps.complete(at)
+        return self._add_up(step, lambda fit: fit.at <= now)
 
-    def _paid_before(self, record: int, number: int) -> Fraction:
-        """What a record had paid when this many fits had been posted."""
-        return self._add_up(record, lambda fit: fit.number < number)
+    def _paid_before(self, step: int, number: int) -> Fraction:
+        """What the records of a step had paid when this many fits had been posted."""
+        return self._add_up(step, lambda fit: fit.number < number)
 
-    def _reading(self, record: int) -> Iterator[Line]:
-        """The lines whose fit reads a record, in order, without end if there is none."""
-        for at in self.schedule.reads(record):
-            yield from (line for line in self.due(at) if record in line.fit.span)
+    def _reading(self, step: int) -> Iterator[Fit]:
+        """The fits that read a step, in order, without end if there is none."""
+        for now in self.schedule.reads(step):
+            yield from (fit for fit in self.schedule.due(now) if step in fit.span)
 
-    def _add_up(self, record: int, counts: Callable[[Fit], bool]) -> Fraction:
-        counted = takewhile(lambda line: counts(line.fit), self._reading(record))
-        return sum((line.paid(record) for line in counted), Fraction(0))
+    def _add_up(self, step: int, counts: Callable[[Fit], bool]) -> Fraction:
+        record = self.steps.count(step)
+        counted = takewhile(counts, self._reading(step))
+        return sum((self._line(fit).paid(record) for fit in counted), Fraction(0))
 
     def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger that this plan's lines can be posted to."""
-        return Ledger(recall=self._paid_before, crowd=crowd)
+        return Ledger(recall=self._paid_before, steps=self.steps, crowd=crowd)
+
+    def settle(self, ledger: Ledger, at: int) -> None:
+        """Let a ledger go of what no later fit reads in part, once `at` records have arrived."""
+        ledger.settle(self.schedule.settled(self.steps.complete(at)))
 
     def charge(self, ledger: Ledger, until: int) -> Iterator[Line]:
         """The lines that the ledger does not have yet, each posted before it is handed out.
@@ -120,13 +144,14 @@ class Plan:
         >>> sum(1 for line in plan.charge(ledger, until=1001))
         1
         """
-        step = self.schedule.step
-        for at in range(max(step, ledger.at), until + 1, step):
-            for line in self.due(at):
-                if line.fit.number > ledger.last:
+        steps, schedule = self.steps, self.schedule
+        for now in range(max(1, steps.complete(ledger.at)), steps.complete(until) + 1):
+            for fit in schedule.due(now):
+                if fit.number > ledger.last:
+                    line = self._line(fit)
                     ledger.post(line)
                     yield line
-            ledger.settle(self.schedule.settled(at))
+            ledger.settle(schedule.settled(now))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,13 +205,26 @@ class TwoStreamPlan:
         """How many source records there are when the first model is released."""
         return self.source.first
 
-    def share(self, fit: Fit) -> Fraction:
-        """What a fit takes from the budget of the records it reads, in its own stream."""
-        return (self.source.shares if fit.stream == "source" else self.target).of(fit)
+    def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Line]]:
+        """What follows when a step of a stream completes: the state after it, and its lines."""
+        so_far, fits = self.schedule.arrive(so_far, stream)
+        steps = self.schedule.steps(stream)
+        shares = self.source.shares if stream == "source" else self.target
+        return so_far, [Line(steps.fit(fit), shares.of(fit)) for fit in fits]
 
     def lines(self, arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The fits that follow from the order in which steps complete, with their shares."""
-        return (Line(fit, self.share(fit)) for fit in self.schedule.fits(arrivals))
+        so_far = Arrived()
+        for stream in arrivals:
+            so_far, lines = self.arrive(so_far, stream)
+            yield from lines
+
+    def needed(self, so_far: Arrived, stream: Stream) -> int:
+        """Records of a stream before this one are never read by a fit to come."""
+        steps = self.schedule.steps(stream)
+        if stream == "target":
+            return steps.count(so_far.phase_start)
+        return steps.count(needed(self.schedule.source, so_far.source))
 
     def ledgers(self, *, crowd: int = 64) -> "TwoLedgers":
         """Empty ledgers that this plan's lines can be posted to."""
@@ -196,9 +234,8 @@ class TwoStreamPlan:
         """The lines, each posted to the ledger of its stream before it is handed out."""
         so_far = Arrived()
         for stream in arrivals:
-            so_far, due = self.schedule.arrive(so_far, stream)
-            for fit in due:
-                line = Line(fit, self.share(fit))
+            so_far, lines = self.arrive(so_far, stream)
+            for line in lines:
                 ledgers.of(stream).post(line)
                 yield line
             ledgers.settle(so_far)
@@ -209,9 +246,10 @@ class TwoLedgers:
 
     def __init__(self, plan: TwoStreamPlan, crowd: int) -> None:
         self._source_schedule = plan.schedule.source
-        self._phases = TargetPhases(plan.schedule.step, plan.target)
+        self._phases = TargetPhases(plan.target)
         self.source = plan.source.ledger(crowd=crowd)
-        self.target = Ledger(recall=self._phases.paid, crowd=crowd)
+        steps = plan.schedule.steps("target")
+        self.target = Ledger(recall=self._phases.paid, steps=steps, crowd=crowd)
 
     def of(self, stream: str) -> Ledger:
         """The ledger of a stream."""

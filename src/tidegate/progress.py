@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
-from tidegate.schedule import Schedule, Span, Stream
+from tidegate.schedule import Span, Steps, Stream
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
@@ -39,21 +39,27 @@ class Progress:
         self.streams = ["source", "target"] if isinstance(plan, TwoStreamPlan) else [ONLY]
         self._plan, self._counts = plan, counts
 
+    def _steps(self, stream: str) -> Steps:
+        if isinstance(self._plan, Plan):
+            return self._plan.steps
+        return self._plan.schedule.steps(_stream(stream))
+
     def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
-        if isinstance(self._plan, TwoStreamPlan) and stream == "source":
-            return self._plan.schedule.source.step
-        return self._plan.schedule.step
+        return self._steps(stream).size
 
     def next(self, stream: str) -> Span:
         """The records of the next step of a stream."""
-        done = self._counts.done(stream)
-        return Span(done, done + self.step(stream))
+        steps = self._steps(stream)
+        done = steps.complete(self._counts.done(stream))
+        return steps.records(Span(done, done + 1))
 
     def next_model(self, stream: str) -> int:
         """How many records of a stream there are when it makes its next model, after the first."""
         if isinstance(self._plan, Plan):
-            return next(self._plan.schedule.reads(self._counts.done(stream)))
+            steps = self._plan.steps
+            done = steps.complete(self._counts.done(stream))
+            return steps.count(next(self._plan.schedule.reads(done)))
         return self.next(stream).stop
 
     def complete(self, stream: str) -> bool:
@@ -78,24 +84,19 @@ class Progress:
     def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
         if isinstance(self._plan, Plan):
-            return self._plan.schedule.needed(self._counts.done(stream))
-        so_far = self._counts.arrived()
-        if stream == "source":
-            return self._plan.schedule.source.needed(so_far.source)
-        return so_far.phase_start
+            return self._plan.needed(self._counts.done(stream))
+        return self._plan.needed(self._counts.arrived(), _stream(stream))
 
     def cut(self, stream: str) -> int | None:
         """Where records of a stream are forgotten: after any of so many, or never."""
-        if isinstance(self._plan, Plan):
-            return _forgets_after(self._plan.schedule)
-        if stream == "target":
-            return self._plan.schedule.step
-        return _forgets_after(self._plan.schedule.source)
+        plan = self._plan
+        schedule = plan.schedule if isinstance(plan, Plan) else plan.schedule.source
+        forgets = stream == "target" or schedule.look_back is not None
+        return self.step(stream) if forgets else None
 
 
-def _forgets_after(schedule: Schedule) -> int | None:
-    """The step of a schedule that forgets; None for one that never does."""
-    return schedule.step if schedule.needed(2**32 * schedule.step) else None
+def _stream(name: str) -> Stream:
+    return "source" if name == "source" else "target"
 
 
 def lines_at(
@@ -104,6 +105,5 @@ def lines_at(
     """The lines of a step of a stream, and what the future of two streams depends on after it."""
     if isinstance(plan, Plan):
         return plan.due(at), so_far
-    name: Stream = "source" if stream == "source" else "target"
-    after, fits = plan.schedule.arrive(so_far, name)
-    return [Line(fit, plan.share(fit)) for fit in fits], after
+    after, lines = plan.arrive(so_far, _stream(stream))
+    return lines, after

@@ -347,7 +347,7 @@ def test_only_the_window_is_held(size: int, container: Container) -> None:
         face.partial_fit(container(X[start : start + size]), y[start : start + size])
         held = face._begun.run._held[ONLY]
         done = held.count // 4 * 4
-        assert held.first == SlidingWindow(window=12, step=4).needed(done) >= done - 12
+        assert held.first == face._begun.run.plan.needed(done) >= done - 12
         in_memory = sum(run.n for _, run in held._runs)
         assert in_memory <= 2 * (held.count - held.first)
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from tidegate.gate.store import Made, Store
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
-from tidegate.schedule import Fit, Span
+from tidegate.schedule import RecordFit, Span
 
 
 def records(start: int, n: int, width: int = 3, kind: str = "float32") -> Records:
@@ -41,7 +41,7 @@ def same(left: Records, right: Records) -> bool:
 
 def made(number: int, at: int, *, released: bool = True, shape: Sequence[int] = (2, 3)) -> Made:
     """A fit whose model follows from its number."""
-    fit = Fit(number, at, Span(0, at), None, "base", 0, released=released)
+    fit = RecordFit(number, at, Span(0, at), None, "base", 0, released=released)
     weights = np.random.default_rng(number).standard_normal(shape)
     line = Line(fit, Fraction(1, 2 ** (number + 1)))
     card = {"fit": number, "share": str(line.share), "shape": list(shape)}

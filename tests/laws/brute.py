@@ -41,9 +41,9 @@ def horizon(schedule: Schedule, length: int) -> int:
         case SlidingWindow():
             return schedule.window + length * (schedule.left + 1) * schedule.step
         case Independent():
-            return length * schedule.step
+            return schedule.steps.count(length)
         case Growing():
-            return next(islice(schedule.reads(0), length, None))
+            return schedule.steps.count(next(islice(schedule.reads(0), length, None)))
         case _:
             raise NotImplementedError(schedule)
 

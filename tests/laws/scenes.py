@@ -71,7 +71,8 @@ MANY_CLASSES = ("softmax", "histogram")
 def every_schedule() -> set[type]:
     """All schedules of the package: those it exports, and those a plan can be made for."""
     exported: list[type] = [getattr(package, name) for name in package.__all__]
-    return {kind for kind in exported if is_dataclass(kind)} | {*registry.SCHEDULES.values()}
+    known = {each for each in exported if is_dataclass(each) and hasattr(each, "kind")}
+    return known | {*registry.SCHEDULES.values()}
 
 
 def serves(schedule: str, learning: str) -> bool:

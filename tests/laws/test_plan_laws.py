@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby, islice, pairwise, takewhile
 from typing import get_args
+from unittest.mock import patch
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -20,8 +23,9 @@ from tests.strategies import (
     sliding,
     steps,
 )
+from tidegate.kinds import values_of
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP
+from tidegate.privacy import ApproxDP, LedgerError, PureDP
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -29,25 +33,27 @@ from tidegate.schedule import (
     Growing,
     Schedule,
     SlidingWindow,
+    Span,
+    Steps,
     Stream,
     TwoStream,
     fits,
 )
 from tidegate.schedule.fit import superseded
+from tidegate.schedule.protocol import needed
 
 untils = st.integers(1, 260)
 
 
 @given(schedules, untils)
-def test_fits_are_numbered_in_order_and_due_at_whole_steps(schedule: Schedule, until: int) -> None:
+def test_fits_are_numbered_in_order(schedule: Schedule, until: int) -> None:
     found = list(fits(schedule, until))
     assert [fit.number for fit in found] == list(range(len(found)))
     assert all(before.at <= after.at for before, after in pairwise(found))
-    assert all(fit.at % schedule.step == 0 for fit in found)
 
 
 @given(schedules, untils)
-def test_a_fit_reads_only_records_that_have_arrived(schedule: Schedule, until: int) -> None:
+def test_a_fit_reads_only_steps_that_are_complete(schedule: Schedule, until: int) -> None:
     assert all(
         0 <= fit.span.start < fit.span.stop <= fit.at <= until for fit in fits(schedule, until)
     )
@@ -90,7 +96,7 @@ def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
     schedule: Schedule, until: int
 ) -> None:
     assume(not isinstance(schedule, Growing))  # which has a law of its own
-    found = list(fits(schedule, until))
+    found = list(map(schedule.steps.fit, fits(schedule, until)))
     for fit in found:
         link = "start" if fit.prior is None else "prior"
         read, before = 0, getattr(fit, link)
@@ -117,31 +123,33 @@ def test_a_start_is_the_base_before_and_stands_where_no_prior_does(
 @given(schedules, untils)
 def test_updates_read_whole_steps_of_their_level(schedule: Schedule, until: int) -> None:
     for fit in fits(schedule, until):
-        assert fit.span.start % schedule.step == 0
-        assert fit.role == "base" or fit.span.size == schedule.step << fit.level
+        assert fit.role == "base" or fit.span.size == 1 << fit.level
 
 
-@given(schedules, st.integers(0, 300))
-def test_nothing_is_due_between_steps(schedule: Schedule, at: int) -> None:
-    if at % schedule.step or at == 0:
-        assert not schedule.due(at)
+@given(plans(), st.integers(0, 300))
+def test_nothing_is_due_between_steps(plan: Plan, at: int) -> None:
+    assert not plan.schedule.due(0)
+    if at != plan.steps.count(plan.steps.complete(at)):
+        assert not plan.due(at)
 
 
 @given(schedules, untils)
 def test_a_sampled_fit_reads_less_than_its_span(schedule: Schedule, until: int) -> None:
     sample = getattr(schedule, "sample", None)
-    for fit in fits(schedule, until):
+    for fit in map(schedule.steps.fit, fits(schedule, until)):
         assert fit.sample == (sample if sample is not None and sample < fit.span.size else None)
 
 
-@given(schedules, st.integers(1, 2000))
+@given(schedules, st.integers(1, 500))
 def test_no_fit_reads_more_than_the_largest(schedule: Schedule, until: int) -> None:
     """And one reads as much, or with no limit more than anything that is given."""
-    sizes = [fit.sample or fit.span.size for fit in fits(schedule, until)]
+    found = list(map(schedule.steps.fit, fits(schedule, until)))
+    sizes = [fit.sample or fit.span.size for fit in found]
     if schedule.largest is not None:
         assert all(size <= schedule.largest for size in sizes)
     elif sizes:
-        assert max(fit.span.size for fit in fits(schedule, 64 * until)) > max(sizes)
+        longer = map(schedule.steps.fit, fits(schedule, 64 * until))
+        assert max(fit.span.size for fit in longer) > max(sizes)
     if schedule.largest is not None and not getattr(schedule, "sample", None) and sizes:
         assert max(sizes) == schedule.largest
 
@@ -150,25 +158,25 @@ def test_no_fit_reads_more_than_the_largest(schedule: Schedule, until: int) -> N
 def test_one_release_a_step_from_the_first_block_on(schedule: Schedule, until: int) -> None:
     assert isinstance(schedule, Continual | Basic)
     released = [fit.at for fit in fits(schedule, until) if fit.released]
-    assert released == list(range(schedule.block, until + 1, schedule.step))
+    assert released == list(range(schedule.block // schedule.step, until + 1))
 
 
 @given(sliding(), untils)
 def test_the_chain_tiles_the_window_at_every_step(schedule: SlidingWindow, until: int) -> None:
-    by_number = {}
-    for at in range(schedule.step, until + 1, schedule.step):
-        due = schedule.due(at)
+    by_number, window = {}, schedule.window // schedule.step
+    for now in range(1, until + 1):
+        due = schedule.due(now)
         by_number.update({fit.number: fit for fit in due})
         released = [fit for fit in due if fit.released]
-        assert len(released) == (at >= schedule.window)
+        assert len(released) == (now >= window)
         for release in released:
             chain = [release]
             while chain[-1].prior is not None:
                 chain.append(by_number[chain[-1].prior])
             assert [fit.level for fit in chain] == list(range(schedule.levels + 1))
             spans = sorted(fit.span for fit in chain)
-            assert spans[0].start == at - schedule.window
-            assert spans[-1].stop == at
+            assert spans[0].start == now - window
+            assert spans[-1].stop == now
             assert all(left.stop == right.start for left, right in pairwise(spans))
 
 
@@ -184,8 +192,7 @@ def test_within_a_pass_no_span_is_fitted_twice(schedule: SlidingWindow, until: i
 
 @given(sliding(), st.integers(1, 400))
 def test_a_pass_makes_fewer_than_two_fits_a_step(schedule: SlidingWindow, passes: int) -> None:
-    period = (schedule.left + 1) * schedule.step
-    until = schedule.window + min(passes, 8) * period - schedule.step
+    until = schedule.first + min(passes, 8) * (schedule.left + 1) - 1
     assert sum(1 for _ in fits(schedule, until)) == min(passes, 8) * (2 * schedule.left + 1)
 
 
@@ -223,28 +230,91 @@ def test_the_plan_knows_what_a_record_paid_at_any_time(
 
 
 @given(schedules, st.integers(0, 120))
-def test_reads_ascends_and_misses_no_fit(schedule: Schedule, record: int) -> None:
-    times = list(takewhile(lambda at: at <= 500, islice(schedule.reads(record), 600)))
+def test_reads_ascends_and_misses_no_fit(schedule: Schedule, step: int) -> None:
+    times = list(takewhile(lambda now: now <= 500, islice(schedule.reads(step), 600)))
     assert all(before < after for before, after in pairwise(times))
-    reading = {fit.at for fit in fits(schedule, 500) if record in fit.span}
+    reading = {fit.at for fit in fits(schedule, 500) if step in fit.span}
     assert reading == set(times)
 
 
 @given(schedules, st.integers(1, 200))
-def test_settled_records_are_read_all_together_or_never_again(schedule: Schedule, at: int) -> None:
-    settled = schedule.settled(at)
+def test_settled_steps_are_read_all_together_or_never_again(schedule: Schedule, now: int) -> None:
+    settled = schedule.settled(now)
     for fit in fits(schedule, 600):
-        if fit.at > at and fit.span.start < settled:
+        if fit.at > now and fit.span.start < settled:
             assert fit.span.start == 0
             assert fit.span.stop >= settled
 
 
 @given(schedules, st.integers(1, 200))
-def test_what_is_not_needed_is_never_read_again(schedule: Schedule, at: int) -> None:
-    later = [fit.span.start for fit in fits(schedule, 2000) if fit.at > at]
-    assert min(later) >= schedule.needed(at)
-    if not isinstance(schedule, SlidingWindow):  # whose next window may not need a new fit
-        assert min(later) == schedule.needed(at)
+def test_what_is_not_needed_is_never_read_again(schedule: Schedule, now: int) -> None:
+    later = min(fit.span.start for fit in fits(schedule, 1200) if fit.at > now)
+    assert later >= needed(schedule, now)
+    if schedule.look_back in {None, 1}:  # others may not need a new fit as far back as they can
+        assert later == needed(schedule, now)
+
+
+@given(schedules)
+def test_fits_look_back_as_far_as_the_schedule_says(schedule: Schedule) -> None:
+    back = [fit.at - fit.span.start for fit in fits(schedule, 300)]
+    assert max(back) == schedule.look_back or schedule.look_back is None
+    if schedule.look_back is None:
+        assert any(fit.span.start == 0 for fit in fits(schedule, 300) if fit.at > 150)
+
+
+def in_single_records(schedule: Schedule) -> Schedule:
+    """The schedule with steps of one record."""
+    scaled = {
+        name: schedule.steps.complete(size)
+        for name, size in values_of(schedule).items()
+        if isinstance(size, int) and name != "sample"
+    }
+    return replace(schedule, **scaled)  # type: ignore[type-var]  # a protocol cannot say: dataclass
+
+
+def times_and_shares(plan: Plan, until: int, scale: int) -> list[object]:
+    def scaled(span: Span) -> tuple[int, int]:
+        return span.start * scale, span.stop * scale
+
+    return [
+        (at * scale, scaled(span), [(scaled(own), part) for own, part in parts], share)
+        for (_, at, span, *_, parts), share in plan.lines(until)
+    ]
+
+
+@given(plans(), untils, st.integers(0, 259))
+def test_a_plan_of_larger_steps_is_the_plan_of_single_records_scaled(
+    plan: Plan, until: int, step: int
+) -> None:
+    size, one = plan.steps.size, replace(plan, schedule=in_single_records(plan.schedule))
+    assert times_and_shares(plan, until * size, 1) == times_and_shares(one, until, size)
+    ledgers = plan.ledger(), one.ledger()
+    for each, ledger, records in zip((plan, one), ledgers, (until * size, until), strict=True):
+        for _ in each.charge(ledger, records):
+            pass
+    worst, single = (ledger.worst() for ledger in ledgers)
+    assert (worst.record, worst.share) == (single.record * size, single.share)
+    for record in (step * size, (step + 1) * size - 1):
+        paid = one.paid(step, until)
+        assert (plan.paid(record, until * size), ledgers[0].paid(record)) == (paid, paid)
+
+
+def test_records_taken_for_steps_break_a_law() -> None:
+    """A ledger refuses spans that are not whole steps; a plan without one is found out here."""
+    law = test_a_plan_of_larger_steps_is_the_plan_of_single_records_scaled.hypothesis.inner_test  # type: ignore[attr-defined]
+    plan = Plan(schedule=SlidingWindow(window=28, step=4), budget=PureDP(1.0))
+    law(plan, 20, 3)
+    with patch.object(Steps, "records", lambda _, span: span):
+        with pytest.raises(AssertionError):
+            law(plan, 20, 3)
+        with pytest.raises(LedgerError, match="cannot charge"):
+            list(plan.charge(plan.ledger(), 28))
+    with (
+        patch.object(Steps, "complete", lambda _, count: count),
+        patch.object(Steps, "step_of", lambda _, record: record),
+        pytest.raises(AssertionError),
+    ):
+        law(plan, 20, 3)
 
 
 @given(plans(), st.integers(4, 6))
@@ -275,7 +345,7 @@ def test_tapered_spends_in_every_phase(plan: Plan, doublings: int) -> None:
 
 @given(plans())
 def test_the_first_release_is_where_the_plan_says(plan: Plan) -> None:
-    steps = range(plan.schedule.step, plan.first + 1, plan.schedule.step)
+    steps = range(plan.steps.size, plan.first + 1, plan.steps.size)
     released = [at for at in steps if any(line.fit.released for line in plan.due(at))]
     assert released == [plan.first]
 

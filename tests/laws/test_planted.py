@@ -423,14 +423,14 @@ def test_a_learner_that_looks_at_records_breaks_a_law(mistake: Any, found: Scene
 class OneLevelTooMany(MultiResolution):
     """An off-by-one in how often 2 divides the time."""
 
-    def due(self, at: int) -> Sequence[Fit]:
-        fits = [fit._replace(number=2 * fit.number) for fit in super().due(at)]
-        size = 2 * fits[-1].span.size if fits else at + 1
-        if size > at:
+    def due(self, now: int) -> Sequence[Fit]:
+        fits = [fit._replace(number=2 * fit.number) for fit in super().due(now)]
+        size = 2 * fits[-1].span.size if fits else now + 1
+        if size > now:
             return fits
         last = fits[-1]
         extra = last._replace(
-            number=last.number + 1, span=Span(at - size, at), level=last.level + 1
+            number=last.number + 1, span=Span(now - size, now), level=last.level + 1
         )
         return [*fits, extra]
 
@@ -438,16 +438,16 @@ class OneLevelTooMany(MultiResolution):
 class UpdateBesideTheBase(Continual):
     """At a doubling the updates' power of two is taken as well as the base."""
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         fits = [
             fit._replace(number=2 * fit.number, prior=None if fit.prior is None else 2 * fit.prior)
-            for fit in super().due(at)
+            for fit in super().due(now)
         ]
-        if not fits or fits[0].role == "update" or at == self.block:
+        if not fits or fits[0].role == "update" or now == self.first:
             return fits
         base = fits[0]
-        span = Span(at // 2, at)
-        level = (span.size // self.step).bit_length() - 1
+        span = Span(now // 2, now)
+        level = span.size.bit_length() - 1
         return [
             base,
             base._replace(

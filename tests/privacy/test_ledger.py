@@ -13,9 +13,9 @@ from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
 from tidegate.schedule import (
     Continual,
-    Fit,
     Independent,
     MultiResolution,
+    RecordFit,
     Schedule,
     SlidingWindow,
     SlotWeight,
@@ -65,7 +65,7 @@ def test_a_line_is_refused_whole() -> None:
     ledger = Ledger()
     ledger.post(line(0, Span(4, 6), Fraction(1, 8)))
     parts = (SlotWeight(Span(0, 4), Fraction(1, 2)), SlotWeight(Span(3, 6), Fraction(1)))
-    fit = Fit(1, 6, Span(0, 6), None, "base", 0, slot_weights=parts)
+    fit = RecordFit(1, 6, Span(0, 6), None, "base", 0, slot_weights=parts)
     before = list(ledger.runs())
     with pytest.raises(LedgerError, match="would take record 3 to 17/16 of its budget"):
         ledger.post(Line(fit, Fraction(17, 20)))
@@ -91,7 +91,7 @@ def settled_ledger() -> Ledger:
 
 
 def line(number: int, span: Span, share: Fraction) -> Line:
-    return Line(Fit(number, span.stop, span, None, "base", 0), share)
+    return Line(RecordFit(number, span.stop, span, None, "base", 0), share)
 
 
 def test_settled_records_are_charged_together() -> None:

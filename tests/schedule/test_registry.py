@@ -17,7 +17,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.verify import verify
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP
-from tidegate.schedule import Fit, Span, registry
+from tidegate.schedule import Fit, Span, Steps, registry
 from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.registry import parameter
 
@@ -39,17 +39,25 @@ class Pairs:
         whole("step", self.step)
 
     @property
+    def steps(self) -> Steps:
+        return Steps(self.step)
+
+    @property
     def first(self) -> int:
-        return 2 * self.step
+        return 2
+
+    @property
+    def look_back(self) -> int:
+        return 2
 
     @property
     def largest(self) -> int:
         return 2 * self.step
 
-    def due(self, at: int) -> Sequence[Fit]:
-        number, rest = divmod(at, 2 * self.step)
-        span = Span(at - 2 * self.step, at)
-        return () if rest or not number else (Fit(number - 1, at, span, None, "base", 0),)
+    def due(self, now: int) -> Sequence[Fit]:
+        number, rest = divmod(now, 2)
+        span = Span(now - 2, now)
+        return () if rest or not number else (Fit(number - 1, now, span, None, "base", 0),)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         del fit, levels
@@ -59,14 +67,11 @@ class Pairs:
         del levels
         return Certificate(supremum=Fraction(1, 2), attained=True)
 
-    def reads(self, record: int) -> Iterator[int]:
-        yield (record // (2 * self.step) + 1) * 2 * self.step
+    def reads(self, step: int) -> Iterator[int]:
+        yield (step // 2 + 1) * 2
 
-    def settled(self, at: int) -> int:
-        return at - at % (2 * self.step)
-
-    def needed(self, at: int) -> int:
-        return self.settled(at)
+    def settled(self, now: int) -> int:
+        return now - now % 2
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +90,8 @@ def test_it_has_a_plan_and_a_ledger() -> None:
 
 
 OF_SCHEDULES = (
-    laws.test_fits_are_numbered_in_order_and_due_at_whole_steps,
-    laws.test_a_fit_reads_only_records_that_have_arrived,
+    laws.test_fits_are_numbered_in_order,
+    laws.test_a_fit_reads_only_steps_that_are_complete,
     laws.test_priors_exist_and_precede,
     laws.test_no_fit_reads_more_than_the_largest,
 )
@@ -101,7 +106,7 @@ def test_the_laws_hold_for_it(step: int) -> None:
     for law in OF_PLANS:
         law.hypothesis.inner_test(Plan(schedule=schedule, budget=PureDP(1.0)), 100)  # type: ignore[attr-defined]
     for number in range(1, 60):
-        laws.test_settled_records_are_read_all_together_or_never_again.hypothesis.inner_test(  # type: ignore[attr-defined]
+        laws.test_settled_steps_are_read_all_together_or_never_again.hypothesis.inner_test(  # type: ignore[attr-defined]
             schedule, number
         )
         laws.test_what_is_not_needed_is_never_read_again.hypothesis.inner_test(  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
-from tidegate.schedule import Fit, SlidingWindow, Span
+from tidegate.schedule import RecordFit, SlidingWindow, Span
 from tidegate.serve.page import add_page
 
 TOKEN = "let-me-look"
@@ -41,8 +41,8 @@ class Fake:
         self.step = step
         self.records = 0
         self.ledger = Ledger()
-        self.fits: dict[int, tuple[Fit, float]] = {}
-        self.released: list[Fit] = []
+        self.fits: dict[int, tuple[RecordFit, float]] = {}
+        self.released: list[RecordFit] = []
         self.evaluations = 0
         self.arrive(records)
 
@@ -121,7 +121,7 @@ class Fake:
         }
 
     def status(self) -> dict[str, Any]:
-        held = self.schedule.needed(self.done)
+        held = self.plan.needed(self.done)
         quality = [
             {
                 "at": fit.at,

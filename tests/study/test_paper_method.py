@@ -55,7 +55,7 @@ def test_the_noise_is_that_of_the_text(
     schedule: Schedule, base: float, update: float | None
 ) -> None:
     method = AsPublished(schedule=schedule, regularization=2.0, epsilon=0.5)
-    due = [fit for at in range(16, 113, 16) for fit in schedule.due(at)]
+    due = [schedule.steps.fit(fit) for now in range(1, 8) for fit in schedule.due(now)]
     scales = {fit.role: method.noise_scale(fit, L) for fit in due}
     expected = {"base": base} if update is None else {"base": base, "update": update}
     assert scales == {role: factor * L / (2.0 * 0.5) for role, factor in expected.items()}
@@ -106,7 +106,7 @@ def test_what_the_text_calls_epsilon_is_hundreds_of_times_more() -> None:
 
     schedule = Continual(block=8192, step=1024)
     method = AsPublished(schedule=schedule, regularization=1.0, epsilon=0.1)
-    scale = method.noise_scale(schedule.due(9216)[0], lipschitz(rows[:1024], 10))
+    scale = method.noise_scale(schedule.steps.fit(schedule.due(9)[0]), lipschitz(rows[:1024], 10))
     span = np.arange(1024)
     one = minimiser(span)
     others = (minimiser(np.append(span[1:], other)) for other in range(1024, 1034))

@@ -15,7 +15,7 @@ from tidegate.cli import options
 from tidegate.cli.planned import Planned
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
-from tidegate.schedule import Fit
+from tidegate.schedule import RecordFit
 
 
 def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def print_json(planned: Planned) -> None:
     print(json.dumps({"summary": _summary(planned, fits, releases)}))
 
 
-def _terms(budget: Budget, fit: Fit, share: Fraction) -> str:
+def _terms(budget: Budget, fit: RecordFit, share: Fraction) -> str:
     """What a fit is and costs, as the second half of its line."""
     amount = budget.of_share(share)
     terms: dict[str, Any] = {

@@ -104,7 +104,7 @@ def one_stream(
     """The plan of a kind of schedule for one stream."""
     schedule = _made(kind, sizes)
     planned = Plan(schedule=schedule, budget=budget, allocation=allocation)
-    step = planned.schedule.step
+    step = planned.steps.size
     _steps(until, step)
     ledger = planned.ledger()
     return Planned(
@@ -136,7 +136,7 @@ def two_streams(
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
     )
-    steps = _steps(until, source.step)
+    steps = _steps(until, source.steps.size)
 
     def arrivals() -> Iterator[Stream]:
         for step in range(1, steps + 1):
@@ -148,7 +148,7 @@ def two_streams(
     return Planned(
         title=_title(f"twostream from {kind}", budget, allocation),
         budget=budget,
-        steps={"source": source.step, "target": target_step},
+        steps={"source": source.steps.size, "target": target_step},
         reach=until,
         first=planned.first,
         lines=lambda: planned.lines(arrivals()),

@@ -15,7 +15,7 @@ from tidegate.gate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.privacy import Budget
 from tidegate.release import Model
-from tidegate.schedule import Fit, SlidingWindow
+from tidegate.schedule import RecordFit, SlidingWindow
 from tidegate.study.baselines.refit import split
 
 Predict = Callable[[Floats], NDArray[Any]]
@@ -41,7 +41,7 @@ class Moment:
 
     at: int
     accuracy: Mapping[str, float]
-    chain: tuple[Fit, ...]
+    chain: tuple[RecordFit, ...]
     worst: float
 
 
@@ -159,12 +159,13 @@ class _Chain:
 
     def __init__(self, schedule: SlidingWindow) -> None:
         self.schedule = schedule
-        self._fits: dict[int, Fit] = {}
-        self._newest: tuple[Fit, ...] = ()
+        self._fits: dict[int, RecordFit] = {}
+        self._newest: tuple[RecordFit, ...] = ()
 
-    def at(self, at: int) -> tuple[Fit, ...]:
+    def at(self, at: int) -> tuple[RecordFit, ...]:
         """The chain, the base first; () before the first release."""
-        for fit in self.schedule.due(at):
+        steps = self.schedule.steps
+        for fit in map(steps.fit, self.schedule.due(steps.complete(at))):
             if fit.prior is None:
                 self._fits.clear()
             self._fits[fit.number] = fit

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +18,11 @@ from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
+from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.progress import Progress
 from tidegate.release import About, Card, StoredRelease, make_card
-from tidegate.schedule import Span
+from tidegate.schedule import Span, Steps
 from tidegate.schedule.twostream import Arrived
 
 Clock = Callable[[], datetime]
@@ -85,7 +86,7 @@ class DurableRun:
         with readable("the state of the two streams in the database"):
             numbers = json.loads(state)
             chain = {int(level): number for level, number in numbers.pop("chain").items()}
-            return Arrived(**numbers, chain=chain)
+            return _mapped(Arrived(**numbers, chain=chain), self.plan, Steps.complete)
 
     def turn(self) -> str | None:
         """Of two streams that are complete, the one that would be if records came in turns."""
@@ -119,7 +120,7 @@ class DurableRun:
         evaluation = self._evaluation(stream, step)
         measured = None if evaluation is None else quality.on_card(evaluation, step)
         fits = [self._made(each, measured) for each in made]
-        state = None if after is None else as_text(after)
+        state = None if after is None else as_text(self.plan, after)
         released = self.store.publish(stream, step.stop, fits, state, evaluation)
         self.after_commit()
         return released
@@ -178,6 +179,21 @@ class DurableRun:
             self.store.forget(stream, self.progress.needed(stream))
 
 
-def as_text(so_far: Arrived) -> str:
-    """What the future of two streams depends on, as the store keeps it."""
-    return json.dumps(asdict(so_far))
+def as_text(plan: Plan | TwoStreamPlan, so_far: Arrived) -> str:
+    """What the future of two streams depends on, as the store keeps it: in records."""
+    return json.dumps(asdict(_mapped(so_far, plan, Steps.count)))
+
+
+def _mapped(
+    so_far: Arrived, plan: Plan | TwoStreamPlan, by: Callable[[Steps, int], int]
+) -> Arrived:
+    """The state of two streams with its steps mapped to records, or the other way round."""
+    if isinstance(plan, Plan):
+        return so_far
+    source, target = plan.schedule.steps("source"), plan.schedule.steps("target")
+    return replace(
+        so_far,
+        source=by(source, so_far.source),
+        target=by(target, so_far.target),
+        phase_start=by(target, so_far.phase_start),
+    )

@@ -14,7 +14,7 @@ from tidegate.gate.integrity import HISTORY
 from tidegate.gate.store import Evaluation, Made, Step, readable
 from tidegate.privacy import Line
 from tidegate.release import canonical, seal
-from tidegate.schedule import Fit, SlotWeight, Span
+from tidegate.schedule import RecordFit, SlotWeight, Span
 
 
 def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -> tuple[Any, ...]:
@@ -47,7 +47,7 @@ def line_of(fields: Mapping[str, Any], share: str) -> Line:
     weights = (SlotWeight(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ()))
     others = {name: value for name, value in fields.items() if name != "emphasis"}
     fit = {**others, "span": Span(*fields["span"]), "slot_weights": tuple(weights)}
-    return Line(Fit(**fit), Fraction(share))
+    return Line(RecordFit(**fit), Fraction(share))
 
 
 @readable("a model in the database")

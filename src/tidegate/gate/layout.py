@@ -18,7 +18,7 @@ from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.segments import checksum
 from tidegate.gate.store import DAMAGED
 from tidegate.release import canonical
-from tidegate.schedule.fit import Fit, superseded
+from tidegate.schedule.fit import RecordFit, superseded
 
 LAYOUT = 4
 """The layout that this version reads and writes. Version 0.1.0 had 2."""
@@ -191,7 +191,7 @@ def _superseded_of_3(database: Database) -> list[int]:
     rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
     fits = (line_of(json.loads(fit), share).fit for fit, share in rows)
     gone: list[int] = []
-    kept: list[Fit] = []
+    kept: list[RecordFit] = []
     for _, group in groupby(fits, key=lambda fit: (fit.stream, fit.at)):
         due = list(group)
         gone += (now := superseded(kept, due))

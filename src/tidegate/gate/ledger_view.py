@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.gate.store import Evaluation, Step, Store
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
-from tidegate.schedule import Fit
+from tidegate.schedule import RecordFit
 
 Row = dict[str, Any]
 
@@ -111,7 +111,7 @@ def _of_step(step: Step, paid: Evaluation) -> Row:
     return {**made, "at": stop, "start": start, "stop": stop, "share": share}
 
 
-def _block(fit: Fit, share: Fraction) -> Row:
+def _block(fit: RecordFit, share: Fraction) -> Row:
     return {
         "fit": fit.number,
         "stream": fit.stream,

@@ -15,7 +15,7 @@ from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
-from tidegate.schedule import Fit, Span
+from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 
 
@@ -121,7 +121,7 @@ class ReleaseLog:
             self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
         return first, history
 
-    def _drop_superseded(self, stream: str, due: Sequence[Fit]) -> None:
+    def _drop_superseded(self, stream: str, due: Sequence[RecordFit]) -> None:
         """Within a transaction, delete the models that no fit needs after those that are due."""
         held = "stream = ? AND release IS NULL AND length(weights) > 0"
         rows = self._db.execute(f"SELECT fit, share FROM fits WHERE {held}", (stream,)).fetchall()  # noqa: S608

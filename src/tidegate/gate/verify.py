@@ -80,7 +80,7 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
             what = f"steps end at {planned.done[stream]}, not {gate.store.done(stream)}: {RESTORE}"
             yield Problem(where=stream, what=what)
     begun = isinstance(gate.plan, TwoStreamPlan) and any(planned.done.values())
-    if gate.store.state() != (as_text(planned.so_far) if begun else None):
+    if gate.store.state() != (as_text(gate.plan, planned.so_far) if begun else None):
         yield Problem(where=gate.store.database, what=f"does not follow from its steps: {RESTORE}")
 
 

@@ -13,7 +13,7 @@ from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
 from tidegate.privacy.sampling import draw
-from tidegate.schedule import Fit, SlotWeight, Span
+from tidegate.schedule import RecordFit, SlotWeight, Span
 
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
@@ -69,7 +69,7 @@ class Trainer(Generic[AnyTask]):
             slot_weights=fit.slot_weights,
         )
 
-    def allowance(self, fit: Fit, share: Fraction) -> Allowance:
+    def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:
         """What the mechanism on the slots that are read may cost these."""
         whole = allowance_of(self.budget, share)
         if fit.sample is None or whole.unit == "mu":

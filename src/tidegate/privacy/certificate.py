@@ -5,8 +5,8 @@ force in tests/laws.
 """
 
 from tidegate.checks import refuse
-from tidegate.schedule.fit import Charged
 from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.protocol import Charged
 from tidegate.schedule.registry import SCHEDULES
 from tidegate.schedule.twostream import Target
 

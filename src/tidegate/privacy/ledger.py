@@ -8,22 +8,21 @@ from math import lcm
 from typing import NamedTuple
 
 from tidegate.checks import StoreError, whole
-from tidegate.schedule import Fit, Span
+from tidegate.schedule import RecordFit, Span, Steps
 
 
 class Line(NamedTuple):
     """A fit and its share: every record of the fit's span pays it, or as much as it counts for."""
 
-    fit: Fit
+    fit: RecordFit
     share: Fraction
 
     @property
-    def charges(self) -> Iterator[tuple[Span, Fraction]]:
+    def charges(self) -> list[tuple[Span, Fraction]]:
         """What the records of each span pay: the share times the square of what they count for."""
         if not self.fit.slot_weights:
-            yield self.fit.span, self.share
-        for span, part in self.fit.slot_weights:
-            yield span, self.share * part**2
+            return [(self.fit.span, self.share)]
+        return [(span, self.share * part**2) for span, part in self.fit.slot_weights]
 
     def paid(self, record: int) -> Fraction:
         """What a record pays."""
@@ -42,7 +41,7 @@ class LedgerError(StoreError):
 
 
 class Ledger:
-    """The sum of shares over records, kept as runs of neighbours that have paid the same.
+    """The sum of shares over records, kept as runs of steps whose records have paid the same.
 
     It is the last line of defence: a charge that would take any record above its budget is refused,
     whatever the plan says. Records that will be charged all together or never again (`settle`)
@@ -50,15 +49,16 @@ class Ledger:
     of records.
 
     Args:
-        recall: Answers what a settled record had paid when a number of fits had been posted;
-            without it nothing may be settled.
+        recall: Answers what the records of a settled step had paid when a number of fits had been
+            posted; without it nothing may be settled.
+        steps: Which records the steps hold; by default a step is a record.
         crowd: How many runs are kept before settled ones are put together.
         limit: The most that a record may pay; None to add up what was charged, right or wrong.
 
     Attributes:
         posted: How many fits were posted.
         last: The number of the last of them, -1 before the first.
-        at: Its time.
+        at: How many records there were then.
 
     >>> ledger = Ledger()
     >>> ledger.charge(Span(0, 4), Fraction(1, 2))
@@ -77,6 +77,7 @@ class Ledger:
         self,
         recall: Callable[[int, int], Fraction] | None = None,
         *,
+        steps: Steps | None = None,
         crowd: int = 64,
         limit: Fraction | None = Fraction(1),
     ) -> None:
@@ -84,9 +85,10 @@ class Ledger:
         self.at = 0
         self.last = -1
         self._recall = recall
+        self._steps = Steps() if steps is None else steps
         self._limit = None if limit is None else limit.as_integer_ratio()
         self._unit = 1  # sums are whole numbers of 1/_unit: far faster to add than Fractions
-        self._starts: list[int] = []  # of the runs, ascending; nobody has paid before the first
+        self._starts: list[int] = []  # of the runs, in steps, ascending; nobody has paid before
         self._totals: list[int] = []  # what the records of each run have paid, 0 in the last
         self._settled = 0
         self._settled_worst = (0, 0)
@@ -112,34 +114,38 @@ class Ledger:
         made: list[tuple[Span, Fraction]] = []
         try:
             for span, share in charges:
-                self._charge_one(span, share)
-                made.append((span, share))
+                made.append((self._charge_one(span, share), share))
         except LedgerError:
             for span, share in made:
                 self._add(*span, -self._units(share))
             raise
 
-    def _charge_one(self, span: Span, share: Fraction) -> None:
-        start, stop = span
-        if not 0 <= start < stop or share <= 0:
-            raise LedgerError(f"cannot charge {share} to [{start}, {stop})")
+    def _charge_one(self, span: Span, share: Fraction) -> Span:
+        """Charge a span of records; the steps that it consists of."""
+        steps = self._steps.whole(span)
+        if steps is None or not 0 <= steps.start < steps.stop or share <= 0:
+            raise LedgerError(f"cannot charge {share} to [{span.start}, {span.stop})")
+        start, stop = steps
         if start < self._settled and (start > 0 or stop < self._settled):
-            raise LedgerError(f"records before {self._settled} are settled: cannot split them")
+            before = self._steps.count(self._settled)
+            raise LedgerError(f"records before {before} are settled: cannot split them")
         units = self._units(share)
         worst, most = self._add(start, stop, units)
         if self._limit is not None and most * self._limit[1] > self._limit[0] * self._unit:
             self._add(start, stop, -units)
             raise LedgerError(
-                f"a charge of {share} to records [{start}, {stop}) would take record {worst} to "
-                f"{Fraction(most, self._unit)} of its budget: nothing was charged"
+                f"a charge of {share} to records [{span.start}, {span.stop}) would take record "
+                f"{self._steps.count(worst)} to {Fraction(most, self._unit)} of its budget: "
+                "nothing was charged"
             )
+        return steps
 
     def _add(self, start: int, stop: int, units: int) -> tuple[int, int]:
-        """Charge records; which of them has paid most since, the earliest, and how much."""
+        """Charge steps; which of them has paid most since, the earliest, and how much."""
         worst, most = start, 0
         if start < self._settled:
-            record, paid = self._settled_worst
-            self._settled_worst = worst, most = record, paid + units
+            step, paid = self._settled_worst
+            self._settled_worst = worst, most = step, paid + units
             start = self._settled
         if start < stop:
             starts, totals = self._starts, self._totals
@@ -154,11 +160,11 @@ class Ledger:
             self._join(first)
         return worst, most
 
-    def _split(self, record: int) -> int:
-        """The run that starts at a record, made if there is none."""
-        run = bisect_left(self._starts, record)
-        if run == len(self._starts) or self._starts[run] != record:
-            self._starts.insert(run, record)
+    def _split(self, step: int) -> int:
+        """The run that starts at a step, made if there is none."""
+        run = bisect_left(self._starts, step)
+        if run == len(self._starts) or self._starts[run] != step:
+            self._starts.insert(run, step)
             self._totals.insert(run, self._totals[run - 1] if run else 0)
         return run
 
@@ -174,19 +180,19 @@ class Ledger:
             finer = lcm(self._unit, share.denominator) // self._unit
             self._unit *= finer
             self._totals = [finer * total for total in self._totals]
-            record, paid = self._settled_worst
-            self._settled_worst = (record, finer * paid)
+            step, paid = self._settled_worst
+            self._settled_worst = (step, finer * paid)
             times = self._unit // share.denominator
         return share.numerator * times
 
     def settle(self, before: int) -> None:
-        """Declare that earlier records will be charged all together or never again."""
+        """Declare that earlier steps will be charged all together or never again."""
         if self._recall is None:
             raise LedgerError("only a ledger that belongs to a plan can settle")
         self.forget(before)
 
     def forget(self, before: int) -> None:
-        """Let go of earlier records, which are not charged again: all but what the worst has paid.
+        """Let go of earlier steps, which are not charged again: all but what the worst has paid.
 
         A plan can still recall what each has paid.
         """
@@ -198,21 +204,22 @@ class Ledger:
     def _collapse(self) -> None:
         before = self._to_settle
         run = self._split(before)
-        for record, total in zip(self._starts[:run], self._totals[:run], strict=True):
+        for step, total in zip(self._starts[:run], self._totals[:run], strict=True):
             if total > self._settled_worst[1]:
-                self._settled_worst = (record, total)
+                self._settled_worst = (step, total)
         del self._starts[:run], self._totals[:run]
         self._join(0)
         self._settled = before
 
     def paid(self, record: int) -> Fraction:
         """What a record has paid so far."""
-        record = whole("record", record, least=0)
-        if record < self._settled:
+        step = self._steps.step_of(whole("record", record, least=0))
+        if step < self._settled:
             if self._recall is None:
-                raise LedgerError(f"records before {self._settled} are forgotten")
-            return self._recall(record, self.posted)
-        run = bisect_right(self._starts, record)
+                before = self._steps.count(self._settled)
+                raise LedgerError(f"records before {before} are forgotten")
+            return self._recall(step, self.posted)
+        run = bisect_right(self._starts, step)
         return Fraction(self._totals[run - 1] if run else 0, self._unit)
 
     def worst(self) -> Paid:
@@ -221,13 +228,13 @@ class Ledger:
         highest = max(self._totals, default=0)
         if highest > most:
             worst, most = self._starts[self._totals.index(highest)], highest
-        return Paid(worst, Fraction(most, self._unit))
+        return Paid(self._steps.count(worst), Fraction(most, self._unit))
 
     def runs(self) -> Iterator[tuple[Span, Fraction]]:
         """What the records that are not settled have paid, in runs of equals."""
         for (start, stop), total in zip(pairwise(self._starts), self._totals, strict=False):
             if total:
-                yield Span(start, stop), Fraction(total, self._unit)
+                yield self._steps.records(Span(start, stop)), Fraction(total, self._unit)
 
     def __repr__(self) -> str:
         record, share = self.worst()

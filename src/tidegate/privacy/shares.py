@@ -9,8 +9,8 @@ from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.certificate import certify
 from tidegate.schedule import Fit
-from tidegate.schedule.fit import Charged
 from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.protocol import Charged
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,38 +15,36 @@ class TargetPhases:
     one run.
 
     Args:
-        step: Target records in a step.
         shares: What a level costs.
     """
 
-    def __init__(self, step: int, shares: Shares) -> None:
-        self._step = step
+    def __init__(self, shares: Shares) -> None:
         self._shares = shares
         self._open, self._read = 0, False
         self._starts: list[int] = []
-        self._lengths: list[int] = []  # in steps; a run lasts until the next one starts
+        self._lengths: list[int] = []  # a run lasts until the next one starts
 
     def open(self, start: int, *, read: bool) -> None:
         """Close the present phase if the next one starts here.
 
         Args:
-            start: The target record at which the present phase starts.
+            start: The target step at which the present phase starts.
             read: Whether its steps are read at all: they are not before the first source model.
         """
-        length = (start - self._open) // self._step if self._read else 0
+        length = start - self._open if self._read else 0
         if start > self._open and (not self._lengths or self._lengths[-1] != length):
             self._starts.append(self._open)
             self._lengths.append(length)
         self._open, self._read = start, read
 
-    def paid(self, record: int, posted: int) -> Fraction:
-        """What a record of a closed phase has paid, at any time since."""
+    def paid(self, step: int, posted: int) -> Fraction:
+        """What a record of a step of a closed phase has paid, at any time since."""
         del posted
-        run = bisect_right(self._starts, record) - 1
+        run = bisect_right(self._starts, step) - 1
         length = self._lengths[run]
         if length == 0:
             return Fraction(0)
-        index = (record - self._starts[run]) // self._step % length + 1
+        index = (step - self._starts[run]) % length + 1
         levels = [level for level in range(log2(length) + 1) if 1 << level >= index]
         if not is_power(index):
             levels.append(0)

@@ -19,7 +19,7 @@ from tidegate.learn.learner import Task
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
 from tidegate.privacy.rounding import down
-from tidegate.schedule import Fit
+from tidegate.schedule import RecordFit
 
 Card = dict[str, Any]
 """All there is to know about a release but its weights, as JSON has it."""
@@ -44,7 +44,7 @@ class Release:
     """
 
     number: int
-    fit: Fit
+    fit: RecordFit
     share: Fraction
     budget: Budget
     weights: NDArray[np.float64]

@@ -3,11 +3,13 @@
 from tidegate.schedule.basic import Basic
 from tidegate.schedule.continual import Continual
 from tidegate.schedule.cumulative import Cumulative
-from tidegate.schedule.fit import Fit, Schedule, SlotWeight, Span, Stream, fits
+from tidegate.schedule.fit import Fit, RecordFit, SlotWeight, Span, Stream
 from tidegate.schedule.growing import Growing
 from tidegate.schedule.independent import Independent
 from tidegate.schedule.multiresolution import MultiResolution
+from tidegate.schedule.protocol import Schedule, fits
 from tidegate.schedule.sliding import SlidingWindow
+from tidegate.schedule.steps import Steps
 from tidegate.schedule.twostream import TwoStream
 
 __all__ = [
@@ -18,10 +20,12 @@ __all__ = [
     "Growing",
     "Independent",
     "MultiResolution",
+    "RecordFit",
     "Schedule",
     "SlidingWindow",
     "SlotWeight",
     "Span",
+    "Steps",
     "Stream",
     "TwoStream",
     "fits",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import whole
@@ -10,6 +11,7 @@ from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -30,8 +32,8 @@ class Basic:
         step: Records between two releases (the paper's b0).
 
     >>> from tidegate.schedule import fits
-    >>> [tuple(fit.span) for fit in fits(Basic(block=40, step=10), until=80)]
-    [(0, 40), (40, 50), (50, 60), (60, 70), (0, 80)]
+    >>> [tuple(fit.span) for fit in fits(Basic(block=40, step=10), until=8)]
+    [(0, 4), (4, 5), (5, 6), (6, 7), (0, 8)]
     """
 
     kind: ClassVar[str] = "basic"
@@ -52,28 +54,37 @@ class Basic:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "block", whole_block(self.block, self.step))
 
-    @property
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
+    @cached_property
     def first(self) -> int:
         """The first base."""
-        return self.block
+        return self.steps.complete(self.block)
+
+    @property
+    def look_back(self) -> None:
+        """All the way: bases read all of the history."""
+        return
 
     @property
     def largest(self) -> None:
         """No limit: bases read all of the history."""
         return
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """The one fit of this step."""
-        steps, rest = divmod(at, self.step)
-        block = self.block // self.step
-        if rest or steps < block:
+        block = self.first
+        if now < block:
             return ()
-        phase = Phase.of(steps, block)
-        number = steps - block
+        phase = Phase.of(now, block)
+        number = now - block
         if phase.index == 0:
-            return (base_fit(number, at, phase.number, start=phase.base // 2 - block),)
-        span = Span(at - self.step, at)
-        fit = Fit(number, at, span, number - 1, "update", 0, phase.number, behind=span.start)
+            return (base_fit(number, now, phase.number, start=phase.base // 2 - block),)
+        span = Span(now - 1, now)
+        fit = Fit(number, now, span, number - 1, "update", 0, phase.number, behind=(now - 1,))
         return (fit,)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
@@ -84,14 +95,10 @@ class Basic:
         """An update and all later bases."""
         return TENDS_TO_ONE
 
-    def reads(self, record: int) -> Iterator[int]:
+    def reads(self, step: int) -> Iterator[int]:
         """The step's own update, then all later bases."""
-        return phase_reads(record, self.block // self.step, self.step, powers=False)
+        return phase_reads(step, self.first, powers=False)
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """The span of the last base: every later base holds it whole, no update touches it."""
-        return doubled(at, self.block)
-
-    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """All: the next base reads every record."""
-        return 0
+        return doubled(now, self.first)

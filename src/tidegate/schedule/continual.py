@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, least, sampled
+from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -36,8 +38,8 @@ class Continual:
         sample: If given, a fit reads at most this many records, drawn from its span.
 
     >>> from tidegate.schedule import fits
-    >>> [tuple(fit.span) for fit in fits(Continual(block=40, step=10), until=80)]
-    [(0, 40), (40, 50), (40, 60), (60, 70), (0, 80)]
+    >>> [tuple(fit.span) for fit in fits(Continual(block=40, step=10), until=8)]
+    [(0, 4), (4, 5), (4, 6), (6, 7), (0, 8)]
     """
 
     kind: ClassVar[str] = "continual"
@@ -58,44 +60,54 @@ class Continual:
         object.__setattr__(self, "block", whole_block(self.block, self.step))
         object.__setattr__(self, "sample", optional("sample", self.sample))
 
-    @property
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
+    @cached_property
     def first(self) -> int:
         """The first base."""
-        return self.block
+        return self.steps.complete(self.block)
+
+    @property
+    def look_back(self) -> None:
+        """All the way: bases read all of the history."""
+        return
 
     @property
     def largest(self) -> int | None:
         """The sample; without one there is no limit."""
         return self.sample
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """The one fit of this step."""
-        steps, rest = divmod(at, self.step)
-        block = self.block // self.step
-        if rest or steps < block:
+        block = self.first
+        if now < block:
             return ()
-        phase = Phase.of(steps, block)
-        number = steps - block
+        phase = Phase.of(now, block)
+        number, base = now - block, phase.base
         if phase.index == 0:
-            before = phase.base // 2 - block
-            return (base_fit(number, at, phase.number, start=before, sample=self.sample),)
+            before = base // 2 - block
+            return (base_fit(number, now, phase.number, start=before, sample=self.sample),)
         level = log2(phase.index)
+        behind: tuple[int, ...]
         if is_power(phase.index):
-            start, prior, chain = phase.base * self.step, phase.base - block, [phase.base]
+            span, prior, behind = Span(base, now), base - block, (base,)
         else:
-            start, prior = at - self.step, phase.base + (1 << level) - block
-            level, chain = 0, [phase.base, 1 << level]
+            behind = (base, 1 << level)
+            span, prior, level = Span(now - 1, now), sum(behind) - block, 0
         return (
             Fit(
                 number,
-                at,
-                Span(start, at),
+                now,
+                span,
                 prior,
                 "update",
                 level,
                 phase.number,
-                sample=sampled(at - start, self.sample),
-                behind=sum(least(steps * self.step, self.sample) for steps in chain),
+                sample=self.sample,
+                behind=behind,
             ),
         )
 
@@ -105,7 +117,7 @@ class Continual:
 
     def _update_levels(self, phase: int) -> int:
         """How many levels of updates a phase has."""
-        return log2(self.block // self.step) + phase
+        return log2(self.first) + phase
 
     def certificate(self, levels: Levels) -> Certificate:
         """The first step of phase 0: all its updates, and every base but the first."""
@@ -114,14 +126,10 @@ class Continual:
         excess = levels.rate - levels.rate ** self._update_levels(0)
         return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
 
-    def reads(self, record: int) -> Iterator[int]:
+    def reads(self, step: int) -> Iterator[int]:
         """The step's own update, the larger ones of its phase, then all later bases."""
-        return phase_reads(record, self.block // self.step, self.step, powers=True)
+        return phase_reads(step, self.first, powers=True)
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """The span of the last base: every later base holds it whole, no update touches it."""
-        return doubled(at, self.block)
-
-    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """All: the next base reads every record."""
-        return 0
+        return doubled(now, self.first)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import count
 from typing import ClassVar
 
 from tidegate.checks import optional, whole
@@ -11,6 +13,7 @@ from tidegate.schedule.fit import Fit
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import base_fit, doubled
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -28,8 +31,8 @@ class Cumulative:
         block: Records before the first base (the paper's B).
         sample: If given, a fit reads at most this many records, drawn from its span.
 
-    >>> [at for at in range(10, 100, 10) if Cumulative(block=10).due(at)]
-    [10, 20, 40, 80]
+    >>> [now for now in range(1, 10) if Cumulative(block=10).due(now)]
+    [1, 2, 4, 8]
     """
 
     kind: ClassVar[str] = "cumulative"
@@ -46,28 +49,32 @@ class Cumulative:
         object.__setattr__(self, "block", whole("block", self.block))
         object.__setattr__(self, "sample", optional("sample", self.sample))
 
-    @property
-    def step(self) -> int:
-        """The block."""
-        return self.block
+    @cached_property
+    def steps(self) -> Steps:
+        """A block is a step."""
+        return Steps(self.block)
 
     @property
     def first(self) -> int:
         """The first block."""
-        return self.block
+        return 1
+
+    @property
+    def look_back(self) -> None:
+        """All the way: a fit on everything is always to come."""
+        return
 
     @property
     def largest(self) -> int | None:
         """The sample; without one there is no limit."""
         return self.sample
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """The base, if the records have doubled since the last one."""
-        blocks, rest = divmod(at, self.block)
-        if rest or blocks == 0 or not is_power(blocks):
+        if now == 0 or not is_power(now):
             return ()
-        number = log2(blocks)
-        return (base_fit(number, at, number, start=number - 1, sample=self.sample),)
+        number = log2(now)
+        return (base_fit(number, now, number, start=number - 1, sample=self.sample),)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """Every level halves what is left, or nearly so."""
@@ -77,18 +84,10 @@ class Cumulative:
         """A record is in one fit of each level at the most."""
         return TENDS_TO_ONE
 
-    def reads(self, record: int) -> Iterator[int]:
-        """Every base from the first that holds the record on."""
-        at = self.block
-        while True:
-            if at > record:
-                yield at
-            at *= 2
+    def reads(self, step: int) -> Iterator[int]:
+        """Every base from the first that holds the step on."""
+        return (1 << doublings for doublings in count(step.bit_length()))
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """The span of the last base: every later one holds it whole."""
-        return doubled(at, self.block)
-
-    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """All: the next base reads every record."""
-        return 0
+        return doubled(now, 1)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.fit import Fit, SlotWeight, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -76,52 +77,61 @@ class Growing:
             raise refuse("growth", "a Fraction from 1/64 to below 1", told=str(growth))
 
     def _times(self) -> Iterator[int]:
-        """When bases are made, in steps."""
-        steps = self.block // self.step
+        """When bases are made."""
+        time = self.first
         while True:
-            yield steps
-            steps = self._after(steps)
+            yield time
+            time = self._after(time)
 
-    def _after(self, steps: int) -> int:
-        """When the base after one is made, in steps."""
+    def _after(self, time: int) -> int:
+        """When the base after one is made."""
         part, of = self.growth.as_integer_ratio()
-        return steps + max(1, steps * part // of)
+        return time + max(1, time * part // of)
 
     @cached_property
     def _known(self) -> list[int]:
         """The times that have been asked for so far."""
-        return [self.block // self.step]
+        return [self.first]
 
-    def _until(self, steps: int) -> list[int]:
-        """All times up to a time and the one after, in steps."""
+    def _until(self, now: int) -> list[int]:
+        """All times up to a time and the one after."""
         known = self._known
-        while known[-1] <= steps:
+        while known[-1] <= now:
             known.append(self._after(known[-1]))
-        return known[: bisect_right(known, steps) + 1]
+        return known[: bisect_right(known, now) + 1]
 
     def share(self, number: int) -> Fraction:
         """What a record of the newest block pays for a base."""
         marks = _marks(list(islice(self._times(), number + 2)))
         return 1 - (marks[number] / marks[number + 1]) ** 2
 
-    @property
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
+    @cached_property
     def first(self) -> int:
         """The first base."""
-        return self.block
+        return self.steps.complete(self.block)
+
+    @property
+    def look_back(self) -> None:
+        """All the way: bases read all of the history."""
+        return
 
     @property
     def largest(self) -> None:
         """No limit: bases read all of the history."""
         return
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """The base of this time, if there is one."""
-        steps, rest = divmod(at, self.step)
-        times = self._until(steps)
-        if rest or len(times) < 2 or times[-2] != steps:
+        times = self._until(now)
+        if len(times) < 2 or times[-2] != now:
             return ()
         marks, number = _marks(times), len(times) - 2
-        edges = [0, *(time * self.step for time in times[:-1])]
+        edges = [0, *times[:-1]]
         slot_weights = tuple(
             SlotWeight(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
             for j in range(number + 1)
@@ -129,32 +139,16 @@ class Growing:
         return (
             Fit(
                 number,
-                at,
-                Span(0, at),
+                now,
+                Span(0, now),
                 None,
                 "base",
                 number,
                 slot_weights=slot_weights if number else (),
-                behind=self._behind(times, marks) if number else None,
+                behind=(_behind(times, marks),) if number else (),
                 start=number - 1 if number else None,
             ),
         )
-
-    def _behind(self, times: Sequence[int], marks: Sequence[Fraction]) -> int:
-        """How many records would tell what all bases before this one have told.
-
-        What a base tells is the square of what its records count for together, times its share;
-        what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
-        S / sqrt(I), where n is what the newest one's records count for together.
-        """
-        sizes = [times[0], *(times[j + 1] - times[j] for j in range(len(times) - 2))]
-        told, total = 0.0, 0.0
-        for k in range(len(sizes)):
-            total += float(marks[k]) * sizes[k]  # in units of 1 / marks[k]
-            newest = (total / float(marks[k])) ** 2 * float(1 - (marks[k] / marks[k + 1]) ** 2)
-            told += newest
-        records = total / float(marks[len(sizes) - 1]) * self.step
-        return max(1, round(records * (math.sqrt(told / newest) - 1)))
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (its own shares)
         """What a record of the newest block pays."""
@@ -164,16 +158,12 @@ class Growing:
         """A sum that telescopes."""
         return TENDS_TO_ONE
 
-    def reads(self, record: int) -> Iterator[int]:
-        """Every base from the first that holds the record on."""
-        return (steps * self.step for steps in self._times() if steps * self.step > record)
+    def reads(self, step: int) -> Iterator[int]:
+        """Every base from the first that holds the step on."""
+        return dropwhile(lambda time: time <= step, self._times())
 
-    def settled(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
+    def settled(self, now: int) -> int:  # noqa: ARG002 (the same at all times)
         """None: every block counts for something else for ever, but there are few blocks."""
-        return 0
-
-    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """All: the next base reads every record."""
         return 0
 
 
@@ -184,3 +174,19 @@ def _marks(times: Sequence[int]) -> list[Fraction]:
     ['9/2', '6', '9']
     """
     return [Fraction(3, 4) * times[1], *map(Fraction, times[1:])]
+
+
+def _behind(times: Sequence[int], marks: Sequence[Fraction]) -> float:
+    """How many steps would tell what all bases before the newest one have told.
+
+    What a base tells is the square of what its records count for together, times its share;
+    what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
+    S / sqrt(I), where n is what the newest one's records count for together.
+    """
+    sizes = [times[0], *(times[j + 1] - times[j] for j in range(len(times) - 2))]
+    told, total = 0.0, 0.0
+    for k in range(len(sizes)):
+        total += float(marks[k]) * sizes[k]  # in units of 1 / marks[k]
+        newest = (total / float(marks[k])) ** 2 * float(1 - (marks[k] / marks[k + 1]) ** 2)
+        told += newest
+    return total / float(marks[len(sizes) - 1]) * (math.sqrt(told / newest) - 1)

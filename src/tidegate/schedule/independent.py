@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -23,8 +25,8 @@ class Independent:
     Args:
         step: Records between two releases.
 
-    >>> Independent(step=10).due(30)[0].span
-    Span(start=20, stop=30)
+    >>> Independent(step=10).due(3)[0].span
+    Span(start=2, stop=3)
     """
 
     kind: ClassVar[str] = "independent"
@@ -39,22 +41,31 @@ class Independent:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
 
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
     @property
     def first(self) -> int:
         """The first step."""
-        return self.step
+        return 1
+
+    @property
+    def look_back(self) -> int:
+        """The newest step."""
+        return 1
 
     @property
     def largest(self) -> int:
         """The step."""
-        return self.step
+        return self.steps.count(1)
 
-    def due(self, at: int) -> Sequence[Fit]:
-        """The one fit of the step that ends at `at`."""
-        number, rest = divmod(at, self.step)
-        if rest or number == 0:
+    def due(self, now: int) -> Sequence[Fit]:
+        """The one fit of the newest step."""
+        if now == 0:
             return ()
-        return (Fit(number - 1, at, Span(at - self.step, at), prior=None, role="base", level=0),)
+        return (Fit(now - 1, now, Span(now - 1, now), prior=None, role="base", level=0),)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (the same for all)
         """All: a record is in one fit."""
@@ -64,14 +75,10 @@ class Independent:
         """A record is in one fit."""
         return Certificate(supremum=Fraction(1), attained=True)
 
-    def reads(self, record: int) -> Iterator[int]:
-        """The end of the record's step."""
-        yield (record // self.step + 1) * self.step
+    def reads(self, step: int) -> Iterator[int]:
+        """The end of the step."""
+        yield step + 1
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """All that has been fitted."""
-        return at - at % self.step
-
-    def needed(self, at: int) -> int:
-        """What is settled is never read again."""
-        return self.settled(at)
+        return now

@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import count, groupby
 from typing import ClassVar
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.binary import ruler, ruler_sum
-from tidegate.schedule.fit import Fit, Span, sampled
+from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import doubled
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -32,8 +35,8 @@ class MultiResolution:
         block: Records in the smallest block (the paper's B).
         sample: If given, a fit reads at most this many records, drawn from its span.
 
-    >>> [tuple(fit.span) for fit in MultiResolution(block=10).due(40)]
-    [(30, 40), (20, 40), (0, 40)]
+    >>> [tuple(fit.span) for fit in MultiResolution(block=10).due(4)]
+    [(3, 4), (2, 4), (0, 4)]
     """
 
     kind: ClassVar[str] = "multiresolution"
@@ -50,39 +53,42 @@ class MultiResolution:
         object.__setattr__(self, "block", whole("block", self.block))
         object.__setattr__(self, "sample", optional("sample", self.sample))
 
-    @property
-    def step(self) -> int:
-        """The block."""
-        return self.block
+    @cached_property
+    def steps(self) -> Steps:
+        """A block is a step."""
+        return Steps(self.block)
 
     @property
     def first(self) -> int:
         """The first block."""
-        return self.block
+        return 1
+
+    @property
+    def look_back(self) -> None:
+        """All the way: a fit on everything is always to come."""
+        return
 
     @property
     def largest(self) -> int | None:
         """The sample; without one there is no limit."""
         return self.sample
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """One fit for each level whose block ends here, the smallest first."""
-        blocks, rest = divmod(at, self.block)
-        if rest or blocks == 0:
+        if now == 0:
             return ()
-        first = ruler_sum(blocks - 1)
-        sizes = [self.block << level for level in range(ruler(blocks) + 1)]
+        first = ruler_sum(now - 1)
         return [
             Fit(
                 first + level,
-                at,
-                Span(at - size, at),
+                now,
+                Span(now - (1 << level), now),
                 prior=None,
                 role="base",
                 level=level,
-                sample=sampled(size, self.sample),
+                sample=self.sample,
             )
-            for level, size in enumerate(sizes)
+            for level in range(ruler(now) + 1)
         ]
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
@@ -93,19 +99,11 @@ class MultiResolution:
         """A record is in one fit of each level at the most."""
         return TENDS_TO_ONE
 
-    def reads(self, record: int) -> Iterator[int]:
-        """The ends of the blocks of all sizes that hold the record."""
-        last, size = 0, self.block
-        while True:
-            at = (record // size + 1) * size
-            if at > last:
-                yield at
-            last, size = at, 2 * size
+    def reads(self, step: int) -> Iterator[int]:
+        """The ends of the blocks of all sizes that hold the step."""
+        ends = (((step >> level) + 1) << level for level in count())
+        return (end for end, _ in groupby(ends))
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """The largest block that starts at 0: whatever reads a part of it from now on reads all."""
-        return doubled(at, self.block)
-
-    def needed(self, at: int) -> int:  # noqa: ARG002 (the same at all times)
-        """All: a larger block that starts at 0 is always to come."""
-        return 0
+        return doubled(now, 1)

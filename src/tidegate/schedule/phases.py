@@ -1,4 +1,4 @@
-"""Phases: what the schedules with a base at every doubling share."""
+"""Phases: what the schedules with a base at every doubling share. All of it counts in steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, least, sampled
+from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Levels
 
 
@@ -24,7 +24,7 @@ def whole_block(block: object, step: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Where a time stands between two bases, counted in steps.
+    """Where a time stands between two bases.
 
     Attributes:
         number: How often the base has been refitted.
@@ -37,49 +37,49 @@ class Phase:
     index: int
 
     @classmethod
-    def of(cls, steps: int, block: int) -> "Phase":
-        """The phase of a time that is at least one block, both in steps.
+    def of(cls, now: int, block: int) -> "Phase":
+        """The phase of a time that is at least one block.
 
         >>> Phase.of(13, block=4)
         Phase(number=1, base=8, index=5)
         """
-        number = log2(steps // block)
-        return cls(number=number, base=block << number, index=steps - (block << number))
+        number = log2(now // block)
+        return cls(number=number, base=block << number, index=now - (block << number))
 
 
 def base_fit(
-    number: int, at: int, level: int, start: int | None = None, sample: int | None = None
+    number: int, now: int, level: int, start: int | None = None, sample: int | None = None
 ) -> Fit:
-    """The fit on all records so far that opens a phase.
+    """The fit on all steps so far that opens a phase.
 
     Args:
         number: Its number.
-        at: How many records there are.
+        now: How many steps there are.
         level: How often they have doubled.
         start: The number of the base before.
-        sample: How many of them it reads at the most.
+        sample: How many records it reads at the most.
     """
     return Fit(
         number,
-        at,
-        Span(0, at),
+        now,
+        Span(0, now),
         None,
         "base",
         level,
         level,
-        sample=sampled(at, sample),
-        behind=sum(least(at >> doublings, sample) for doublings in range(1, level + 1)) or None,
+        sample=sample,
+        behind=tuple(now >> doublings for doublings in range(1, level + 1)),
         start=start if level else None,
     )
 
 
-def doubled(at: int, block: int) -> int:
-    """The largest block, block doubled, block doubled twice, ... that has arrived; 0 before.
+def doubled(now: int, block: int) -> int:
+    """The largest block, block doubled, block doubled twice, ... that is complete; 0 before.
 
-    >>> [doubled(at, block=10) for at in (9, 10, 39, 40)]
+    >>> [doubled(now, block=10) for now in (9, 10, 39, 40)]
     [0, 10, 20, 40]
     """
-    blocks = at // block
+    blocks = now // block
     return block << log2(blocks) if blocks else 0
 
 
@@ -102,28 +102,26 @@ def phase_share(fit: Fit, levels: Levels, update_levels: int) -> Fraction:
     return share * (1 - rate ** (fit.phase + 1)) / (1 - rate**update_levels)
 
 
-def phase_reads(record: int, block: int, step: int, *, powers: bool) -> Iterator[int]:
-    """The times at which a phase's updates, then all later bases, may read a record.
+def phase_reads(step: int, block: int, *, powers: bool) -> Iterator[int]:
+    """The times at which a phase's updates, then all later bases, may read a step.
 
     Args:
-        record: The record.
+        step: The step.
         block: Steps in the first base.
-        step: Records in a step.
         powers: Whether updates of 1, 2, 4, ... steps since the base reread what came since it.
     """
-    steps = record // step
     base = block
-    if steps >= block:
-        phase = Phase.of(steps, block)
+    if step >= block:
+        phase = Phase.of(step, block)
         index = phase.index + 1
         if index < phase.base:
-            yield (phase.base + index) * step
+            yield phase.base + index
         if powers:
             size = 2 << log2(index)
             while size < phase.base:
-                yield (phase.base + size) * step
+                yield phase.base + size
                 size *= 2
         base = 2 * phase.base
     while True:
-        yield base * step
+        yield base
         base *= 2

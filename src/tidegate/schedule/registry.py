@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tidegate import kinds
 from tidegate.checks import optional, ratio
-from tidegate.schedule.fit import Schedule
+from tidegate.schedule.protocol import Schedule
 
 S = TypeVar("S", bound=Schedule)
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 
 from tidegate.checks import optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
-from tidegate.schedule.fit import Fit, Span, least, sampled
+from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.steps import Steps
 
 
 @register
@@ -40,8 +41,8 @@ class SlidingWindow:
         step: Records between two releases (the paper's w0).
         sample: If given, a fit reads at most this many records, drawn from its span.
 
-    >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(70)]
-    [(30, 70), (10, 30), (0, 10)]
+    >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(7)]
+    [(3, 7), (1, 3), (0, 1)]
     """
 
     kind: ClassVar[str] = "sliding"
@@ -65,9 +66,24 @@ class SlidingWindow:
             raise refuse("window", f"two or more whole steps of {self.step}", self.window)
 
     @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
+    @cached_property
+    def first(self) -> int:
+        """The first whole window."""
+        return self.steps.complete(self.window)
+
+    @property
+    def look_back(self) -> int:
+        """The window."""
+        return self.first
+
+    @cached_property
     def levels(self) -> int:
         """m, the number of levels: 2^m is the power of two nearest to (w + 1)/2 by ratio."""
-        return log2(isqrt((self.window // self.step + 1) ** 2 // 2))
+        return log2(isqrt((self.first + 1) ** 2 // 2))
 
     @cached_property
     def left(self) -> int:
@@ -77,26 +93,25 @@ class SlidingWindow:
     @cached_property
     def base(self) -> int:
         """How many steps the base has."""
-        return self.window // self.step - self.left
+        return self.first - self.left
 
-    @property
-    def first(self) -> int:
-        """The first whole window."""
-        return self.window
+    @cached_property
+    def _chain(self) -> tuple[int, ...]:
+        """How many steps the base and the levels read, from the base on."""
+        return (self.base, *(1 << level for level in reversed(range(self.levels))))
 
     @property
     def largest(self) -> int:
         """The base, or half of what stands beside it, or the sample."""
-        return least(max(self.base, (self.left + 1) // 2) * self.step, self.sample)
+        return self.steps.read([max(self.base, (self.left + 1) // 2)], self.sample)
 
-    def due(self, at: int) -> Sequence[Fit]:
+    def due(self, now: int) -> Sequence[Fit]:
         """The base and all levels at the start of a pass, else the levels whose bit flips."""
-        steps, rest = divmod(at, self.step)
-        if rest or steps < self.window // self.step:
+        if now < self.first:
             return ()
-        passes, s = divmod(steps - self.window // self.step, self.left + 1)
+        passes, s = divmod(now - self.first, self.left + 1)
         if s == 0:
-            base = self._fit(at, passes, s, self.levels, prior=None)
+            base = self._fit(now, passes, s, self.levels, prior=None)
             top, prior = self.levels - 1, base.number
             fits = [base]
         else:
@@ -105,28 +120,27 @@ class SlidingWindow:
             prior = self._number(passes, s >> (top + 1) << (top + 1), top + 1)
             fits = []
         for level in range(top, -1, -1):
-            fits.append(self._fit(at, passes, s, level, prior))
+            fits.append(self._fit(now, passes, s, level, prior))
             prior = fits[-1].number
         return fits
 
-    def _fit(self, at: int, passes: int, s: int, level: int, prior: int | None) -> Fit:
+    def _fit(self, now: int, passes: int, s: int, level: int, prior: int | None) -> Fit:
         start, size = self._block(s, level)
-        start = (start + self.left + passes * (self.left + 1)) * self.step
-        size *= self.step
+        start += self.left + passes * (self.left + 1)
         return Fit(
             self._number(passes, s, level),
-            at,
+            now,
             Span(start, start + size),
             prior,
             "update" if level < self.levels else "base",
             level,
             released=level == 0,
-            sample=sampled(size, self.sample),
-            behind=self._behind(level),
+            sample=self.sample,
+            behind=self._chain[: self.levels - level],
         )
 
     def _block(self, s: int, level: int) -> tuple[int, int]:
-        """Start and size of a level's block, in steps, the start counted from the base's."""
+        """Start and size of a level's block, the start counted from the base's."""
         if level == self.levels:
             return 0, self.base
         size = 1 << level
@@ -134,13 +148,6 @@ class SlidingWindow:
             return self.base + (s >> (level + 1) << (level + 1)), size
         older = self.left - s
         return -(older >> (level + 1) << (level + 1)) - size, size
-
-    def _behind(self, level: int) -> int | None:
-        """How many records the base and the levels above this one have read."""
-        if level == self.levels:
-            return None
-        chain = [self.base, *(1 << above for above in range(level + 1, self.levels))]
-        return sum(least(steps * self.step, self.sample) for steps in chain)
 
     def _number(self, passes: int, s: int, level: int) -> int:
         """The number of the fit of a level that was due s steps into a pass.
@@ -179,16 +186,15 @@ class SlidingWindow:
             total += both_sides + max(Fraction(0), one_more_base)
         return Certificate(supremum=total, attained=True)
 
-    def reads(self, record: int) -> Iterator[int]:
-        """When the blocks that hold the record are fitted, in the few passes that it lives through.
+    def reads(self, step: int) -> Iterator[int]:
+        """When the blocks that hold the step are fitted, in the few passes that it lives through.
 
         A block of level j on the newer side is fitted s = (2a + 1) 2^j steps into a pass and ends
         there; on the older side it is fitted when what is beyond it has left the window.
         """
-        step = record // self.step
         period = self.left + 1
         times: set[int] = set()
-        first = max(0, (step - self.left - self.window // self.step) // period)
+        first = max(0, (step - self.left - self.first) // period)
         for start in range(self.left + first * period, step + period, period):
             newer, older = step - start - self.base, start - 1 - step
             if 0 <= newer < self.left:
@@ -202,12 +208,8 @@ class SlidingWindow:
             else:
                 blocks = {0} if 0 <= step - start < self.base else set()
             times |= {start + self.base + s for s in blocks}
-        yield from (at * self.step for at in sorted(times))
+        yield from sorted(times)
 
-    def settled(self, at: int) -> int:
+    def settled(self, now: int) -> int:
         """All that is not in the next window."""
-        return max(0, at - at % self.step + self.step - self.window)
-
-    def needed(self, at: int) -> int:
-        """What is settled is never read again."""
-        return self.settled(at)
+        return max(0, now + 1 - self.first)

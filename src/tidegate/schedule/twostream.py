@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Schedule, Span, Stream
+from tidegate.schedule.fit import Fit, Span, Stream
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.protocol import Schedule
 from tidegate.schedule.registry import sources
+from tidegate.schedule.steps import Steps
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,12 @@ class TwoStream:
     >>> arrivals = ["source", "target", "target", "target", "source", "target"]
     >>> for fit in schedule.fits(arrivals):
     ...     print(fit.number, fit.stream, tuple(fit.span), fit.prior)
-    0 source (0, 20) None
-    1 target (0, 5) 0
-    2 target (0, 10) 0
-    3 target (10, 15) 2
-    4 source (0, 40) None
-    5 target (15, 20) 4
+    0 source (0, 1) None
+    1 target (0, 1) 0
+    2 target (0, 2) 0
+    3 target (2, 3) 2
+    4 source (0, 2) None
+    5 target (3, 4) 4
     """
 
     source: Schedule
@@ -83,10 +85,14 @@ class TwoStream:
         """No limit: a phase of the target lasts until the source's next model."""
         return
 
+    def steps(self, stream: Stream) -> Steps:
+        """Which records the steps of a stream hold."""
+        return self.source.steps if stream == "source" else Steps(self.step)
+
     def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
         """What follows when a step of a stream completes: the state after it, and its fits.
 
-        `at` and `span` of a fit count the records of its own stream.
+        `at` and `span` of a fit count the steps of its own stream.
         """
         if stream == "source":
             return self._source_step(so_far)
@@ -102,10 +108,10 @@ class TwoStream:
             yield from fits
 
     def _source_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
-        at = so_far.source + self.source.step
+        now = so_far.source + 1
         model, phase_start, chain = so_far.model, so_far.phase_start, so_far.chain
         fits: list[Fit] = []
-        for own in self.source.due(at):
+        for own in self.source.due(now):
             number = so_far.fits + len(fits)
             prior = None if own.prior is None else chain[own.level + 1]
             start = None if own.start is None else so_far.model
@@ -115,7 +121,7 @@ class TwoStream:
                 model, phase_start = number, so_far.target
         after = replace(
             so_far,
-            source=at,
+            source=now,
             fits=so_far.fits + len(fits),
             model=model,
             phase_start=phase_start,
@@ -124,15 +130,15 @@ class TwoStream:
         return after, fits
 
     def _target_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
-        at = so_far.target + self.step
+        now = so_far.target + 1
         if so_far.model is None:
-            return replace(so_far, target=at, phase_start=at), []
-        number, index = so_far.fits, (at - so_far.phase_start) // self.step
-        start, level, prior, kept = at - self.step, 0, so_far.kept, so_far.kept
+            return replace(so_far, target=now, phase_start=now), []
+        number, index = so_far.fits, now - so_far.phase_start
+        start, level, prior, kept = now - 1, 0, so_far.kept, so_far.kept
         if is_power(index):
             start, level, prior, kept = so_far.phase_start, log2(index), so_far.model, number
-        fit = Fit(number, at, Span(start, at), prior, "update", level, stream="target")
-        return replace(so_far, target=at, fits=number + 1, kept=kept), [fit]
+        fit = Fit(number, now, Span(start, now), prior, "update", level, stream="target")
+        return replace(so_far, target=now, fits=number + 1, kept=kept), [fit]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +146,11 @@ class Arrived:
     """What the future of two streams depends on: a handful of public numbers.
 
     Attributes:
-        source: Records of the source so far.
-        target: Records of the target so far.
+        source: Steps of the source so far.
+        target: Steps of the target so far.
         fits: How many fits there have been.
         model: The number of the source's present model.
-        phase_start: The target record at which that model came; earlier ones are read no more.
+        phase_start: The target step at which that model came; earlier ones are read no more.
         kept: The number of the update that is kept as f_c.
         chain: The number of the source's newest fit of each level: a fit's prior is one above.
     """
@@ -156,3 +162,7 @@ class Arrived:
     phase_start: int = 0
     kept: int | None = None
     chain: dict[int, int] = field(default_factory=dict)
+
+    def of(self, stream: Stream) -> int:
+        """Steps of a stream so far."""
+        return self.source if stream == "source" else self.target

@@ -57,7 +57,7 @@ class Scheduled:
             bits=NotPrivateBits(seed),
         )
         run = MemoryRun(self.plan, trainer, self.engine)
-        step, seen = self.plan.schedule.step, 0
+        step, seen = self.plan.steps.size, 0
         for start in range(0, stream.n - step + 1, step):
             run.take(stream.between(start, start + step))
             for release in run.releases[seen:]:

@@ -19,8 +19,8 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
-    Fit,
     MultiResolution,
+    RecordFit,
     Schedule,
     SlidingWindow,
     fits,
@@ -62,7 +62,8 @@ class AsPublished:
         X = np.asarray(stream.records.X, np.float32)
         targets = np.eye(stream.classes, dtype=np.float32)[stream.records.y]
         models: dict[int, Floats32] = {}
-        for fit in fits(self.schedule, stream.n):
+        steps = self.schedule.steps
+        for fit in map(steps.fit, fits(self.schedule, steps.complete(stream.n))):
             start = models.get(-1 if fit.prior is None else fit.prior)
             if start is None:
                 start = np.zeros((X.shape[1], stream.classes), np.float32)
@@ -77,7 +78,7 @@ class AsPublished:
             if fit.released:
                 yield fit.at, weights.astype(np.float64)
 
-    def noise_scale(self, fit: Fit, constant: float) -> float:
+    def noise_scale(self, fit: RecordFit, constant: float) -> float:
         """The scale of the noise that the text adds to each coordinate.
 
         Args:
@@ -86,14 +87,14 @@ class AsPublished:
         """
         if self.epsilon is None:
             return 0.0
-        schedule = self.schedule
+        schedule, step = self.schedule, self.schedule.steps.size
         match schedule:
             case SlidingWindow():
-                base, update = 6 / fit.span.size, 12 / schedule.step
+                base, update = 6 / fit.span.size, 12 / step
             case MultiResolution() | Cumulative() | Continual() | Basic():
-                base, update = 4 / schedule.block, 4 / schedule.step
+                base, update = 4 / schedule.block, 4 / step
             case _:
-                base = update = 4 / schedule.step
+                base = update = 4 / step
         factor = base if fit.role == "base" else update
         return factor * constant / (self.regularization * self.epsilon)
 

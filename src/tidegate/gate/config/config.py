@@ -237,9 +237,11 @@ class Config:
         if not isinstance(source, StandardInput):
             return source
         schedule = self.schedule.build()
-        if isinstance(schedule, TwoStream) and stream == "source":
-            schedule = schedule.source
-        return replace(source, step=schedule.step)
+        if isinstance(schedule, TwoStream):
+            steps = schedule.steps("source" if stream == "source" else "target")
+        else:
+            steps = schedule.steps
+        return replace(source, step=steps.size)
 
     @property
     def follows(self) -> bool:

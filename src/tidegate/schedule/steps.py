@@ -1,0 +1,81 @@
+"""Steps: which records the steps of a schedule hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.schedule.fit import Fit, RecordFit, SlotWeight, Span
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps that end after every `size` records.
+
+    Schedules count in steps and know nothing of records: this is the one place that maps them.
+
+    Args:
+        size: Records in a step.
+
+    >>> steps = Steps(1024)
+    >>> steps.count(7), steps.complete(8191), steps.step_of(7168)
+    (7168, 7, 7)
+    >>> steps.records(Span(3, 7)), steps.whole(Span(3072, 7168))
+    (Span(start=3072, stop=7168), Span(start=3, stop=7))
+    """
+
+    size: int = 1
+
+    def count(self, step: int) -> int:
+        """How many records there are when so many steps are complete."""
+        return step * self.size
+
+    def complete(self, count: int) -> int:
+        """How many steps are complete once so many records have arrived."""
+        return count // self.size
+
+    def step_of(self, record: int) -> int:
+        """The step that holds a record."""
+        return record // self.size
+
+    def records(self, span: Span) -> Span:
+        """The records of a span of steps."""
+        return Span(span.start * self.size, span.stop * self.size)
+
+    def whole(self, span: Span) -> Span | None:
+        """The steps that consist of a span of records; None if it splits a step."""
+        start, before = divmod(span.start, self.size)
+        stop, after = divmod(span.stop, self.size)
+        return None if before or after else Span(start, stop)
+
+    def read(self, sizes: Sequence[float], sample: int | None) -> int:
+        """How many records fits of these sizes read together, if each draws `sample` at most."""
+        if sample is None:
+            return round(sum(sizes) * self.size)
+        return sum(min(round(size * self.size), sample) for size in sizes)
+
+    def fit(self, fit: Fit) -> RecordFit:
+        """A fit with its steps mapped to records.
+
+        >>> Steps(10).fit(Fit(1, 5, Span(4, 5), 0, "update", 0, sample=30, behind=(4,)))[7:11]
+        (True, None, None, 30)
+        """
+        number, at, span, prior, role, level, phase, released, cap, stream, behind, start, parts = (
+            fit
+        )
+        records = self.records(span)
+        return RecordFit(
+            number,
+            self.count(at),
+            records,
+            prior,
+            role,
+            level,
+            phase,
+            released,
+            None if cap is None or cap >= records.size else cap,
+            stream,
+            max(1, self.read(behind, cap)) if behind else None,
+            start,
+            tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
+            if parts
+            else (),
+        )
