@@ -49,9 +49,18 @@ growing = st.builds(
     st.fractions(Fraction(1, 8), Fraction(39, 40), max_denominator=40),  # so that bases are few
 )
 
-schedules: st.SearchStrategy[Schedule] = st.one_of(
-    sliding(), continual, basic, cumulative, growing, multiresolution, independent
-)
+STRATEGIES: dict[str, st.SearchStrategy[Schedule]] = {
+    "sliding": sliding(),
+    "continual": continual,
+    "basic": basic,
+    "cumulative": cumulative,
+    "growing": growing,
+    "multiresolution": multiresolution,
+    "independent": independent,
+}
+"""A strategy for each kind in the registry, which a test holds it against."""
+
+schedules: st.SearchStrategy[Schedule] = st.one_of(*STRATEGIES.values())
 
 budgets: st.SearchStrategy[Budget] = st.sampled_from([PureDP(1.0), ApproxDP(1.0, 1e-6)])
 
@@ -65,7 +74,6 @@ def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
 @st.composite
 def plans(draw: st.DrawFn, schedule: st.SearchStrategy[Schedule] = schedules) -> Plan:
     drawn = draw(schedule)
-    if isinstance(drawn, Growing):
-        return Plan(schedule=drawn, budget=ApproxDP(1.0, 1e-6))
-    budget = draw(budgets)
-    return Plan(schedule=drawn, budget=budget, allocation=draw(allocations(budget)))
+    budget = ApproxDP(1.0, 1e-6) if drawn.weighs else draw(budgets)
+    allocation = draw(allocations(budget)) if drawn.allocated else Paper()
+    return Plan(schedule=drawn, budget=budget, allocation=allocation)

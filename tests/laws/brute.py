@@ -10,7 +10,6 @@ from tidegate.schedule import (
     Continual,
     Cumulative,
     Growing,
-    Independent,
     MultiResolution,
     Schedule,
     SlidingWindow,
@@ -40,10 +39,10 @@ def horizon(schedule: Schedule, length: int) -> int:
             return schedule.block << length
         case SlidingWindow():
             return schedule.window + length * (schedule.left + 1) * schedule.step
-        case Independent():
-            return schedule.steps.count(length)
         case Growing():
             return schedule.steps.count(next(islice(schedule.reads(0), length, None)))
+        case _ if schedule.look_back is not None:
+            return schedule.steps.count(schedule.first + length * schedule.look_back)
         case _:
             raise NotImplementedError(schedule)
 
@@ -59,7 +58,7 @@ def tail(plan: Plan, at: int) -> Fraction:
         case Basic() | Continual() | Cumulative() | MultiResolution():
             made = (at // schedule.block).bit_length()
             return shares.levels.rate**made / shares.certificate.supremum
-        case SlidingWindow() | Independent():
+        case _ if schedule.look_back is not None:
             return Fraction(0)
         case Growing():
             return 1 - max(paid_by_all(plan, at))  # tested by its own law

@@ -20,6 +20,7 @@ from tidegate.schedule import (
     Growing,
     Independent,
     MultiResolution,
+    Schedule,
     SlidingWindow,
     Stream,
     TwoStream,
@@ -29,7 +30,7 @@ from tidegate.schedule import (
 R = 2.0
 PURE, GAUSSIAN = PureDP(1.0), ApproxDP(1.0, 1e-3)
 
-SCHEDULES = {
+SCHEDULES: dict[str, Schedule | TwoStream] = {
     "multiresolution": MultiResolution(block=4),
     "multiresolution, sampled": MultiResolution(block=4, sample=3),
     "cumulative": Cumulative(block=4),
@@ -78,8 +79,7 @@ def every_schedule() -> set[type]:
 def serves(schedule: str, learning: str) -> bool:
     """Whether a schedule can be carried out with a budget and a learner."""
     budget, _, learner = LEARNINGS[learning]
-    weighted = isinstance(SCHEDULES[schedule], Growing)
-    return not weighted or (budget.unit == "mu" and learner.takes_slot_weights)
+    return not SCHEDULES[schedule].weighs or (budget.unit == "mu" and learner.takes_slot_weights)
 
 
 def pairs(*learnings: str) -> list[tuple[str, str]]:

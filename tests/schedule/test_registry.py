@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.cli.run import tidegate
 from tests.laws import test_plan_laws as laws
+from tests.strategies import STRATEGIES, plans, schedules
 from tidegate.checks import InvalidValueError, whole
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
@@ -89,29 +92,38 @@ def test_it_has_a_plan_and_a_ledger() -> None:
     assert plan.first == 10
 
 
-OF_SCHEDULES = (
-    laws.test_fits_are_numbered_in_order,
-    laws.test_a_fit_reads_only_steps_that_are_complete,
-    laws.test_priors_exist_and_precede,
-    laws.test_no_fit_reads_more_than_the_largest,
-)
-OF_PLANS = (laws.test_no_record_ever_pays_more_than_its_budget,)
+PAIRS: st.SearchStrategy[Any] = st.builds(Pairs, step=st.integers(1, 5))
 
 
-@pytest.mark.parametrize("step", [1, 3])
-def test_the_laws_hold_for_it(step: int) -> None:
-    schedule: Any = Pairs(step=step)
-    for law in OF_SCHEDULES:
-        law.hypothesis.inner_test(schedule, 100)  # type: ignore[attr-defined]
-    for law in OF_PLANS:
-        law.hypothesis.inner_test(Plan(schedule=schedule, budget=PureDP(1.0)), 100)  # type: ignore[attr-defined]
-    for number in range(1, 60):
-        laws.test_settled_steps_are_read_all_together_or_never_again.hypothesis.inner_test(  # type: ignore[attr-defined]
-            schedule, number
-        )
-        laws.test_what_is_not_needed_is_never_read_again.hypothesis.inner_test(  # type: ignore[attr-defined]
-            schedule, number
-        )
+def laws_of_every_schedule() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The laws that are stated for all schedules, or their plans, and what each draws."""
+    drawn = {
+        name: (law.hypothesis.inner_test, dict(law.hypothesis._given_kwargs))
+        for name, law in vars(laws).items()
+        if hasattr(law, "hypothesis")
+    }
+    return {
+        name: (law, given)
+        for name, (law, given) in drawn.items()
+        if given.get("schedule") is schedules or repr(given.get("plan")) == repr(plans())
+    }
+
+
+def test_most_laws_are_of_every_schedule() -> None:
+    assert len(laws_of_every_schedule()) >= 16
+
+
+@pytest.mark.parametrize("name", laws_of_every_schedule())
+def test_the_laws_hold_for_it(name: str) -> None:
+    law, drawn = laws_of_every_schedule()[name]
+    toy = {"schedule": PAIRS} if "schedule" in drawn else {"plan": plans(PAIRS)}
+    given(**{**drawn, **toy})(law)()
+
+
+def test_every_kind_has_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {*registry.SCHEDULES} - {*STRATEGIES} == {Pairs.kind}
+    monkeypatch.delitem(registry.SCHEDULES, Pairs.kind)
+    assert {*registry.SCHEDULES} == {*STRATEGIES}
 
 
 def test_a_gate_carries_it_out(tmp_path: Path) -> None:

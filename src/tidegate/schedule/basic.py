@@ -1,22 +1,19 @@
 """The appendix's basic release: Continual without its larger updates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
-from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
+from tidegate.schedule.phases import Phase, Phased, phase_reads, phase_share
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Basic:
+class Basic(Phased):
     """A base on everything at every doubling; every other step refines the release before it.
 
     In steps, for B = 4 (b: base, 0: an update of one step):
@@ -50,42 +47,11 @@ class Basic:
     )
     step: int = parameter("records between two models", 1024)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step", whole("step", self.step))
-        object.__setattr__(self, "block", whole_block(self.block, self.step))
-
-    @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
-
-    @cached_property
-    def first(self) -> int:
-        """The first base."""
-        return self.steps.complete(self.block)
-
-    @property
-    def look_back(self) -> None:
-        """All the way: bases read all of the history."""
-        return
-
-    @property
-    def largest(self) -> None:
-        """No limit: bases read all of the history."""
-        return
-
-    def due(self, now: int) -> Sequence[Fit]:
-        """The one fit of this step."""
-        block = self.first
-        if now < block:
-            return ()
-        phase = Phase.of(now, block)
-        number = now - block
-        if phase.index == 0:
-            return (base_fit(number, now, phase.number, start=phase.base // 2 - block),)
+    def update(self, now: int, phase: Phase) -> Fit:
+        """The newest step refines the release before it."""
+        number = now - self.first
         span = Span(now - 1, now)
-        fit = Fit(number, now, span, number - 1, "update", 0, phase.number, behind=(now - 1,))
-        return (fit,)
+        return Fit(number, now, span, number - 1, "update", 0, phase.number, behind=(now - 1,))
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """Bases by their level; updates have one level, filled up if so told."""
@@ -98,7 +64,3 @@ class Basic:
     def reads(self, step: int) -> Iterator[int]:
         """The step's own update, then all later bases."""
         return phase_reads(step, self.first, powers=False)
-
-    def settled(self, now: int) -> int:
-        """The span of the last base: every later base holds it whole, no update touches it."""
-        return doubled(now, self.first)

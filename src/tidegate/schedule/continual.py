@@ -1,23 +1,21 @@
 """Algorithm 4, and 7 with `sample`: all of the history, refreshed at every step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
-from tidegate.checks import optional, whole
+from tidegate.checks import optional
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, base_fit, doubled, phase_reads, phase_share, whole_block
+from tidegate.schedule.phases import Phase, Phased, phase_reads, phase_share
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Continual:
+class Continual(Phased):
     """A base on everything at every doubling, and hierarchical updates of it in between.
 
     At t = 2^k B fit [0, t) with no prior: the base. Between, i steps after the base's time t_g:
@@ -56,59 +54,32 @@ class Continual:
     sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step", whole("step", self.step))
-        object.__setattr__(self, "block", whole_block(self.block, self.step))
+        super().__post_init__()
         object.__setattr__(self, "sample", optional("sample", self.sample))
-
-    @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
-
-    @cached_property
-    def first(self) -> int:
-        """The first base."""
-        return self.steps.complete(self.block)
-
-    @property
-    def look_back(self) -> None:
-        """All the way: bases read all of the history."""
-        return
 
     @property
     def largest(self) -> int | None:
         """The sample; without one there is no limit."""
         return self.sample
 
-    def due(self, now: int) -> Sequence[Fit]:
-        """The one fit of this step."""
-        block = self.first
-        if now < block:
-            return ()
-        phase = Phase.of(now, block)
-        number, base = now - block, phase.base
-        if phase.index == 0:
-            before = base // 2 - block
-            return (base_fit(number, now, phase.number, start=before, sample=self.sample),)
-        level = log2(phase.index)
+    def update(self, now: int, phase: Phase) -> Fit:
+        """All steps of the phase if their number is a power of two, else the newest."""
+        level, base = log2(phase.index), phase.base
         behind: tuple[int, ...]
         if is_power(phase.index):
-            span, prior, behind = Span(base, now), base - block, (base,)
+            span, behind = Span(base, now), (base,)
         else:
-            behind = (base, 1 << level)
-            span, prior, level = Span(now - 1, now), sum(behind) - block, 0
-        return (
-            Fit(
-                number,
-                now,
-                span,
-                prior,
-                "update",
-                level,
-                phase.number,
-                sample=self.sample,
-                behind=behind,
-            ),
+            span, behind, level = Span(now - 1, now), (base, 1 << level), 0
+        return Fit(
+            now - self.first,
+            now,
+            span,
+            sum(behind) - self.first,
+            "update",
+            level,
+            phase.number,
+            sample=self.sample,
+            behind=behind,
         )
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
@@ -129,7 +100,3 @@ class Continual:
     def reads(self, step: int) -> Iterator[int]:
         """The step's own update, the larger ones of its phase, then all later bases."""
         return phase_reads(step, self.first, powers=True)
-
-    def settled(self, now: int) -> int:
-        """The span of the last base: every later base holds it whole, no update touches it."""
-        return doubled(now, self.first)

@@ -2,23 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
 from itertools import count, groupby
 from typing import ClassVar
 
-from tidegate.checks import optional, whole
 from tidegate.schedule.binary import ruler, ruler_sum
+from tidegate.schedule.blocks import Blocks
 from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import doubled
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class MultiResolution:
+class MultiResolution(Blocks):
     """At every t = 2^k q B fit [t - 2^k B, t), for every k that divides; all are released.
 
     In blocks, a digit being the level of the fit:
@@ -49,30 +44,6 @@ class MultiResolution:
     block: int = parameter("records in the smallest block", 1024)
     sample: int | None = parameter("a fit reads at most this many of its records", default=None)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "block", whole("block", self.block))
-        object.__setattr__(self, "sample", optional("sample", self.sample))
-
-    @cached_property
-    def steps(self) -> Steps:
-        """A block is a step."""
-        return Steps(self.block)
-
-    @property
-    def first(self) -> int:
-        """The first block."""
-        return 1
-
-    @property
-    def look_back(self) -> None:
-        """All the way: a fit on everything is always to come."""
-        return
-
-    @property
-    def largest(self) -> int | None:
-        """The sample; without one there is no limit."""
-        return self.sample
-
     def due(self, now: int) -> Sequence[Fit]:
         """One fit for each level whose block ends here, the smallest first."""
         if now == 0:
@@ -91,19 +62,7 @@ class MultiResolution:
             for level in range(ruler(now) + 1)
         ]
 
-    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Every level halves what is left, or nearly so."""
-        return levels.raw_share(fit.level)
-
-    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
-        """A record is in one fit of each level at the most."""
-        return TENDS_TO_ONE
-
     def reads(self, step: int) -> Iterator[int]:
         """The ends of the blocks of all sizes that hold the step."""
         ends = (((step >> level) + 1) << level for level in count())
         return (end for end, _ in groupby(ends))
-
-    def settled(self, now: int) -> int:
-        """The largest block that starts at 0: whatever reads a part of it from now on reads all."""
-        return doubled(now, 1)

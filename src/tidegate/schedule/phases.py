@@ -1,25 +1,16 @@
 """Phases: what the schedules with a base at every doubling share. All of it counts in steps."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Levels
-
-
-def whole_block(block: object, step: int) -> int:
-    """A block that is a power-of-two multiple of the step, refused otherwise.
-
-    >>> whole_block(8192, 1024)
-    8192
-    """
-    size = whole("block", block)
-    if size % step or size < step or not is_power(size // step):
-        raise refuse("block", f"a power-of-two multiple of the step ({step})", block)
-    return size
+from tidegate.schedule.steps import Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +62,59 @@ def base_fit(
         behind=tuple(now >> doublings for doublings in range(1, level + 1)),
         start=start if level else None,
     )
+
+
+class Phased(ABC):
+    """A base on everything at every doubling of `block`, an update at every other step."""
+
+    block: int
+    step: int
+
+    def __post_init__(self) -> None:
+        step, block = whole("step", self.step), whole("block", self.block)
+        if block % step or not is_power(block // step):
+            raise refuse("block", f"a power-of-two multiple of the step ({step})", block)
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "block", block)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
+
+    @cached_property
+    def first(self) -> int:
+        """The first base."""
+        return self.steps.complete(self.block)
+
+    @property
+    def look_back(self) -> None:
+        """All the way: bases read all of the history."""
+        return
+
+    @property
+    def largest(self) -> int | None:
+        """No limit: bases read all of the history."""
+        return None
+
+    def due(self, now: int) -> Sequence[Fit]:
+        """The one fit of this step."""
+        block = self.first
+        if now < block:
+            return ()
+        phase = Phase.of(now, block)
+        if phase.index:
+            return (self.update(now, phase),)
+        before = phase.base // 2 - block
+        return (base_fit(now - block, now, phase.number, start=before, sample=self.largest),)
+
+    @abstractmethod
+    def update(self, now: int, phase: Phase) -> Fit:
+        """The fit of a step that is not a doubling."""
+
+    def settled(self, now: int) -> int:
+        """The span of the last base: every later base holds it whole, no update touches it."""
+        return doubled(now, self.first)
 
 
 def doubled(now: int, block: int) -> int:

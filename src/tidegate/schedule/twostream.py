@@ -73,6 +73,7 @@ class TwoStream:
     about: ClassVar[str] = (
         "models of a source stream, refined on the newest records of a target stream"
     )
+    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if type(self.source) not in sources().values():

@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.learn.learner import Weights
-from tidegate.schedule import (
-    Basic,
-    Continual,
-    Cumulative,
-    MultiResolution,
-    RecordFit,
-    Schedule,
-    SlidingWindow,
-    fits,
-)
+from tidegate.schedule import RecordFit, Schedule, fits
 from tidegate.study.study_stream import StudyStream
 
 Floats32 = NDArray[np.float32]
@@ -87,14 +78,11 @@ class AsPublished:
         """
         if self.epsilon is None:
             return 0.0
-        schedule, step = self.schedule, self.schedule.steps.size
-        match schedule:
-            case SlidingWindow():
-                base, update = 6 / fit.span.size, 12 / step
-            case MultiResolution() | Cumulative() | Continual() | Basic():
-                base, update = 4 / schedule.block, 4 / step
-            case _:
-                base = update = 4 / step
+        steps = self.schedule.steps
+        if (self.schedule.look_back or 1) > 1:  # Algorithm 5, whose base has a size of its own
+            base, update = 6 / fit.span.size, 12 / steps.size
+        else:
+            base, update = 4 / steps.count(self.schedule.first), 4 / steps.size
         factor = base if fit.role == "base" else update
         return factor * constant / (self.regularization * self.epsilon)
 

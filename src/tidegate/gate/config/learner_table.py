@@ -46,7 +46,7 @@ class LearnerTable(KindTable):
         """Refuse, of a table that is resolved, a learner that cannot serve."""
         without = "without" if budget.unit == "epsilon" else "with"
         self._needs(f"for a budget {without} a delta", lambda each: budget.unit in each.budgets)
-        if not isinstance(schedule, TwoStream) and schedule.weighs and budget.unit == "mu":
+        if schedule.weighs and budget.unit == "mu":
             wanted = f"for a {schedule.kind} schedule"
             self._needs(wanted, lambda each: each.takes_slot_weights)
         self.build().check(task, budget.unit)
