@@ -83,7 +83,7 @@ class Plan:
         """
         return self.steps.count(self.schedule.first)
 
-    @property
+    @cached_property
     def steps(self) -> Steps:
         """Which records the steps hold."""
         return self.schedule.steps
@@ -103,7 +103,9 @@ class Plan:
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""
-        return map(self._line, fits(self.schedule, self.steps.complete(until)))
+        mapped, share = self.steps.fit, self.shares.of
+        found = fits(self.schedule, self.steps.complete(until))
+        return (Line(mapped(fit), share(fit)) for fit in found)
 
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, from the schedule alone."""

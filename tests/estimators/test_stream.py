@@ -211,7 +211,7 @@ def test_releases_of_two_streams(budget: Budget, source: Any) -> None:
         part = slice(start, start + 20)
         face.partial_fit(X[part], y[part], stream="source")
         face.partial_fit(other_X[part], other_y[part])
-        arrivals += ["source"] * (20 // source.step) + ["target"] * 5
+        arrivals += ["source"] * source.steps.complete(20) + ["target"] * 5
     plan = TwoStreamPlan(schedule=TwoStream(source=source, step=4), budget=budget)
     intake = Intake(norm=10.0, classes=[0, 1])
     records = {"source": intake.records(X, y), "target": intake.records(other_X, other_y)}

@@ -122,10 +122,10 @@ class Ledger:
 
     def _charge_one(self, span: Span, share: Fraction) -> Span:
         """Charge a span of records; the steps that it consists of."""
-        steps = self._steps.whole(span)
-        if steps is None or not 0 <= steps.start < steps.stop or share <= 0:
-            raise LedgerError(f"cannot charge {share} to [{span.start}, {span.stop})")
+        steps = self._steps.whole(span) or Span(0, 0)
         start, stop = steps
+        if not 0 <= start < stop or share <= 0:
+            raise LedgerError(f"cannot charge {share} to [{span.start}, {span.stop})")
         if start < self._settled and (start > 0 or stop < self._settled):
             before = self._steps.count(self._settled)
             raise LedgerError(f"records before {before} are settled: cannot split them")

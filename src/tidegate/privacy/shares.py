@@ -72,7 +72,7 @@ class Shares:
 
     def of(self, fit: Fit) -> Fraction:
         """The share of a fit: it depends on its role, level and phase alone."""
-        key = (fit.role, fit.level, fit.phase)
+        key = fit[4:7]
         share = self._known.get(key)
         if share is None:
             raw = self.schedule.raw_share(fit, self.levels)

@@ -64,9 +64,9 @@ class Continual(Phased):
 
     def update(self, now: int, phase: Phase) -> Fit:
         """All steps of the phase if their number is a power of two, else the newest."""
-        level, base = log2(phase.index), phase.base
+        level, base = log2(phase.since), phase.base
         behind: tuple[int, ...]
-        if is_power(phase.index):
+        if is_power(phase.since):
             span, behind = Span(base, now), (base,)
         else:
             span, behind, level = Span(now - 1, now), (base, 1 << level), 0

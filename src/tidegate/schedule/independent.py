@@ -65,7 +65,7 @@ class Independent:
         """The one fit of the newest step."""
         if now == 0:
             return ()
-        return (Fit(now - 1, now, Span(now - 1, now), prior=None, role="base", level=0),)
+        return (Fit(now - 1, now, Span(now - 1, now), None, "base", 0),)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (the same for all)
         """All: a record is in one fit."""

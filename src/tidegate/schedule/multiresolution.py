@@ -54,9 +54,9 @@ class MultiResolution(Blocks):
                 first + level,
                 now,
                 Span(now - (1 << level), now),
-                prior=None,
-                role="base",
-                level=level,
+                None,
+                "base",
+                level,
                 sample=self.sample,
             )
             for level in range(ruler(now) + 1)

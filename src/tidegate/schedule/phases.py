@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
@@ -13,29 +13,29 @@ from tidegate.schedule.levels import Levels
 from tidegate.schedule.steps import Steps
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(NamedTuple):
     """Where a time stands between two bases.
 
     Attributes:
         number: How often the base has been refitted.
         base: When the phase's base was fitted (the paper's t_g), which is also its length.
-        index: Steps since then (the paper's i).
+        since: Steps since then (the paper's i).
     """
 
     number: int
     base: int
-    index: int
+    since: int
 
     @classmethod
     def of(cls, now: int, block: int) -> "Phase":
         """The phase of a time that is at least one block.
 
         >>> Phase.of(13, block=4)
-        Phase(number=1, base=8, index=5)
+        Phase(number=1, base=8, since=5)
         """
         number = log2(now // block)
-        return cls(number=number, base=block << number, index=now - (block << number))
+        base = block << number
+        return cls(number, base, now - base)
 
 
 def base_fit(
@@ -103,7 +103,7 @@ class Phased(ABC):
         if now < block:
             return ()
         phase = Phase.of(now, block)
-        if phase.index:
+        if phase.since:
             return (self.update(now, phase),)
         before = phase.base // 2 - block
         return (base_fit(now - block, now, phase.number, start=before, sample=self.largest),)
@@ -157,11 +157,11 @@ def phase_reads(step: int, block: int, *, powers: bool) -> Iterator[int]:
     base = block
     if step >= block:
         phase = Phase.of(step, block)
-        index = phase.index + 1
-        if index < phase.base:
-            yield phase.base + index
+        since = phase.since + 1
+        if since < phase.base:
+            yield phase.base + since
         if powers:
-            size = 2 << log2(index)
+            size = 2 << log2(since)
             while size < phase.base:
                 yield phase.base + size
                 size *= 2

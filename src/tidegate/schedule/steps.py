@@ -38,12 +38,15 @@ class Steps:
 
     def records(self, span: Span) -> Span:
         """The records of a span of steps."""
-        return Span(span.start * self.size, span.stop * self.size)
+        size = self.size
+        return span if size == 1 else Span(span[0] * size, span[1] * size)
 
     def whole(self, span: Span) -> Span | None:
         """The steps that consist of a span of records; None if it splits a step."""
-        start, before = divmod(span.start, self.size)
-        stop, after = divmod(span.stop, self.size)
+        size = self.size
+        if size == 1:
+            return span
+        (start, before), (stop, after) = divmod(span[0], size), divmod(span[1], size)
         return None if before or after else Span(start, stop)
 
     def read(self, sizes: Sequence[float], sample: int | None) -> int:
