@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,12 @@ from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import loss_of
 from tidegate.learn.trainer import Trainer
+from tidegate.privacy import Budget
 from tidegate.release import Model
 from tidegate.schedule import Schedule
 
-LossName = str
-"""The kind of a loss, see `LOSSES`; or "auto"."""
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(ClassifierMixin, StreamEstimator):
     """A linear classifier whose models are all private; subclasses say when they are made.
 
@@ -31,15 +31,16 @@ class Classifier(ClassifierMixin, StreamEstimator):
     `quarantined_` counts these, for the operator's eyes only.
     """
 
+    budget: Budget
     classes: Any
     norm: float
-    regularization: float | None
-    loss: LossName
-    learner: Learner[Task] | None
-    features: FeatureMap | None
+    regularization: float | None = None
+    loss: str = "auto"
+    learner: Learner[Task] | None = None
+    features: FeatureMap | None = None
+    not_private_seed: int | None = None
 
-    classes_: NDArray[Any]
-    n_features_in_: int
+    classes_: NDArray[Any] = field(init=False)
 
     def _begin_with(self, schedule: Schedule) -> Begun:
         """A new stream; bad parameters are refused before any record is looked at."""

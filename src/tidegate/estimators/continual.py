@@ -1,16 +1,14 @@
 """A classifier of all records so far."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from tidegate.compute import Engine
-from tidegate.estimators.classifier import LossName
 from tidegate.estimators.stream_classifier import StreamClassifier
-from tidegate.features.feature_map import FeatureMap
-from tidegate.learn.learner import Learner, Task
-from tidegate.privacy import Allocation, Budget
+from tidegate.privacy import Allocation
 from tidegate.schedule import Continual, Schedule
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ContinualClassifier(StreamClassifier):
     """Releases, at every step, a private model of all records so far.
 
@@ -50,36 +48,11 @@ class ContinualClassifier(StreamClassifier):
     (5, 0.8, True)
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        block: int,
-        step: int,
-        classes: Any,
-        norm: float,
-        regularization: float | None = None,
-        loss: LossName = "auto",
-        learner: Learner[Task] | None = None,
-        allocation: str | Allocation = "paper",
-        sample: int | None = None,
-        features: FeatureMap | None = None,
-        compute: Engine | None = None,
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.block = block
-        self.step = step
-        self.classes = classes
-        self.norm = norm
-        self.regularization = regularization
-        self.loss = loss
-        self.learner = learner
-        self.allocation = allocation
-        self.sample = sample
-        self.features = features
-        self.compute = compute
-        self.not_private_seed = not_private_seed
+    block: int
+    step: int
+    allocation: str | Allocation = "paper"
+    sample: int | None = None
+    compute: Engine | None = None
 
     def _schedule(self) -> Schedule:
         return Continual(block=self.block, step=self.step, sample=self.sample)

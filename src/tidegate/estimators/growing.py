@@ -1,16 +1,13 @@
 """A classifier of all records so far, which never stops learning from them."""
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from tidegate.estimators.classifier import LossName
 from tidegate.estimators.stream_classifier import StreamClassifier
-from tidegate.features.feature_map import FeatureMap
-from tidegate.learn.learner import Learner, Task
-from tidegate.privacy import Budget
 from tidegate.schedule import Growing, Schedule
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GrowingClassifier(StreamClassifier):
     """Releases a private model of all records whenever they have grown by a little.
 
@@ -49,32 +46,9 @@ class GrowingClassifier(StreamClassifier):
     (5, 0.826, True)
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        block: int,
-        step: int,
-        classes: Any,
-        norm: float,
-        regularization: float | None = None,
-        loss: LossName = "auto",
-        growth: Fraction = Fraction(1, 16),
-        learner: Learner[Task] | None = None,
-        features: FeatureMap | None = None,
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.block = block
-        self.step = step
-        self.classes = classes
-        self.norm = norm
-        self.regularization = regularization
-        self.loss = loss
-        self.growth = growth
-        self.learner = learner
-        self.features = features
-        self.not_private_seed = not_private_seed
+    block: int
+    step: int
+    growth: Fraction = Fraction(1, 16)
 
     allocation = "paper"  # read by the base estimator; the shares of a Growing schedule are its own
 

@@ -1,5 +1,6 @@
 """A private histogram at every step, and linear queries on it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from tidegate.estimators.summary import Summary
 from tidegate.learn.intake import CategoryIntake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation
-from tidegate.privacy import Allocation, Budget
-from tidegate.schedule import Schedule
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateHistogram(Summary):
     """Releases the fraction of records in each category, at every step.
 
@@ -47,22 +47,7 @@ class PrivateHistogram(Summary):
     (array([0.75, 0.25]), 0.25)
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        schedule: Schedule,
-        categories: Any,
-        regularization: float = 1.0,
-        allocation: str | Allocation = "paper",
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.schedule = schedule
-        self.categories = categories
-        self.regularization = regularization
-        self.allocation = allocation
-        self.not_private_seed = not_private_seed
+    categories: Any
 
     @property
     def histogram_(self) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """A private mean at every step."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,9 @@ from tidegate.estimators.summary import Summary
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.privacy import Allocation, Budget
-from tidegate.schedule import Schedule
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMean(Summary):
     """Releases the mean of the records that a schedule reads, at every step.
 
@@ -44,22 +44,7 @@ class PrivateMean(Summary):
     array([0.5, 0.5])
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        schedule: Schedule,
-        norm: float,
-        regularization: float = 1.0,
-        allocation: str | Allocation = "paper",
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.schedule = schedule
-        self.norm = norm
-        self.regularization = regularization
-        self.allocation = allocation
-        self.not_private_seed = not_private_seed
+    norm: float
 
     @property
     def mean_(self) -> NDArray[np.float64]:

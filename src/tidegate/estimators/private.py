@@ -1,17 +1,16 @@
 """A classifier made once, of all records at hand."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from tidegate.checks import whole
 from tidegate.compute import Engine
-from tidegate.estimators.classifier import Classifier, LossName
-from tidegate.features.feature_map import FeatureMap
+from tidegate.estimators.classifier import Classifier
 from tidegate.learn.labels import as_labels
-from tidegate.learn.learner import Learner, Task
-from tidegate.privacy import Budget
 from tidegate.schedule import Independent
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(Classifier):
     """Makes one private model of all the records that `fit` is given, for the whole budget.
 
@@ -46,28 +45,7 @@ class PrivateClassifier(Classifier):
     (True, '1')
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        classes: Any,
-        norm: float,
-        regularization: float | None = None,
-        loss: LossName = "auto",
-        learner: Learner[Task] | None = None,
-        features: FeatureMap | None = None,
-        compute: Engine | None = None,
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.classes = classes
-        self.norm = norm
-        self.regularization = regularization
-        self.loss = loss
-        self.learner = learner
-        self.features = features
-        self.compute = compute
-        self.not_private_seed = not_private_seed
+    compute: Engine | None = None
 
     allocation = "paper"  # one fit has no levels: it gets all
 

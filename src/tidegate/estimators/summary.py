@@ -1,17 +1,23 @@
 """What the summaries share: a released vector at every step of one stream."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 from tidegate.estimators.base_estimator import Begun, StreamEstimator
+from tidegate.privacy import Allocation, Budget
 from tidegate.schedule import Schedule
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Summary(StreamEstimator):
     """A mean or a histogram; subclasses say how a stream begins."""
 
+    budget: Budget
     schedule: Schedule
-    regularization: float
+    regularization: float = 1.0
+    allocation: str | Allocation = "paper"
+    not_private_seed: int | None = None
 
     @abstractmethod
     def _new(self) -> Begun:

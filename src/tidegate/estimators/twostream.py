@@ -1,25 +1,25 @@
 """A classifier of a target stream that leans on a source stream."""
 
 from copy import copy
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
 from tidegate.compute import Engine
 from tidegate.estimators.base_estimator import Begun
-from tidegate.estimators.classifier import Classifier, LossName
-from tidegate.features.feature_map import FeatureMap
+from tidegate.estimators.classifier import Classifier
 from tidegate.learn.labels import as_labels
-from tidegate.learn.learner import Learner, Task
 from tidegate.learn.records import Records
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import TwoLedgers, TwoStreamPlan
-from tidegate.privacy import Allocation, Budget
+from tidegate.privacy import Allocation
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
 
 STREAMS = get_args(Stream)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TwoStreamClassifier(Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
@@ -60,36 +60,12 @@ class TwoStreamClassifier(Classifier):
     [('source', 2000), ('source', 4000), ('target', 500)]
     """
 
-    ledgers_: TwoLedgers
+    source: Cumulative | SlidingWindow
+    step: int
+    allocation: str | Allocation = "paper"
+    compute: Engine | None = None
 
-    def __init__(
-        self,
-        *,
-        budget: Budget,
-        source: Cumulative | SlidingWindow,
-        step: int,
-        classes: Any,
-        norm: float,
-        regularization: float | None = None,
-        loss: LossName = "auto",
-        learner: Learner[Task] | None = None,
-        allocation: str | Allocation = "paper",
-        features: FeatureMap | None = None,
-        compute: Engine | None = None,
-        not_private_seed: int | None = None,
-    ) -> None:
-        self.budget = budget
-        self.source = source
-        self.step = step
-        self.classes = classes
-        self.norm = norm
-        self.regularization = regularization
-        self.loss = loss
-        self.learner = learner
-        self.allocation = allocation
-        self.features = features
-        self.compute = compute
-        self.not_private_seed = not_private_seed
+    ledgers_: TwoLedgers = field(init=False)
 
     def fit(self, X: Any, y: Any, *, stream: Any = None) -> Self:
         """Forget everything, then take X and y in as the start of both streams.
