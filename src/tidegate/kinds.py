@@ -6,7 +6,7 @@ kind and its parameters stands in its own file; tables and commands read it from
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, fields, is_dataclass
+from dataclasses import MISSING, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from tidegate.checks import InvalidValueError
@@ -41,10 +41,7 @@ def parameter(
     example: int | str | None = None,
     **default: Any,
 ) -> Any:
-    """A field of a kind that is a dataclass; see `Parameter`.
-
-    Other kinds annotate the parameters of `__init__`: `Annotated[int, Parameter(help, check)]`.
-    """
+    """A field of a kind, which is a dataclass; see `Parameter`."""
     return field(metadata={"parameter": Parameter(help, check, example)}, **default)
 
 
@@ -55,10 +52,9 @@ def parameters(kind: type[Any]) -> Iterator[Parameter]:
     >>> [each.name for each in parameters(SlidingWindow)]
     ['window', 'step', 'sample']
     """
-    own = {each.name: each.metadata for each in fields(kind)} if is_dataclass(kind) else {}
-    for name, each in inspect.signature(kind).parameters.items():
-        stated: Parameter = own[name]["parameter"] if own else each.annotation.__metadata__[0]
-        yield stated._replace(name=name, required=each.default is each.empty)
+    for each in fields(kind):
+        stated: Parameter = each.metadata["parameter"]
+        yield stated._replace(name=each.name, required=each.default is MISSING)
 
 
 def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[str, Any]) -> Made:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tidegate.gate.config import Config, ConfigError, example
 from tidegate.gate.export import export, load
 from tidegate.gate.gate import Gate
 from tidegate.gate.verify import verify
-from tidegate.kinds import Parameter, parameter
+from tidegate.kinds import parameter
 from tidegate.learn import Logistic, minimize
 from tidegate.learn.learner import LEARNERS, Task, Terms, Unit, Weights
 from tidegate.learn.loss import LOSSES, Floats, Indices
@@ -77,14 +77,14 @@ class Fixed:
         return gaussian(center, 1e-3 / terms.allowance.amount, bits)
 
 
+@dataclass(eq=False, repr=False)
 class Stretched(RecordMap):
     """Every number times a factor."""
 
     kind: ClassVar[str] = "stretched"
     about: ClassVar[str] = "larger numbers"
 
-    def __init__(self, factor: Annotated[float, Parameter("the factor", positive)] = 3.0) -> None:
-        self.factor = factor
+    factor: float = parameter("the factor", positive, default=3.0)
 
     def _map(self, rows: Rows) -> Rows:
         return rows * self.factor

@@ -1,6 +1,7 @@
 """Clip records onto a ball so that the exact norm of what is stored keeps the bound."""
 
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from tidegate.checks import between, positive, whole
 from tidegate.features.feature_map import Graph, register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
-from tidegate.kinds import Parameter
+from tidegate.kinds import parameter
 
 
 def clip_rows(X: Any, norm: float) -> Rows:
@@ -50,6 +51,7 @@ def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
 
 
 @register
+@dataclass(eq=False, repr=False)
 class NormClip(OneToOneFeatureMixin, RecordMap):
     """Clip each record onto the ball of radius `norm`.
 
@@ -64,8 +66,7 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
     kind: ClassVar[str] = ""
     about: ClassVar[str] = "records scaled onto a ball; configurations have records.norm for it"
 
-    def __init__(self, norm: Annotated[float, Parameter("the bound", positive)] = 1.0) -> None:
-        self.norm = norm
+    norm: float = parameter("the bound", positive, default=1.0)
 
     def _map(self, rows: Rows) -> Rows:
         return clip_rows(rows, self.norm)

@@ -16,7 +16,7 @@ class FeatureMap(Protocol):
 class NamedMap(FeatureMap, Protocol):
     """A map that a card describes so well that it can be built again.
 
-    The parameters of its `__init__` are annotated, see `tidegate.kinds.Parameter`.
+    It is a dataclass whose fields are made by `tidegate.kinds.parameter`.
 
     Attributes:
         kind: Its name in configurations; empty if they cannot name it.

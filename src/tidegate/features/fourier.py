@@ -1,8 +1,9 @@
 """Random Fourier features drawn from a public seed."""
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from tidegate.features.feature_map import register
 from tidegate.features.lattice import exact_product
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows
-from tidegate.kinds import Parameter
+from tidegate.kinds import parameter
 
 TURN = 2**16
 """Angles are rounded to this part of a turn: 1e-4, far below the features' sampling error."""
@@ -28,6 +29,7 @@ FREQUENCY_BITS = FRACTION_BITS + 3
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """Features whose inner products approach the Gaussian kernel exp(-gamma ||x - z||^2).
 
@@ -50,17 +52,11 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
     kind: ClassVar[str] = "fourier"
     about: ClassVar[str] = "curved boundaries"
 
-    def __init__(
-        self,
-        n_components: Annotated[
-            int, Parameter("the number of frequencies", partial(whole, most=2**20))
-        ] = 256,
-        gamma: Annotated[float, Parameter("the inverse width of the kernel", positive)] = 1.0,
-        seed: Annotated[int, Parameter("a public number", partial(whole, least=0))] = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.gamma = gamma
-        self.seed = seed
+    n_components: int = parameter(
+        "the number of frequencies", partial(whole, most=2**20), default=256
+    )
+    gamma: float = parameter("the inverse width of the kernel", positive, default=1.0)
+    seed: int = parameter("a public number", partial(whole, least=0), default=0)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,6 +1,7 @@
 """The intercept as a constant coordinate."""
 
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,11 @@ from tidegate.checks import between, positive
 from tidegate.features.feature_map import Graph, register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, nan_if_not_finite
-from tidegate.kinds import Parameter
+from tidegate.kinds import parameter
 
 
 @register
+@dataclass(eq=False, repr=False)
 class AppendIntercept(OneToOneFeatureMixin, RecordMap):
     """Append a constant coordinate, to be regularised and noised like the rest.
 
@@ -32,8 +34,7 @@ class AppendIntercept(OneToOneFeatureMixin, RecordMap):
     kind: ClassVar[str] = "intercept"
     about: ClassVar[str] = "lets a boundary lie away from the origin"
 
-    def __init__(self, value: Annotated[float, Parameter("the constant", positive)] = 1.0) -> None:
-        self.value = value
+    value: float = parameter("the constant", positive, default=1.0)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the columns that came in, then "intercept"."""

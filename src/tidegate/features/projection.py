@@ -1,7 +1,8 @@
 """A random projection drawn from a public seed."""
 
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,13 +13,14 @@ from tidegate.features.feature_map import register
 from tidegate.features.lattice import exact_product
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, nan_if_not_finite
-from tidegate.kinds import Parameter
+from tidegate.kinds import parameter
 
 SPREAD = 8
 """Among how many features a coordinate is spread: enough that no one collision spoils it."""
 
 
 @register
+@dataclass(eq=False, repr=False)
 class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """Project records onto fewer coordinates, keeping inner products on average.
 
@@ -41,15 +43,8 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
     kind: ClassVar[str] = "projection"
     about: ClassVar[str] = "to fewer numbers"
 
-    def __init__(
-        self,
-        n_components: Annotated[
-            int, Parameter("the number of features", partial(whole, most=2**20))
-        ] = 256,
-        seed: Annotated[int, Parameter("a public number", partial(whole, least=0))] = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.seed = seed
+    n_components: int = parameter("the number of features", partial(whole, most=2**20), default=256)
+    seed: int = parameter("a public number", partial(whole, least=0), default=0)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,8 +1,9 @@
 """Wavelet scattering of images: fixed filters, so nothing is learned."""
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from tidegate.checks import whole
 from tidegate.features.feature_map import register
 from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, chunks, row_exponents
-from tidegate.kinds import Parameter
+from tidegate.kinds import parameter
 
 ANGLES = 8
 CELL = 4
@@ -37,6 +38,7 @@ Waves = NDArray[np.complex64]
 
 
 @register
+@dataclass(eq=False, repr=False)
 class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """The scattering of an image: how much of each wave there is, and of each wave in these.
 
@@ -66,11 +68,7 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
         "images: the columns are the pixels, row by row, `width` of them in a row"
     )
 
-    def __init__(
-        self,
-        width: Annotated[int, Parameter("pixels in a row", partial(whole, most=2**12))] = 28,
-    ) -> None:
-        self.width = width
+    width: int = parameter("pixels in a row", partial(whole, most=2**12), default=28)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,7 +1,8 @@
 """Text as hashed n-grams, with no vocabulary to learn."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,10 +12,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from tidegate.checks import refuse, whole
 from tidegate.features.feature_map import register
-from tidegate.kinds import Parameter
-
-WORDS = "the least and greatest length of word n-grams; [] for none"
-CHARACTERS = "the least and greatest length of character n-grams; [] for none"
+from tidegate.kinds import parameter
 
 
 def lengths(name: str, value: object) -> tuple[int, ...]:
@@ -28,6 +26,7 @@ def lengths(name: str, value: object) -> tuple[int, ...]:
 
 
 @register
+@dataclass(eq=False, repr=False)
 class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Count the words and character n-grams of a text, hashed into a fixed number of columns.
 
@@ -50,15 +49,13 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     about: ClassVar[str] = "hashed words and letters"
     takes_text: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_features: Annotated[int, Parameter("the number of columns", whole)] = 2**18,
-        words: Annotated[tuple[int, int] | None, Parameter(WORDS, lengths)] = (1, 2),
-        characters: Annotated[tuple[int, int] | None, Parameter(CHARACTERS, lengths)] = (3, 5),
-    ) -> None:
-        self.n_features = n_features
-        self.words = words
-        self.characters = characters
+    n_features: int = parameter("the number of columns", whole, default=2**18)
+    words: tuple[int, int] | None = parameter(
+        "the least and greatest length of word n-grams; [] for none", lengths, default=(1, 2)
+    )
+    characters: tuple[int, int] | None = parameter(
+        "the least and greatest length of character n-grams; [] for none", lengths, default=(3, 5)
+    )
 
     @property
     def _n_features_out(self) -> int:
