@@ -12,7 +12,8 @@ from bench.table import Run, faster, medians, say, show, within
 from tidegate import PrivateClassifier, PureDP
 from tidegate.learn import OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task
-from tidegate.learn.objective import InMemory
+from tidegate.learn.objective import Objective
+from tidegate.learn.records import Records
 
 N = 8192
 LAMBDA = 0.01
@@ -34,7 +35,7 @@ def private_fit(X: peers.Floats, y: peers.Labels) -> object:
 def passes(run: Run) -> dict[str, int]:
     """How many passes over the records a minimisation makes, in each precision."""
     with patch.object(
-        InMemory, "gradient", autospec=True, side_effect=InMemory.gradient
+        Objective, "gradient", autospec=True, side_effect=Objective.gradient
     ) as gradient:
         run()
     drafts = sum(call.kwargs.get("draft", False) for call in gradient.call_args_list)
@@ -48,7 +49,8 @@ def product(X: peers.Floats) -> object:
 
 def loosest_tol(X: peers.Floats, y: peers.Labels) -> float | None:
     """The largest tol, of a grid, with which scikit-learn reaches our gradient norm."""
-    exact = InMemory(X, y, Softmax(K), regularization=LAMBDA, norm=1.0)
+    records = Records(X, y, np.ones(len(y), np.bool_))
+    exact = Objective(records, Softmax(K), regularization=LAMBDA, norm=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it does not converge is what we look for
         for tol in 10.0 ** -np.arange(4, 12, 0.25):

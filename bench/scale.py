@@ -29,7 +29,7 @@ from tidegate.features import clip_rows
 from tidegate.gate.segment_folder import LocalFolder
 from tidegate.gate.segments import Stored, write
 from tidegate.learn.loss import Logistic
-from tidegate.learn.objective import OverParts
+from tidegate.learn.objective import Objective
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
 from tidegate.learn.solver import Solution, certified_minimum
@@ -68,8 +68,8 @@ def history(folder: Path) -> list[Stored]:
     return pieces
 
 
-def objective(parts: Parts[Records]) -> OverParts:
-    return OverParts(parts, Logistic(), regularization=LAMBDA, norm=1.0)
+def objective(parts: Parts[Records]) -> Objective:
+    return Objective(parts, Logistic(), regularization=LAMBDA, norm=1.0)
 
 
 def fit(engine: Engine, pieces: Sequence[Stored]) -> Solution:
@@ -271,7 +271,7 @@ def counted(parts: Parts[Records]) -> Passes:
     """A fit whose passes are counted; the first pass, which loads the parts, is made before."""
     total(parts, nothing)
     with patch.object(
-        OverParts, "gradient", autospec=True, side_effect=OverParts.gradient
+        Objective, "gradient", autospec=True, side_effect=Objective.gradient
     ) as gradient:
         taken = seconds(lambda: certified_minimum(objective(parts), TOLERANCE))
     drafts = sum(call.kwargs.get("draft", False) for call in gradient.call_args_list)

@@ -39,7 +39,7 @@ from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
 from tidegate.learn.gradient import Exact, clipped_sum, descend
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.learn.objective import CHUNK, OverParts, _slopes
+from tidegate.learn.objective import CHUNK, Objective, _slopes
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
@@ -394,9 +394,9 @@ def test_a_scheduler_killed_in_mid_fit_costs_nothing(
     outside = begin(port)
     told = config("output")
     undisturbed = weights(tmp_path / "memory", told, Memory())
-    exact, calls = OverParts.gradient, []
+    exact, calls = Objective.gradient, []
 
-    def gradient(self: OverParts, w: Weights, *, draft: bool = False) -> Weights:
+    def gradient(self: Objective, w: Weights, *, draft: bool = False) -> Weights:
         calls.append(w)
         if len(calls) == 4:
             outside.scheduler.kill()
@@ -406,7 +406,7 @@ def test_a_scheduler_killed_in_mid_fit_costs_nothing(
     with opened(tmp_path / "dask", told) as gate:
         gate.engine = Dask(scheduler=outside.address, small=64)
         with monkeypatch.context() as patch:
-            patch.setattr(OverParts, "gradient", gradient)
+            patch.setattr(Objective, "gradient", gradient)
             with pytest.raises(ComputeError, match=r"^the cluster tcp://.* is lost .*: nothing is"):
                 ingest(gate, given)
         paid, taken = models(gate), gate.store.count("records")

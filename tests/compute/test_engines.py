@@ -21,7 +21,7 @@ from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
 from tidegate.learn.learner import Task, Terms
-from tidegate.learn.objective import OverParts
+from tidegate.learn.objective import Objective
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
@@ -69,7 +69,7 @@ def test_sums_over_the_disk_are_the_sums_in_memory(kind: Any) -> None:
     pieces = [whole.take(slice(*ends)) for ends in [(0, 3), (3, 1000), (1000, 1001), (1001, 3000)]]
     parts = DISK.parts(pieces, whole.form)
     assert parts.n == whole.n
-    F, G = (OverParts(each, Logistic(), regularization=0.1, norm=1.0) for each in (whole, parts))
+    F, G = (Objective(each, Logistic(), regularization=0.1, norm=1.0) for each in (whole, parts))
     w = np.ones(whole.d)
     for draft in (False, True):
         one, other = F.gradient(w, draft=draft), G.gradient(w, draft=draft)

@@ -37,7 +37,7 @@ from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradien
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.objective import OverParts
+from tidegate.learn.objective import Objective
 from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
@@ -85,7 +85,7 @@ def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
     )
 
 
-def lazy(objective: OverParts, tolerance: float) -> Solution:
+def lazy(objective: Objective, tolerance: float) -> Solution:
     """A minimiser as far beyond the true one as the tolerance allows where the loss is linear."""
     exact = certified_minimum(objective, tolerance * 2.0**-10).weights
     away = exact - objective.center
@@ -105,7 +105,7 @@ def without_tolerance(self: OutputPerturbation, task: Task, n: int, *rest: objec
     return task.loss.lipschitz(task.norm) / (task.regularization * n)
 
 
-def half_regularised(self: OverParts, w: Weights, *, draft: bool = False) -> Weights:
+def half_regularised(self: Objective, w: Weights, *, draft: bool = False) -> Weights:
     """The second coordinate is drawn to the center by half of what the others are."""
     true: Weights = RIGHT_GRADIENT(self, w, draft=draft)
     free = np.zeros(w.shape)
@@ -113,7 +113,7 @@ def half_regularised(self: OverParts, w: Weights, *, draft: bool = False) -> Wei
     return true - self.regularization * free * (w - self.center)
 
 
-RIGHT_GRADIENT = OverParts.gradient
+RIGHT_GRADIENT = Objective.gradient
 SAMPLED = scene("multiresolution, sampled", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
 DIAGONAL = [0.02 * R, 0.7 * R, 0.7 * R], [0.02 * R, -0.7 * R, -0.7 * R]
 
@@ -173,7 +173,7 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "weakly regularised intercept": (
         scene("continual", "huber, gaussian"),
-        lambda: patch.object(OverParts, "gradient", half_regularised),
+        lambda: patch.object(Objective, "gradient", half_regularised),
     ),
     "independent Laplace for an L2 bound": (
         scene(

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, Logistic, Loss, Softmax
-from tidegate.learn.objective import InMemory
+from tidegate.learn.objective import Objective, Weights
+from tidegate.learn.records import Records
 
 LOSSES: list[Loss] = [Logistic(), Huber(h=0.5), Huber(h=0.05), Softmax(2), Softmax(5)]
 
@@ -20,9 +21,22 @@ def records(loss: Loss, n: int, d: int, seed: int) -> tuple[NDArray[np.float64],
     return X, rng.integers(max(2, loss.outputs), size=n)
 
 
-def objective(loss: Loss, n: int, d: int, seed: int, **options: Any) -> InMemory:
-    X, y = records(loss, n, d, seed)
-    return InMemory(X, y, loss, **{"regularization": 0.1, "norm": 1.0, **options})
+def usable(X: Any, y: NDArray[np.intp]) -> Records:
+    """Records that all count."""
+    return Records(X, y, np.ones(X.shape[0], np.bool_))
+
+
+def objective(loss: Loss, n: int, d: int, seed: int, **options: Any) -> Objective:
+    whole = usable(*records(loss, n, d, seed))
+    return Objective(whole, loss, **{"regularization": 0.1, "norm": 1.0, **options})
+
+
+def value(F: Objective, w: Weights) -> float:
+    """F at w, by its definition; the records of F are in one part."""
+    whole: Any = F.records
+    lost = float((F.loss.value((whole.X @ w).T, whole.y) * whole.usable).sum())
+    away = w - F.center
+    return lost / F.n + F.regularization * float(np.vdot(away, away))
 
 
 losses = st.sampled_from(LOSSES)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize, sparse
 
-from tests.learn.problems import losses, objective, records, seeds
+from tests.learn.problems import losses, objective, records, seeds, usable, value
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
 from tidegate.learn.minimum import _matrix, _norm
-from tidegate.learn.objective import InMemory, Weights, rounding_bound
+from tidegate.learn.objective import Objective, Weights, rounding_bound
 from tidegate.learn.solver import (
     accelerated_passes,
     certified_minimum,
@@ -29,7 +29,7 @@ from tidegate.learn.solver import (
 regularizations = st.sampled_from([1e-6, 1e-3, 0.1, 10.0, 1e6])
 
 
-class Counted(InMemory):
+class Counted(Objective):
     passes = 0
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
@@ -93,7 +93,7 @@ def test_agrees_with_scipy(loss: Loss, seed: int, lam: float) -> None:
     F = objective(loss, 40, 3, seed, regularization=lam)
     shape = F.center.shape
     peer = optimize.minimize(
-        lambda w: F.value(w.reshape(shape)),
+        lambda w: value(F, w.reshape(shape)),
         np.zeros(F.center.size),
         jac=lambda w: F.gradient(w.reshape(shape)).reshape(-1),
         method="BFGS",
@@ -122,11 +122,12 @@ def test_two_class_softmax_is_logistic() -> None:
     np.testing.assert_allclose(two[:, 1] - two[:, 0], one, atol=1e-9)
 
 
-def ill_conditioned(kind: type[InMemory]) -> Any:
+def ill_conditioned(kind: type[Objective]) -> Any:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 6)) * 10.0 ** -np.arange(6)
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
-    return kind(X, rng.integers(2, size=60), Logistic(), regularization=2e-3, norm=1.0)
+    whole = usable(X, rng.integers(2, size=60))
+    return kind(whole, Logistic(), regularization=2e-3, norm=1.0)
 
 
 def test_accelerated_fallback_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +307,7 @@ def test_the_fast_method_never_raises_however_ill_conditioned(
     X = clip_rows(rng.normal(size=(60, 3)), 1.0)
     y = rng.integers(max(2, loss.outputs), size=60)
     center = rng.normal(size=loss.shape(3)) if with_prior else None
-    F = InMemory(X, y, loss, regularization=10.0**-exponent, center=center, norm=1.0)
+    F = Objective(usable(X, y), loss, regularization=10.0**-exponent, center=center, norm=1.0)
     tolerance = 1e-6
     public = {"norm": 1.0, "regularization": F.regularization, "tolerance": tolerance}
     size = 0.0 if center is None else float(np.linalg.norm(center)) * 1.001
@@ -322,5 +323,5 @@ def test_an_arithmetic_error_hands_over(monkeypatch: pytest.MonkeyPatch) -> None
         raise ZeroDivisionError
 
     monkeypatch.setattr(module, "_fast", broken)
-    F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    F = Objective(usable(np.eye(2), np.array([0, 1])), Logistic(), regularization=0.5, norm=1.0)
     assert module.certified_minimum(F, 1e-9).gradient_norm <= 1e-9

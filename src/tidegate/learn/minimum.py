@@ -12,7 +12,8 @@ from scipy import sparse
 from tidegate.checks import positive, refuse
 from tidegate.features.rows import row_norms
 from tidegate.learn.loss import LOSSES, UNIT, Indices, Loss, Squared
-from tidegate.learn.objective import LARGEST_CHUNK, InMemory, Matrix, Weights
+from tidegate.learn.objective import LARGEST_CHUNK, Matrix, Objective, Weights
+from tidegate.learn.records import Records
 from tidegate.learn.solver import Solution, certified_minimum
 
 
@@ -58,7 +59,7 @@ def minimize(  # noqa: PLR0913 - a problem and its options
     lam, tolerance = positive("regularization", regularization), positive("tolerance", tolerance)
     X = _matrix(X)
     n, d = X.shape
-    mask = None if weights is None else _mask(weights, n)
+    mask = np.ones(n, np.bool_) if weights is None else _mask(weights, n)
     if loss == Squared.kind or isinstance(loss, Squared):
         squared = loss if isinstance(loss, Squared) else Squared()
         return _squared(
@@ -75,14 +76,12 @@ def minimize(  # noqa: PLR0913 - a problem and its options
     loss, indices = _coded(loss, np.asarray(y), classes)
     if indices.shape != (n,):
         raise refuse("y", f"of shape ({n},)", indices.shape)
-    objective = InMemory(
-        X,
-        indices,
+    objective = Objective(
+        Records(X, indices, mask),
         loss,
         regularization=lam,
         center=_center(center, loss.shape(d)),
         norm=_norm(X, norm),
-        weights=mask,
     )
     return certified_minimum(objective, tolerance)
 
@@ -100,11 +99,11 @@ def _matrix(X: Any) -> Matrix:
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
-def _mask(weights: ArrayLike, n: int) -> NDArray[Any]:
+def _mask(weights: ArrayLike, n: int) -> NDArray[np.bool_]:
     mask = np.asarray(weights)
     if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
         raise refuse("weights", f"{n} numbers that are 0 or 1", told=f"shape {mask.shape}")
-    return mask.astype(np.float32)
+    return mask.astype(np.bool_)
 
 
 def _center(center: ArrayLike | None, shape: tuple[int, ...]) -> Weights:
@@ -168,7 +167,7 @@ def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
     center: Weights,
     tolerance: float,
     norm: float | None,
-    mask: NDArray[Any] | None,
+    mask: NDArray[np.bool_],
 ) -> Solution:
     """The closed form c + (mean - c)/(1 + lambda): its gradient is nothing but rounding."""
     n, d = X.shape
@@ -177,7 +176,7 @@ def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
     bound = 2.02 * UNIT * (LARGEST_CHUNK + n // LARGEST_CHUNK + 16) * size
     if not tolerance >= bound:
         raise refuse("tolerance", f"at least {bound:.3g} for what float64 can prove", tolerance)
-    used = np.ones(n) if mask is None else mask.astype(np.float64)
+    used = mask.astype(np.float64)
     total = (n - used.sum()) * point
     for start in range(0, n, LARGEST_CHUNK):
         rows = slice(start, start + LARGEST_CHUNK)

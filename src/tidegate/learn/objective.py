@@ -1,21 +1,20 @@
 """What a solver minimises: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
 
-A solver sees nothing of the records but an `Objective`. `OverParts` is the one for records in
-parts, wherever these are. n counts slots, usable or not, so it is public; weight_i is 0 or 1.
+A solver sees nothing of the records but an `Objective`; where their parts are makes no difference.
+n counts slots, usable or not, so it is public; weight_i is 0 or 1.
 """
 
 import math
-import operator
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tidegate.learn.loss import UNIT, Floats, Indices, Loss
+from tidegate.learn.loss import UNIT, Floats, Loss
 from tidegate.learn.parts import MERGES, Parts, merged, total
 from tidegate.learn.records import Records, join
 
@@ -39,48 +38,8 @@ SAMPLE = 256
 """Most rows that the preconditioner looks at."""
 
 
-class Objective(Protocol):
-    """A 2 lambda-strongly convex function of weights, seen through passes over the records."""
-
-    @property
-    def n(self) -> int:
-        """Number of slots."""
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-
-    @property
-    def norm(self) -> float:
-        """Public bound R on the norm of every record."""
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of one record."""
-
-    @property
-    def regularization(self) -> float:
-        """Lambda."""
-
-    @property
-    def center(self) -> Weights:
-        """The point c the weights are drawn to."""
-
-    def value(self, w: Weights) -> float:
-        """F(w)."""
-
-    def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
-        """Gradient of F at w, within what `rounding_bound` allows; a draft is cheaper, unproved."""
-
-    def hessian_product(self, w: Weights, v: Weights) -> Weights:
-        """Second derivative of F at w, applied to v."""
-
-    def precondition(self, v: Weights) -> Weights:
-        """About the inverse of the second derivative of F, applied to v: fixed, symmetric."""
-
-
-class OverParts:
-    """The objective of records in parts.
+class Objective:
+    """A 2 lambda-strongly convex function of weights, seen through passes over the records.
 
     A pass reads the rows of every part once, in chunks: a chunk's margins, residuals and gradient
     are computed while it is in cache, and sums over chunks and parts are kept in float64. Exact
@@ -93,6 +52,11 @@ class OverParts:
         regularization: Lambda.
         center: The point the weights are drawn to, float64; the origin if None.
         norm: Public bound on the norm of every record.
+
+    >>> from tidegate.learn.loss import Logistic
+    >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
+    >>> Objective(records, Logistic(), regularization=0.5, norm=1.0).gradient(np.zeros(2))
+    array([ 0.25, -0.25])
     """
 
     def __init__(
@@ -112,25 +76,17 @@ class OverParts:
         self.regularization = regularization
         self.center = np.zeros(loss.shape(self.d)) if center is None else center
 
-    def value(self, w: Weights) -> float:
-        """See `Objective`."""
-        lost: float = self.records.fold(partial(_values, loss=self.loss, w=w), operator.add)
-        away = w - self.center
-        return lost / self.n + self.regularization * float(np.vdot(away, away))
-
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
-        """See `Objective`."""
+        """Gradient at w, within what `rounding_bound` allows; a draft is cheaper, unproved."""
         records, dtype = (self._drafts, np.float32) if draft else (self.records, np.float64)
         work = partial(_slopes, loss=self.loss, w=np.ascontiguousarray(w, dtype))
         return total(records, work) / self.n + 2 * self.regularization * (w - self.center)
 
-    def hessian_product(self, w: Weights, v: Weights) -> Weights:
-        """See `Objective`."""
-        work = partial(_bends, loss=self.loss, w=w, v=v)
-        return total(self.records, work) / self.n + 2 * self.regularization * v
-
     def precondition(self, v: Weights) -> Weights:
-        """See `Objective`; built from a few evenly spread rows at the first call."""
+        """About the inverse of the second derivative, applied to v: fixed, symmetric.
+
+        Built from a few evenly spread rows at the first call.
+        """
         return self._inverse(v)
 
     @cached_property
@@ -166,80 +122,22 @@ class OverParts:
         return solve
 
 
-class InMemory(OverParts):
-    """The objective of an array or CSR array that is in memory.
-
-    Args:
-        X: Shape (n, d), float32 or float64, finite, exact row norms at most `norm`.
-        y: Class index of each record, shape (n,).
-        loss: The loss of one record.
-        weights: 0 or 1 for each record; all 1 if None.
-        **options: See `OverParts`.
-
-    Example:
-        >>> from tidegate.learn.loss import Logistic
-        >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
-        >>> F.gradient(np.zeros(2))
-        array([ 0.25, -0.25])
-    """
-
-    def __init__(
-        self,
-        X: Matrix,
-        y: Indices,
-        loss: Loss,
-        *,
-        weights: NDArray[Any] | None = None,
-        **options: Any,
-    ) -> None:
-        usable = np.ones(X.shape[0], np.bool_) if weights is None else weights.astype(np.bool_)
-        super().__init__(Records(X, y, usable), loss, **options)
-
-
 # --- what a pass does to one part
 
 
-def _values(records: Records, *, loss: Loss, w: Weights) -> float:
-    """The sum of the losses."""
-    return math.fsum(
-        float((loss.value(_margins(x, w), records.y[rows]) * records.usable[rows]).sum())
-        for rows, x in _chunks(records.X, np.float64, loss.outputs)
-    )
-
-
 def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
-    """The sum of the gradients, computed in the precision of the weights."""
-
-    def residual(x: Matrix, rows: slice) -> Floats:
-        return loss.residual(_margins(x, w), records.y[rows])
-
-    return _sum(records, loss, w.dtype, residual)
-
-
-def _bends(records: Records, *, loss: Loss, w: Weights, v: Weights) -> Weights:
-    """The sum of the second derivatives, applied to v."""
-
-    def change(x: Matrix, rows: slice) -> Floats:
-        return loss.curvature(_margins(x, w), records.y[rows], _margins(x, v))
-
-    return _sum(records, loss, w.dtype, change)
-
-
-def _sum(
-    records: Records, loss: Loss, dtype: Any, pull: Callable[[Matrix, slice], Floats]
-) -> Weights:
-    """The one loop over records: the sum of weight_i x_i times what `pull` says of it."""
+    """The sum of weight_i times the gradient of record i, in the precision of the weights."""
     all_usable = bool(records.usable.all())
 
     def groups() -> Iterator[Weights]:
-        chunks = _chunks(records.X, dtype, loss.outputs)
+        chunks = _chunks(records.X, w.dtype, loss.outputs)
         for first in chunks:
             summed = np.zeros(loss.shape(records.d))
             for rows, x in chain([first], islice(chunks, GROUP - 1)):
-                pulls = pull(x, rows)
+                pulls = loss.residual(_margins(x, w), records.y[rows])
                 if not all_usable:
                     pulls = pulls * records.usable[rows]
-                summed += x.T @ pulls.astype(dtype, copy=False).T
+                summed += x.T @ pulls.astype(w.dtype, copy=False).T
             yield summed
 
     return merged(groups(), np.add)
@@ -296,7 +194,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
 ) -> float:
     """Most by which a certificate may err, from public numbers: the number of records is not in it.
 
-    It is four times a bound on how far `OverParts.gradient` and the norm taken of it are from the
+    It is four times a bound on how far `Objective.gradient` and the norm taken of it are from the
     exact ones, at every point within `radius` of the center: far enough for every point with a
     gradient norm of at most `tolerance`, and for the whole path of gradient descent from the
     center. Four times, so that descent with gradients this wrong is proved to reach any

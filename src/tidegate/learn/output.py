@@ -13,7 +13,7 @@ from typing import ClassVar
 from tidegate.checks import MAX_COUNT, between, refuse
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
-from tidegate.learn.objective import OverParts, rounding_bound
+from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
@@ -156,7 +156,7 @@ class OutputPerturbation:
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
         settings = self.settings(task, terms, n=records.n, d=records.d)
-        objective = OverParts(
+        objective = Objective(
             records,
             task.loss,
             regularization=settings["regularization"],

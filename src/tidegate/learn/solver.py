@@ -73,8 +73,9 @@ def certified_minimum(
     at the center.
 
     >>> from tidegate.learn.loss import Logistic
-    >>> from tidegate.learn.objective import InMemory
-    >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    >>> from tidegate.learn.records import Records
+    >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
+    >>> F = Objective(records, Logistic(), regularization=0.5, norm=1.0)
     >>> certified_minimum(F, 1e-9).weights.round(6)
     array([-0.222323,  0.222323])
     """
@@ -230,8 +231,9 @@ def worst_case_passes(objective: Objective, tolerance: float) -> int:
     """Most passes plain gradient descent from the center takes, rounding included.
 
     >>> from tidegate.learn.loss import Logistic
-    >>> from tidegate.learn.objective import InMemory
-    >>> F = InMemory(np.eye(2), np.array([0, 1]), Logistic(), regularization=0.5, norm=1.0)
+    >>> from tidegate.learn.records import Records
+    >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
+    >>> F = Objective(records, Logistic(), regularization=0.5, norm=1.0)
     >>> worst_case_passes(F, 1e-6)
     119
     """

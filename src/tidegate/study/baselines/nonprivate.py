@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.learn.learner import Weights
-from tidegate.learn.objective import InMemory
+from tidegate.learn.objective import Objective
 from tidegate.learn.solver import certified_minimum
 from tidegate.study.baselines.refit import Times
 from tidegate.study.study_stream import StudyStream
@@ -34,13 +34,7 @@ class NonPrivate:
         tolerance = self.tolerance * task.loss.lipschitz(task.norm)
         for span in self.times.spans(stream.n):
             records = stream.between(*span)
-            objective = InMemory(
-                records.X,
-                records.y,
-                task.loss,
-                regularization=self.regularization * task.norm**2,
-                norm=task.norm,
-                weights=records.usable,
-            )
+            pull = self.regularization * task.norm**2
+            objective = Objective(records, task.loss, regularization=pull, norm=task.norm)
             weights = certified_minimum(objective, tolerance, weights).weights
             yield span.stop, weights
