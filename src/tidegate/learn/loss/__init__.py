@@ -1,23 +1,8 @@
-"""The losses a fit may use, each with the constants its privacy rests on: one file per loss."""
+"""The losses a fit may use, each with the constants its privacy rests on."""
 
-from tidegate.learn.loss.margins import (
-    LOSSES,
-    UNIT,
-    Floats,
-    Indices,
-    Loss,
-    automatic_loss,
-    loss_of,
-    register,
-)
-
-# In the order in which users are shown them.
-# isort: off
-from tidegate.learn.loss.logistic import Logistic
-from tidegate.learn.loss.softmax import Softmax
-from tidegate.learn.loss.huber import Huber
+from tidegate.learn.loss.classification import Huber, Logistic, Softmax
+from tidegate.learn.loss.margins import LOSSES, UNIT, Floats, Indices, Loss, automatic_loss, loss_of
 from tidegate.learn.loss.squared import Squared
-# isort: on
 
 __all__ = [
     "LOSSES",
@@ -31,5 +16,4 @@ __all__ = [
     "Squared",
     "automatic_loss",
     "loss_of",
-    "register",
 ]

@@ -2,8 +2,8 @@
 
 Such a loss looks at a record (x, y) only through its margins w·x. Margins of m records are an
 array of shape (m,), or (K, m) for K classes; y holds class indices from 0. The constants that
-privacy rests on are derived, and shown to be attained, in docs/proofs/losses.md. What is known
-about a loss stands in its own file, which adds it to the others by `register`.
+privacy rests on are derived, and shown to be attained, in docs/proofs/losses.md. A loss holds all
+that is known about it, and is added to the others by `register`.
 """
 
 from typing import Any, ClassVar, Protocol, Self, TypeVar

@@ -1,0 +1,220 @@
+"""The losses of classifiers, in the order in which users are shown them."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tidegate.checks import positive, whole
+from tidegate.learn.loss.margins import UNIT, Floats, Indices, register, rounded_up
+
+
+class OneMargin:
+    """What the losses of two classes share: class 1 has sign +1 and class 0 has -1."""
+
+    most_classes: ClassVar[int] = 2
+    outputs = 1
+
+    @classmethod
+    def of(cls, classes: int) -> Self:
+        """The loss for two classes."""
+        del classes
+        return cls()
+
+    def lipschitz(self, norm: float) -> float:
+        """The slope by the margin is at most 1."""
+        return norm
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """One weight per feature."""
+        return (features,)
+
+
+def _signs(margins: Floats, y: Indices) -> Floats:
+    """The sign of each record's class."""
+    return (2 * y - 1).astype(margins.dtype)
+
+
+@register
+@dataclass(frozen=True)
+class Logistic(OneMargin):
+    """Binary logistic loss log(1 + exp(-s w·x)), s = ±1 for class 1 and 0.
+
+    >>> Logistic().lipschitz(2.0), round(Logistic().smoothness(2.0), 9)
+    (2.0, 1.0)
+    """
+
+    kind: ClassVar[str] = "logistic"
+    about: ClassVar[str] = "two classes"
+    automatic: ClassVar[bool] = True
+
+    scale = 0.25
+    value_at_zero = 0.7  # ln 2, rounded up
+    residual_error = 24 * UNIT
+
+    def smoothness(self, norm: float) -> float:
+        """The curvature p (1 - p) by the margin is at most 1/4."""
+        return rounded_up(norm * norm / 4)
+
+    def value(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`; the larger exponential is taken out, so that nothing overflows."""
+        signed = _signs(margins, y) * margins
+        return np.maximum(-signed, 0) + np.log1p(np.exp(-np.abs(signed)))
+
+    def residual(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`."""
+        sign = _signs(margins, y)
+        return -sign * _sigmoid(-sign * margins)
+
+    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
+        """See `Loss`."""
+        del y
+        return _sigmoid(margins) * _sigmoid(-margins) * v
+
+
+def _sigmoid(t: Floats) -> Floats:
+    small = np.exp(-np.abs(t))
+    sigmoid: Floats = np.where(t < 0, small, np.ones_like(small)) / (1 + small)
+    return sigmoid
+
+
+@register
+@dataclass(frozen=True)
+class Softmax:
+    """Multinomial logistic loss log(sum of exp(margins)) - margin of the class, K classes jointly.
+
+    >>> round(Softmax(classes=10).lipschitz(1.0) ** 2, 9), Softmax(classes=10).shape(784)
+    (2.0, (784, 10))
+    """
+
+    kind: ClassVar[str] = "softmax"
+    about: ClassVar[str] = "any number of classes"
+    most_classes: ClassVar[int] = 2**20
+    automatic: ClassVar[bool] = True
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        whole("classes", self.classes, least=2, most=self.most_classes)
+
+    @classmethod
+    def of(cls, classes: int) -> Self:
+        """The loss for so many classes."""
+        return cls(classes)
+
+    @property
+    def outputs(self) -> int:
+        """See `Loss`."""
+        return self.classes
+
+    @property
+    def scale(self) -> float:
+        """See `Loss`; the curvature where all classes are equally likely."""
+        return 1 / self.classes
+
+    @property
+    def value_at_zero(self) -> float:
+        """See `Loss`; ln K."""
+        return rounded_up(math.log(self.classes))
+
+    @property
+    def residual_error(self) -> float:
+        """See `Loss`."""
+        return (3 * self.classes + 32) * UNIT
+
+    def lipschitz(self, norm: float) -> float:
+        """The residual p - (one-hot y) has norm at most sqrt 2."""
+        return rounded_up(math.sqrt(2) * norm)
+
+    def smoothness(self, norm: float) -> float:
+        """The curvature diag(p) - p p' by the margins is at most 1/2."""
+        return rounded_up(norm * norm / 2)
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """One column of weights per class."""
+        return (features, self.classes)
+
+    def value(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`; the largest margin is taken out, so that nothing overflows."""
+        shifted = margins - margins.max(axis=0)
+        value: Floats = np.log(np.exp(shifted).sum(axis=0)) - shifted[y, np.arange(y.size)]
+        return value
+
+    def residual(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`."""
+        residual = _probabilities(margins)
+        residual[y, np.arange(y.size)] -= 1
+        return residual
+
+    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
+        """See `Loss`."""
+        del y
+        p = _probabilities(margins)
+        change: Floats = p * v
+        change -= p * change.sum(axis=0)
+        return change
+
+
+def _probabilities(margins: Floats) -> Floats:
+    p: Floats = np.exp(margins - margins.max(axis=0))
+    p /= p.sum(axis=0)
+    return p
+
+
+@register
+@dataclass(frozen=True)
+class Huber(OneMargin):
+    """Hinge loss max(0, 1 - s w·x) made smooth: quadratic where s w·x is within h of 1.
+
+    >>> Huber(h=0.5).lipschitz(1.0), round(Huber(h=0.5).smoothness(1.0), 9)
+    (1.0, 1.0)
+    """
+
+    kind: ClassVar[str] = "huber"
+    about: ClassVar[str] = "two classes, by a hinge made smooth"
+    automatic: ClassVar[bool] = False
+
+    h: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "h", positive("h", self.h))
+
+    @property
+    def scale(self) -> float:
+        """See `Loss`; the curvature inside the quadratic part."""
+        return 0.5 / self.h
+
+    @property
+    def value_at_zero(self) -> float:
+        """See `Loss`; 1, or (1 + h)²/4h if the quadratic part reaches 0."""
+        return rounded_up(1.0 if self.h <= 1 else (1 + self.h) ** 2 / (4 * self.h))
+
+    @property
+    def residual_error(self) -> float:
+        """See `Loss`; rounding 1 + h is what matters when h is small."""
+        return (8 + 1 / self.h) * UNIT
+
+    def smoothness(self, norm: float) -> float:
+        """The curvature by the margin is at most 1/2h."""
+        return rounded_up(norm * norm / (2 * self.h))
+
+    def _depth(self, margins: Floats, y: Indices) -> Floats:
+        """How far the signed margin lies below 1 + h, in units of 2h; above 1 it is linear."""
+        return (1 + self.h - _signs(margins, y) * margins) / (2 * self.h)
+
+    def value(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`."""
+        depth = np.maximum(self._depth(margins, y), 0)
+        bent = np.minimum(depth, 1)
+        value: Floats = self.h * (bent * bent + 2 * (depth - bent))
+        return value
+
+    def residual(self, margins: Floats, y: Indices) -> Floats:
+        """See `Loss`."""
+        return -_signs(margins, y) * np.clip(self._depth(margins, y), 0, 1)
+
+    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
+        """See `Loss`."""
+        depth = self._depth(margins, y)
+        return np.where((depth > 0) & (depth < 1), v / (2 * self.h), np.zeros_like(v))
