@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidegate.estimators.stream_classifier import StreamClassifier
+from tidegate.estimators.classifier import StreamClassifier
 from tidegate.schedule import Growing, Schedule
 
 

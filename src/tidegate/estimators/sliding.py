@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tidegate.compute import Engine
-from tidegate.estimators.stream_classifier import StreamClassifier
+from tidegate.estimators.classifier import StreamClassifier
 from tidegate.privacy import Allocation
 from tidegate.schedule import Schedule, SlidingWindow
 

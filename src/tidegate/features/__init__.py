@@ -14,7 +14,7 @@ from tidegate.features.projection import RandomProjection
 from tidegate.features.fourier import RandomFourier
 from tidegate.features.scattering import Scattering
 from tidegate.features.clip import NormClip, clip_rows
-from tidegate.features.record_map import RecordMap
+from tidegate.features.feature_map import RecordMap
 # isort: on
 
 __all__ = [

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from tidegate.checks import between, positive, whole
-from tidegate.features.feature_map import Graph, register
-from tidegate.features.record_map import RecordMap
+from tidegate.features.feature_map import Graph, RecordMap, register
 from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
 from tidegate.kinds import parameter
 

@@ -11,9 +11,8 @@ from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, whole
-from tidegate.features.feature_map import register
+from tidegate.features.feature_map import RecordMap, register
 from tidegate.features.lattice import exact_product
-from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows
 from tidegate.kinds import parameter
 

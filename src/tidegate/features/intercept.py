@@ -9,8 +9,7 @@ from scipy.sparse import hstack, issparse
 from sklearn.base import OneToOneFeatureMixin
 
 from tidegate.checks import between, positive
-from tidegate.features.feature_map import Graph, register
-from tidegate.features.record_map import RecordMap
+from tidegate.features.feature_map import Graph, RecordMap, register
 from tidegate.features.rows import Rows, nan_if_not_finite
 from tidegate.kinds import parameter
 

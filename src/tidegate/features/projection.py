@@ -9,9 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
-from tidegate.features.feature_map import register
+from tidegate.features.feature_map import RecordMap, register
 from tidegate.features.lattice import exact_product
-from tidegate.features.record_map import RecordMap
 from tidegate.features.rows import Rows, nan_if_not_finite
 from tidegate.kinds import parameter
 

@@ -11,8 +11,7 @@ from scipy.fft import fft2, ifft2
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
-from tidegate.features.feature_map import register
-from tidegate.features.record_map import RecordMap
+from tidegate.features.feature_map import RecordMap, register
 from tidegate.features.rows import Rows, chunks, row_exponents
 from tidegate.kinds import parameter
 

@@ -139,17 +139,14 @@ def _coded(
     if loss not in LOSSES:
         names = ", ".join([*LOSSES, Squared.kind])
         raise refuse("loss", f"one of {names} or a loss object", loss)
-    labels = np.unique(y) if classes is None else _labels(classes)
+    public = np.arange(classes) if isinstance(classes, int) else classes
+    labels = np.unique(y if public is None else np.asarray(public))
     kind = LOSSES[loss]
     if kind.most_classes == 2 and labels.size == 1 and classes is None:
         return kind.of(2), (y == 1).astype(np.intp)
     if kind.most_classes == 2 and labels.size != 2:
         raise refuse("classes", "two for this loss", labels.size)
     return kind.of(labels.size), _indices(y, labels)
-
-
-def _labels(classes: Sequence[Any] | int) -> NDArray[Any]:
-    return np.arange(classes) if isinstance(classes, int) else np.unique(np.asarray(classes))
 
 
 def _indices(y: NDArray[Any], labels: NDArray[Any]) -> Indices:

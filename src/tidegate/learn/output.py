@@ -90,14 +90,7 @@ class OutputPerturbation:
         """
         pull, bound = _given(task), task.loss.lipschitz(task.norm)
         tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
-        proved = rounding_bound(
-            task.loss,
-            d=1,
-            norm=task.norm,
-            regularization=pull,
-            center_norm=0.0,
-            tolerance=tolerance,
-        )
+        proved = _provable(task, 1, tolerance)
         if tolerance < 2 * proved:
             return math.inf
         # The tolerance falls as n grows until it is 2.5 times what can be proved.
@@ -120,14 +113,7 @@ class OutputPerturbation:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
         tolerance = self.slack * task.loss.lipschitz(task.norm) / n
         for _ in range(8):  # the bound grows with the tolerance, but hardly
-            bound = rounding_bound(
-                task.loss,
-                d=d,
-                norm=task.norm,
-                regularization=_given(task),
-                center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
-                tolerance=tolerance,
-            )
+            bound = _provable(task, d, tolerance, prior)
             if tolerance >= 2.5 * bound:
                 break
             tolerance = 3 * bound
@@ -166,6 +152,18 @@ class OutputPerturbation:
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if terms.allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None) -> float:
+    """What float64 can prove of a fit's gradient: see `rounding_bound`."""
+    return rounding_bound(
+        task.loss,
+        d=d,
+        norm=task.norm,
+        regularization=_given(task),
+        center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
+        tolerance=tolerance,
+    )
 
 
 def _spread(task: Task, d: int, allowance: Allowance) -> float:

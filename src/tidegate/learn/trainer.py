@@ -1,9 +1,9 @@
 """Carrying out a plan: each fit on its span, from its prior, for its share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from tidegate.checks import refuse
 from tidegate.learn.learner import LEARNERS, Learner, Pull, Terms, Weights
@@ -17,20 +17,8 @@ from tidegate.schedule import RecordFit, SlotWeight, Span
 
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
-
-class Read(Protocol):
-    """Where records are read from."""
-
-    def __call__(
-        self, span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
-    ) -> Parts[Records]:
-        """The records of a span, or some of them.
-
-        Args:
-            span: Which.
-            slots: Some of its slots, counted from its start, ascending.
-            slot_weights: What they count for; empty if all count for 1.
-        """
+Read = Callable[[Span, Slots | None, Sequence[SlotWeight]], Parts[Records]]
+"""Reads a span, or some slots counted from its start, and what slots count for if not 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +43,8 @@ class Trainer(Generic[AnyTask]):
     def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
         """What belongs to one fit alone."""
         fit, share = line
-        if (
-            fit.slot_weights and not self.learner.takes_slot_weights
-        ):  # fail closed: too little noise
+        # Fail closed: there would be too little noise.
+        if fit.slot_weights and not self.learner.takes_slot_weights:
             able = [each.__name__ for each in LEARNERS.values() if each.takes_slot_weights]
             wanted = f"{' or '.join(able)} where records count unequally"
             raise refuse("learner", wanted, self.learner)

@@ -55,12 +55,8 @@ def to_markdown(card: Card) -> str:
         "time": card.get("time"),
         "private": "yes" if card["private"] else card["warning"],
     }
-    return (
-        "\n".join(title)
-        + "\n\n"
-        + _table({k: str(v) for k, v in rows.items() if v is not None})
-        + "\n"
-    )
+    table = _table({key: str(value) for key, value in rows.items() if value is not None})
+    return "\n".join(title) + f"\n\n{table}\n"
 
 
 def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
