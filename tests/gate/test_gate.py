@@ -376,11 +376,11 @@ def test_every_step_after_the_first_release_pays_for_one_evaluation(
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        ("UPDATE steps SET release = 0 WHERE number = 14", "the step of target at 1300"),
-        ("UPDATE steps SET share = '1/11' WHERE number = 14", "the step of target at 1300"),
-        ("UPDATE steps SET share = NULL, release = NULL WHERE number = 14", "the step of target"),
-        ("UPDATE steps SET stop = stop + 1 WHERE number = 14", "the step of target"),
-        ("DELETE FROM steps WHERE number = 14", "fit"),
+        ("UPDATE steps SET release = 0 WHERE number = 10", "the step of target at 900"),
+        ("UPDATE steps SET share = '1/11' WHERE number = 10", "the step of target at 900"),
+        ("UPDATE steps SET share = NULL, release = NULL WHERE number = 10", "the step of target"),
+        ("UPDATE steps SET stop = stop + 1 WHERE number = 10", "the step of target"),
+        ("DELETE FROM steps WHERE number = 10", "fit"),
         ("DELETE FROM steps WHERE number = (SELECT max(number) FROM steps)", "source"),
         ("UPDATE steps SET stream = 'source' WHERE number = 3", "fit"),
         ("UPDATE state SET arrived = replace(arrived, '\"fits\": ', '\"fits\": 1')", "state.db"),
