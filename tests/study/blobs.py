@@ -15,6 +15,4 @@ def blobs(seed: int = 0, *, n: int = 400, classes: int = 2) -> StudyStream:
         return Labelled(X=centers[y] + rng.uniform(-0.2, 0.2, size=(size, 2)), y=y)
 
     test = drawn(100)
-    return StudyStream(
-        name="blobs", records=drawn(n), classes=classes, norm=1.0, test=lambda _: test
-    )
+    return StudyStream(records=drawn(n), classes=classes, norm=1.0, test=lambda _: test)

@@ -139,7 +139,7 @@ def test_every_contender_runs() -> None:
 
 
 def test_between_releases_the_newest_counts() -> None:
-    curve = Curve(method="m", private=True, at=(2, 4, 4, 8), runs=np.array([[0.1, 0.2, 0.3, 0.4]]))
+    curve = Curve(private=True, at=(2, 4, 4, 8), runs=np.array([[0.1, 0.2, 0.3, 0.4]]))
     contender = Contender(name="m", budget=PureDP(1.0), methods=(), configured=False)
     result = Result(contender=contender, curve=curve)
     assert result.at([2, 3, 4, 5, 9]).tolist() == [0.1, 0.1, 0.3, 0.3, 0.4]
@@ -154,7 +154,7 @@ def test_two_streams_are_refused() -> None:
 
 def test_ticks_of_accuracies_that_are_close_can_be_told_apart(tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure")
-    curve = Curve(method="m", private=True, at=(2, 4), runs=np.array([[0.871, 0.879]]))
+    curve = Curve(private=True, at=(2, 4), runs=np.array([[0.871, 0.879]]))
     who = Contender(name="sliding", budget=PureDP(1.0), methods=(), configured=True)
     with patch.object(figures.Figure, "savefig", autospec=True) as saved:
         draw(tmp_path / "p.png", [Result(contender=who, curve=curve)])

@@ -27,15 +27,15 @@ def numbers(n: int) -> Labelled:
 def test_interleaved_tests_are_near_in_time_and_never_learnt(
     n: int, every: int, near: int, data: st.DataObject
 ) -> None:
-    stream = interleaved(numbers(n), every=every, near=near, classes=n, norm=n, name="n")
-    at = data.draw(st.integers(0, stream.n))
-    tested = stream.test(at).y
-    assert not np.isin(tested, stream.records.y).any()
-    assert np.array_equal(stream.records.y, [i for i in range(n) if i % every])
+    learnt, test = interleaved(numbers(n), every=every, near=near)
+    at = data.draw(st.integers(0, len(learnt.y)))
+    tested = test(at).y
+    assert not np.isin(tested, learnt.y).any()
+    assert np.array_equal(learnt.y, [i for i in range(n) if i % every])
     left_out = np.arange(0, n, every)
     assert len(tested) == min(near, len(left_out))
     # No record that is left out and not tested on is much nearer to the time than one that is.
-    now = stream.records.y[at - 1] if at else 0
+    now = learnt.y[at - 1] if at else 0
     farthest = np.abs(tested - now).max()
     others = np.setdiff1d(left_out, tested)
     assert all(abs(other - now) >= farthest - 2 * every for other in others)
@@ -47,11 +47,11 @@ def test_prequential_tests_are_the_records_that_come_next(
 ) -> None:
     if ahead >= n:
         with pytest.raises(InvalidValueError, match="number of records"):
-            prequential(numbers(n), ahead=ahead, classes=n, norm=n, name="n")
+            prequential(numbers(n), ahead=ahead)
         return
-    stream = prequential(numbers(n), ahead=ahead, classes=n, norm=n, name="n")
-    at = data.draw(st.integers(0, stream.n))
-    assert np.array_equal(stream.test(at).y, np.arange(at, at + ahead))
+    learnt, test = prequential(numbers(n), ahead=ahead)
+    at = data.draw(st.integers(0, len(learnt.y)))
+    assert np.array_equal(test(at).y, np.arange(at, at + ahead))
 
 
 def test_a_full_turn_of_four_quarters_is_none() -> None:

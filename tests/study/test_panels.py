@@ -33,9 +33,7 @@ class Flat:
     def stream(self, seed: int) -> StudyStream:
         y = np.random.default_rng(seed).integers(2, size=self.records)
         labelled = Labelled(X=2.0 * y[:, None] - 1, y=y)
-        return StudyStream(
-            name="flat", records=labelled, classes=2, norm=1, test=lambda _: labelled
-        )
+        return StudyStream(records=labelled, classes=2, norm=1, test=lambda _: labelled)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def clusters(seed: int) -> StudyStream:
         return Labelled(X=3 * np.eye(3)[y] + rng.uniform(-1, 1, size=(n, 3)), y=y)
 
     test = drawn(100)
-    return StudyStream(name="3", records=drawn(112), classes=3, norm=5.0, test=lambda _: test)
+    return StudyStream(records=drawn(112), classes=3, norm=5.0, test=lambda _: test)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -136,13 +136,14 @@ class Comparison:
                 the records of the next step.
         """
         task, classes = self.config.task(), len(self.config.records.classes)
-        about: dict[str, Any] = {"classes": classes, "norm": task.norm, "name": "records"}
         if every is None:
-            stream = prequential(records, ahead=self.size("step"), **about)
+            learnt, test = prequential(records, ahead=self.size("step"))
         else:
             near = max(1, self.size("block") // every)
-            stream = interleaved(records, every=every, near=near, **about)
-        return replace(stream, loss=task.loss)
+            learnt, test = interleaved(records, every=every, near=near)
+        return StudyStream(
+            records=learnt, classes=classes, norm=task.norm, test=test, loss=task.loss
+        )
 
     def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
         """Those of the given names, or the usual ones if there are none.

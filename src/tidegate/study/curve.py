@@ -17,13 +17,11 @@ class Curve:
     """Accuracy over time.
 
     Attributes:
-        method: Its name.
         private: Whether the method is.
         at: How many records had arrived at each release.
         runs: The accuracies, shape (runs, releases).
     """
 
-    method: str
     private: bool
     at: tuple[int, ...]
     runs: Floats
@@ -67,4 +65,4 @@ def measure(
         at = [t for t, _ in found]
         runs.append([score for _, score in found])
         tick()
-    return Curve(method=method.name, private=method.private, at=tuple(at), runs=np.array(runs))
+    return Curve(private=method.private, at=tuple(at), runs=np.array(runs))

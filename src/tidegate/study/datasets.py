@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
@@ -165,10 +164,7 @@ def words(texts: Iterable[str]) -> Rows:
 
 
 def digit_stream(
-    train: Images,
-    test: Images,
-    features: Callable[[Pixels], Rows] = pixels,
-    norm: float = 1.0,
+    train: Images, test: Images, features: Callable[[Pixels], Rows] = pixels
 ) -> StudyStream:
     """Digits as a stream, in the order of the file.
 
@@ -176,36 +172,23 @@ def digit_stream(
         train: What arrives.
         test: What its models are tested on.
         features: A map that looks at each image alone.
-        norm: What bounds its rows.
     """
     tested = Labelled(X=features(test.pixels), y=test.labels)
-    return StudyStream(
-        name="MNIST",
-        records=Labelled(X=features(train.pixels), y=train.labels),
-        classes=10,
-        norm=norm,
-        test=lambda _: tested,
-    )
+    records = Labelled(X=features(train.pixels), y=train.labels)
+    return StudyStream(records=records, classes=10, norm=1.0, test=lambda _: tested)
 
 
-def title_stream(rows: Rows, archives: Iterable[str], seed: int, norm: float = 1.0) -> StudyStream:
+def title_stream(rows: Rows, archives: Iterable[str], seed: int) -> StudyStream:
     """Titles as a stream in the order of their dates; a quarter, drawn at random, tests.
 
     Args:
         rows: The features of each title.
         archives: And its archive.
         seed: Says which are held out to test on.
-        norm: What bounds the rows.
     """
     y = np.array([ARCHIVES.index(archive) for archive in archives])
     tests = np.zeros(len(y), bool)
-    drawn = np.random.default_rng(seed).permutation(len(y))
-    tests[drawn[: math.floor(len(y) / 4)]] = True
-    tested = Labelled(X=rows[tests], y=y[tests])
-    return StudyStream(
-        name="arXiv",
-        records=Labelled(X=rows[~tests], y=y[~tests]),
-        classes=len(ARCHIVES),
-        norm=norm,
-        test=lambda _: tested,
-    )
+    tests[np.random.default_rng(seed).permutation(len(y))[: len(y) // 4]] = True
+    every = Labelled(X=rows, y=y)
+    tested, records = every[tests], every[~tests]
+    return StudyStream(records=records, classes=len(ARCHIVES), norm=1.0, test=lambda _: tested)

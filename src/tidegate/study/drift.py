@@ -52,22 +52,18 @@ def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
     test_labels: Labels,
     features: Features,
     *,
-    classes: int = 10,
-    norm: float = 1.0,
     degrees: float = 180.0,
     still: float = 0.25,
     every: int = 256,
 ) -> StudyStream:
-    """Images that turn more and more; a model is tested on images turned as far as the newest.
+    """Digits that turn more and more; a model is tested on images turned as far as the newest.
 
     Args:
         images: Of shape (n, height, width), in the order of their arrival.
         labels: One for each.
         tests: Images to test on.
         test_labels: One for each.
-        features: Maps images to rows.
-        classes: How many there are.
-        norm: The bound on the length of a row.
+        features: Maps images to rows of the unit ball.
         degrees: How far the last image is turned.
         still: The fraction of the stream that is not turned.
         every: So many images in turn get the same angle, that of the last of them.
@@ -83,13 +79,8 @@ def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
 
     starts = range(0, n, whole("every", every))
     parts = [rotated(images[start : start + every], angle(start + 1)) for start in starts]
-    return StudyStream(
-        name="rotating digits",
-        records=Labelled(X=features(np.concatenate(parts)), y=labels),
-        classes=classes,
-        norm=norm,
-        test=lambda at: turned(angle(at)),
-    )
+    records = Labelled(X=features(np.concatenate(parts)), y=labels)
+    return StudyStream(records=records, classes=10, norm=1.0, test=lambda at: turned(angle(at)))
 
 
 def mix(classes: int, turn: float, peak: float) -> Floats:
@@ -145,15 +136,9 @@ def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix 
         share = mix(classes, turns * moved(at, n, still), peak)
         each = share[tests.y] / np.bincount(tests.y, minlength=classes)[tests.y]
         picked = np.random.default_rng([seed, at]).choice(len(each), test_size, p=each / each.sum())
-        return Labelled(X=tests.X[picked], y=tests.y[picked])
+        return tests[picked]
 
-    return StudyStream(
-        name="label shift",
-        records=Labelled(X=records.X[order], y=records.y[order]),
-        classes=classes,
-        norm=norm,
-        test=test,
-    )
+    return StudyStream(records=records[order], classes=classes, norm=norm, test=test)
 
 
 def _classes(shares: Floats, uniforms: Floats) -> NDArray[np.intp]:

@@ -140,7 +140,6 @@ class Notebook:
         """The curve of an experiment whose runs are all there."""
         found = [self._runs[experiment.key, seed] for seed in range(runs)]
         return Curve(
-            method=experiment.method.name,
             private=experiment.method.private,
             at=found[0].at,
             runs=np.array([run.scores for run in found]),

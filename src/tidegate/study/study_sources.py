@@ -78,9 +78,8 @@ class Digits:
     def stream(self, seed: int) -> StudyStream:
         """Another order for every seed."""
         whole = _digits(self.folder, self.features)
-        X, y = whole.records.X, whole.records.y
         drawn = np.random.default_rng(seed).permutation(whole.n)[: self.records]
-        return replace(whole, records=Labelled(X=X[drawn], y=y[drawn]))
+        return replace(whole, records=whole.records[drawn])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,14 +203,8 @@ def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
 def _archives(folder: Path | None, kaggle: Path | None) -> StudyStream:
     found = _titles(folder, kaggle)
     y = np.array([ARCHIVES.index(archive) for archive in found.archives])
-    return interleaved(
-        Labelled(X=words(found.texts), y=y),
-        every=5,
-        near=1000,
-        classes=len(ARCHIVES),
-        norm=1.0,
-        name="arXiv",
-    )
+    records, test = interleaved(Labelled(X=words(found.texts), y=y), every=5, near=1000)
+    return StudyStream(records=records, classes=len(ARCHIVES), norm=1.0, test=test)
 
 
 def _titles(folder: Path | None, kaggle: Path | None) -> Titles:

@@ -29,6 +29,9 @@ class Labelled:
     X: Rows
     y: Labels
 
+    def __getitem__(self, which: Any) -> "Labelled":
+        return Labelled(X=self.X[which], y=self.y[which])
+
     def score(self, weights: Weights) -> float:
         """The share of the records that a model gets right."""
         margins = np.asarray(self.X @ weights)
@@ -40,7 +43,6 @@ class StudyStream:
     """Records in the order of their arrival.
 
     Attributes:
-        name: What it is called in tables and plots.
         records: All of them.
         classes: How many classes there are.
         norm: The bound on the length of a record.
@@ -48,7 +50,6 @@ class StudyStream:
         loss: What is minimised; None is softmax.
     """
 
-    name: str
     records: Labelled
     classes: int
     norm: float
@@ -67,14 +68,9 @@ class StudyStream:
 
     def first(self, n: int) -> "StudyStream":
         """The same stream, ended after n records."""
-        return replace(self, records=Labelled(X=self.records.X[:n], y=self.records.y[:n]))
-
-    def shuffled(self, seed: int) -> "StudyStream":
-        """The same records in another order; for streams without drift."""
-        order = np.random.default_rng(seed).permutation(self.n)
-        return replace(self, records=Labelled(X=self.records.X[order], y=self.records.y[order]))
+        return replace(self, records=self.records[:n])
 
     def between(self, start: int, stop: int) -> Records:
         """Some of the records, as a learner takes them."""
-        X, y = self.records.X[start:stop], self.records.y[start:stop]
-        return Records(X, np.maximum(y, 0), y >= 0)
+        part = self.records[start:stop]
+        return Records(part.X, np.maximum(part.y, 0), part.y >= 0)
