@@ -13,7 +13,8 @@ from tidegate.gate.sources import Batches
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.schedule import Basic, SlidingWindow
 from tidegate.schedule.registry import alone
-from tidegate.study.baselines import DPFTRL, NaiveSplitting, WindowRefit
+from tidegate.study.baselines.ftrl import DPFTRL
+from tidegate.study.baselines.refit import NaiveSplitting, WindowRefit
 from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import (
     BASELINES,

@@ -21,18 +21,11 @@ from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
 from tidegate.schedule.registry import SCHEDULES, alone
-from tidegate.study.baselines import (
-    DPFTRL,
-    Diffprivlib,
-    NaiveSplitting,
-    NonPrivate,
-    WindowRefit,
-    best_of,
-)
-from tidegate.study.baselines.diffprivlib import MISSING, PULLS, installed
-from tidegate.study.baselines.ftrl import RATES
-from tidegate.study.baselines.refit import Times
-from tidegate.study.curve import Curve
+from tidegate.study.baselines.diffprivlib import MISSING, PULLS, Diffprivlib, installed
+from tidegate.study.baselines.ftrl import DPFTRL, RATES
+from tidegate.study.baselines.nonprivate import NonPrivate
+from tidegate.study.baselines.refit import NaiveSplitting, Times, WindowRefit
+from tidegate.study.curve import Curve, best_of
 from tidegate.study.holdout import interleaved, prequential
 from tidegate.study.method import Method, Scheduled
 from tidegate.study.study_stream import Labelled, StudyStream
@@ -317,7 +310,7 @@ def results(
     """
     for contender in contenders:
         once = range(1) if contender.name == NOT_PRIVATE else range(runs)
-        _, curve = best_of(contender.methods, lambda _: stream, once, tick)
+        curve = best_of(contender.methods, lambda _: stream, once, tick)
         yield Result(contender=contender, curve=curve)
 
 

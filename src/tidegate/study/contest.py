@@ -8,16 +8,10 @@ from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Paper, Tapered
 from tidegate.schedule import Continual, Growing, Independent, Schedule, SlidingWindow
-from tidegate.study.baselines import (
-    DPFTRL,
-    Diffprivlib,
-    NaiveSplitting,
-    NonPrivate,
-    Overspent,
-    WindowRefit,
-)
-from tidegate.study.baselines.diffprivlib import MISSING, installed
-from tidegate.study.baselines.refit import Times
+from tidegate.study.baselines.diffprivlib import MISSING, Diffprivlib, installed
+from tidegate.study.baselines.ftrl import DPFTRL
+from tidegate.study.baselines.nonprivate import NonPrivate
+from tidegate.study.baselines.refit import NaiveSplitting, Overspent, Times, WindowRefit
 from tidegate.study.experiment import Experiment
 from tidegate.study.method import Method, Scheduled
 from tidegate.study.panels import Column, Kind, Line, Panel

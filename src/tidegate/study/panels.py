@@ -14,9 +14,8 @@ from tidegate.study.method import Scheduled
 from tidegate.study.paper_method import AsPublished
 from tidegate.study.study_sources import Articles, Digits, MovingArchives
 
-Kind = Literal[
-    "not private", "overspent", "as published", "pure", "approximate", "gradient", "baseline"
-]
+Ours = Literal["pure", "approximate", "gradient"]
+Kind = Ours | Literal["not private", "overspent", "as published", "baseline"]
 """How a curve came about, and so how it is drawn."""
 
 DELTA = 1e-6
@@ -24,6 +23,24 @@ DELTA = 1e-6
 
 PUBLISHED = "as published: NOT PRIVATE"
 PRIVATE = "private"
+
+CLAIMS = {
+    "a": ("MNIST, continual release: epsilon", "epsilon = 0.1 and 1 match the non-private model"),
+    "b": ("MNIST, continual release: b0", "accuracy drops as b0 falls"),
+    "c": ("MNIST, continual release: lambda", "accuracy drops as lambda falls"),
+    "d": (
+        "MNIST, continual release against independent steps",
+        "continual release is better than to train each b0 records alone",
+    ),
+    "e": ("arXiv, continual release: epsilon", "accuracy rises with epsilon"),
+    "f": ("arXiv, continual release: lambda", "accuracy drops as lambda falls"),
+    "g": ("MNIST, sliding window: epsilon", "epsilon = 1 reaches the non-private model"),
+    "h": ("arXiv, sliding window: epsilon", "epsilon = 1 reaches the non-private model"),
+    "i": ("MNIST, sliding window: w0", "accuracy rises with w0"),
+    "basic-a": ("MNIST, basic release: epsilon", "epsilon >= 0.1 matches the non-private model"),
+    "basic-b": ("MNIST, basic release: lambda", "accuracy rises with lambda"),
+}
+"""What each panel of the paper shows, and what the paper says that it shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,20 +113,18 @@ class Panel:
         return any(isinstance(e.source, Articles | MovingArchives) for e in self.experiments)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scene:
     """The settings that the curves of a panel have in common: the paper's.
 
     Attributes:
-        ours: The records as this library would take them.
-        theirs: The same records with the paper's features.
+        source: The records as this library would take them.
         schedule: What is released when.
         epsilon: The budget.
         regularization: Lambda.
     """
 
-    ours: Digits | Articles
-    theirs: Digits | Articles
+    source: Digits | Articles
     schedule: Schedule
     epsilon: float
     regularization: float
@@ -120,28 +135,26 @@ class Scene:
         return replace(self.published("not private", noise=False), kind="not private")
 
     def published(self, label: str, *, noise: bool = True) -> Line:
-        """The paper's experiment."""
+        """The paper's experiment, on the paper's features."""
         method = AsPublished(
             schedule=self.schedule,
             regularization=self.regularization,
             epsilon=self.epsilon if noise else None,
         )
-        experiment = Experiment(source=self.theirs, method=method)
-        return Line(label=label, kind="as published", experiment=experiment)
+        theirs = replace(self.source, features="published")
+        return Line(
+            label=label, kind="as published", experiment=Experiment(source=theirs, method=method)
+        )
 
-    def pure(self, label: str) -> Line:
-        """What the text promises, kept: pure epsilon, its lambda, noise for the true constant."""
-        return self._ours(label, "pure")
+    def private(self, label: str, kind: Ours) -> Line:
+        """This library, in one of three ways.
 
-    def approximate(self, label: str) -> Line:
-        """The same for (epsilon, delta): Gaussian noise, its lambda."""
-        return self._ours(label, "approximate")
-
-    def gradient(self, label: str) -> Line:
-        """What this library does by default for (epsilon, delta): noisy gradients, no lambda."""
-        return self._ours(label, "gradient")
-
-    def _ours(self, label: str, kind: Kind) -> Line:
+        Args:
+            label: What sets it apart from others of its kind.
+            kind: "pure" is what the paper's text promises, kept: pure epsilon, its lambda, noise
+                for the true constant. "approximate" is the same for (epsilon, delta): Gaussian
+                noise. "gradient" is the default for (epsilon, delta): noisy gradients, no lambda.
+        """
         budget = PureDP(self.epsilon) if kind == "pure" else ApproxDP(self.epsilon, DELTA)
         gradient = kind == "gradient"
         method = Scheduled(
@@ -150,7 +163,7 @@ class Scene:
             learner=GradientPerturbation() if gradient else OutputPerturbation(),
             regularization=None if gradient else self.regularization,
         )
-        experiment = Experiment(source=self.ours, method=method)
+        experiment = Experiment(source=self.source, method=method)
         return Line(label=label, kind=kind, experiment=experiment)
 
 
@@ -168,144 +181,57 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     digits = Digits(folder=folder, records=10_240 if quick else 20_000)
     articles = Articles(folder=folder, kaggle=kaggle, records=3_072 if quick else 7_500)
 
-    def on_digits(schedule: Schedule, epsilon: float = 0.1, regularization: float = 1.0) -> Scene:
-        return _scene(digits, schedule, epsilon, regularization)
-
-    def on_articles(schedule: Schedule) -> Scene:
-        return _scene(articles, schedule, 1.0, 10.0)
-
-    a = on_digits(Continual(block=8192, step=1024))
-    d = on_digits(Continual(block=4096, step=512))
-    e = on_articles(Continual(block=2048, step=512))
-    g = on_digits(SlidingWindow(window=7 * 1024, step=1024), 1.0)
-    h = on_articles(SlidingWindow(window=7 * 256, step=256))
-    basic = on_digits(Basic(block=8000, step=1000), 1.0, 10.0)
-    epsilons, lambdas = (0.01, 0.1, 1.0), (0.01, 0.1, 1.0, 10.0)
+    a = Scene(digits, Continual(block=8192, step=1024), 0.1, 1.0)
+    d = replace(a, schedule=Continual(block=4096, step=512))
+    e = Scene(articles, Continual(block=2048, step=512), 1.0, 10.0)
+    g = Scene(digits, SlidingWindow(window=7 * 1024, step=1024), 1.0, 1.0)
+    h = replace(e, schedule=SlidingWindow(window=7 * 256, step=256))
+    basic = Scene(digits, Basic(block=8000, step=1000), 1.0, 10.0)
     steps = (256, 512, 1024) if quick else (128, 256, 512, 1024)
     windows = (256, 512, 1024) if quick else (256, 512, 1024, 2048)
+    independent = replace(d, schedule=Independent(step=512))
     return [
-        _over_values(
-            "a",
-            "MNIST, continual release: epsilon",
-            "epsilon = 0.1 and 1 match the non-private model",
-            a,
-            _epsilons(a, epsilons),
-        ),
-        _over_values(
-            "b",
-            "MNIST, continual release: b0",
-            "accuracy drops as b0 falls",
-            a,
-            _steps(a, steps, lambda b0: Continual(block=8 * b0, step=b0)),
-        ),
-        _over_regularization(
-            "c",
-            "MNIST, continual release: lambda",
-            "accuracy drops as lambda falls",
-            a,
-            lambdas,
-        ),
-        _over_values(
-            "d",
-            "MNIST, continual release against independent steps",
-            "continual release is better than to train each b0 records alone",
-            d,
-            [("continual", d), ("independent", replace(d, schedule=Independent(step=512)))],
-        ),
-        _over_values(
-            "e",
-            "arXiv, continual release: epsilon",
-            "accuracy rises with epsilon",
-            e,
-            _epsilons(e, epsilons),
-        ),
-        _over_regularization(
-            "f",
-            "arXiv, continual release: lambda",
-            "accuracy drops as lambda falls",
-            e,
-            lambdas,
-        ),
-        _over_values(
-            "g",
-            "MNIST, sliding window: epsilon",
-            "epsilon = 1 reaches the non-private model",
-            g,
-            _epsilons(g, epsilons),
-        ),
-        _over_values(
-            "h",
-            "arXiv, sliding window: epsilon",
-            "epsilon = 1 reaches the non-private model",
-            h,
-            _epsilons(h, epsilons),
-        ),
-        _over_values(
-            "i",
-            "MNIST, sliding window: w0",
-            "accuracy rises with w0",
-            g,
-            _steps(g, windows, lambda w0: SlidingWindow(window=7 * w0, step=w0)),
-        ),
-        _over_values(
-            "basic-a",
-            "MNIST, basic release: epsilon",
-            "epsilon >= 0.1 matches the non-private model",
-            basic,
-            _epsilons(basic, epsilons),
-        ),
-        _over_regularization(
-            "basic-b",
-            "MNIST, basic release: lambda",
-            "accuracy rises with lambda",
-            basic,
-            lambdas,
-        ),
+        _over_values("a", a, _epsilons(a)),
+        _over_values("b", a, _steps(a, steps, lambda b0: Continual(block=8 * b0, step=b0))),
+        _over_regularization("c", a),
+        _over_values("d", d, [("continual", d), ("independent", independent)]),
+        _over_values("e", e, _epsilons(e)),
+        _over_regularization("f", e),
+        _over_values("g", g, _epsilons(g)),
+        _over_values("h", h, _epsilons(h)),
+        _over_values("i", g, _steps(g, windows, lambda w0: SlidingWindow(window=7 * w0, step=w0))),
+        _over_values("basic-a", basic, _epsilons(basic)),
+        _over_regularization("basic-b", basic),
     ]
 
 
-def _scene(
-    ours: Digits | Articles, schedule: Schedule, epsilon: float, regularization: float
-) -> Scene:
-    return Scene(
-        ours=ours,
-        theirs=replace(ours, features="published"),
-        schedule=schedule,
-        epsilon=epsilon,
-        regularization=regularization,
-    )
-
-
-def _epsilons(scene: Scene, values: Iterable[float]) -> Varied:
-    return [(f"ε = {epsilon:g}", replace(scene, epsilon=epsilon)) for epsilon in values]
+def _epsilons(scene: Scene) -> Varied:
+    return [(f"ε = {epsilon:g}", replace(scene, epsilon=epsilon)) for epsilon in (0.01, 0.1, 1.0)]
 
 
 def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], Schedule]) -> Varied:
     return [(f"steps of {size}", replace(scene, schedule=schedule(size))) for size in sizes]
 
 
-def _over_values(name: str, title: str, claim: str, scene: Scene, varied: Varied) -> Panel:
+def _over_values(name: str, scene: Scene, varied: Varied) -> Panel:
     """A panel whose private column has this library's default, and what pure epsilon allows."""
-    theirs = [each.published(label) for label, each in varied]
-    ours = [line for label, each in varied for line in (each.gradient(label), each.pure(label))]
-    return Panel(name=name, title=title, claim=claim, columns=_columns(scene, theirs, ours))
+    return _panel(name, scene, varied, ("gradient", "pure"))
 
 
-def _over_regularization(
-    name: str, title: str, claim: str, scene: Scene, values: Iterable[float]
-) -> Panel:
+def _over_regularization(name: str, scene: Scene) -> Panel:
     """A panel over lambda, which output perturbation needs and noisy gradients do not."""
-    varied = [(f"λ = {value:g}", replace(scene, regularization=value)) for value in values]
-    ours = [line for label, each in varied for line in (each.approximate(label), each.pure(label))]
-    theirs = [each.published(label) for label, each in varied]
-    ours.append(scene.gradient("no λ"))
-    return Panel(name=name, title=title, claim=claim, columns=_columns(scene, theirs, ours))
+    lambdas = (0.01, 0.1, 1.0, 10.0)
+    varied = [(f"λ = {value:g}", replace(scene, regularization=value)) for value in lambdas]
+    return _panel(name, scene, varied, ("approximate", "pure"), scene.private("no λ", "gradient"))
 
 
-def _columns(scene: Scene, theirs: list[Line], ours: list[Line]) -> tuple[Column, Column]:
-    """The two columns of a panel of the paper, the same non-private curve in both."""
-    reference = scene.not_private
-    return (
-        Column(title=PUBLISHED, lines=(reference, *theirs)),
-        Column(title=PRIVATE, lines=(reference, *ours)),
+def _panel(name: str, scene: Scene, varied: Varied, kinds: Sequence[Ours], *more: Line) -> Panel:
+    """A panel of the paper: two columns, the same non-private curve in both."""
+    title, claim = CLAIMS[name]
+    published = [each.published(label) for label, each in varied]
+    private = [each.private(label, kind) for label, each in varied for kind in kinds]
+    columns = (
+        Column(title=PUBLISHED, lines=(scene.not_private, *published)),
+        Column(title=PRIVATE, lines=(scene.not_private, *private, *more)),
     )
+    return Panel(name=name, title=title, claim=claim, columns=columns)
