@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -22,15 +22,16 @@ PLOT_BASE, PLOT_LEVELS = "#31688e", ("#fde725", "#f6a75c", "#e3685c", "#b13f70",
 PLOT_KINDS = (".png", ".svg")
 
 
-class Chain(NamedTuple):
-    """The fits behind one release, from its base to itself."""
+Chain = tuple[RecordFit, ...]
+"""The fits behind one release, from its base to itself."""
 
-    fits: tuple[RecordFit, ...]
 
-    @property
-    def release(self) -> RecordFit:
-        """The fit that ends the chain."""
-        return self.fits[-1]
+def chain_of(fit: RecordFit, fits: Mapping[int, RecordFit]) -> Chain:
+    """The chain that a fit ends, given all fits before it by their numbers."""
+    chain = [fit]
+    while chain[-1].prior is not None:
+        chain.append(fits[chain[-1].prior])
+    return tuple(reversed(chain))
 
 
 def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
@@ -38,22 +39,16 @@ def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
 
     >>> from tidegate.schedule import SlidingWindow, Steps, fits
     >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=9))
-    >>> [chain.release.number for chain in chains(found, most=3)]
+    >>> [chain[-1].number for chain in chains(found, most=3)]
     [2, 3, 5]
     """
-    known: dict[int, RecordFit] = {}
-
-    def chain(fit: RecordFit) -> Chain:
-        found = [fit]
-        while found[-1].prior is not None:
-            found.append(known[found[-1].prior])
-        return Chain(tuple(reversed(found)))
+    by_number: dict[int, RecordFit] = {}
 
     def released() -> Iterable[Chain]:
         for fit in fits:
-            known[fit.number] = fit
+            by_number[fit.number] = fit
             if fit.released and fit.stream != "source":
-                yield chain(fit)
+                yield chain_of(fit, by_number)
 
     return list(islice(released(), most))
 
@@ -71,13 +66,13 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
        ████11◆
         ◆11████
     """
-    fits = [fit for fit in chain.fits if fit.stream == stream]
+    fits = [fit for fit in chain if fit.stream == stream]
     cells = [(" ", "")] * max((fit.span.stop // column for fit in fits), default=0)
     for fit in fits:
         first = fit.span.start // column
         last = max(first + 1, fit.span.stop // column)
-        cells[first:last] = [_cell(fit, released=fit is chain.release)] * (last - first)
-        if fit is chain.release:
+        cells[first:last] = [_cell(fit, released=fit is chain[-1])] * (last - first)
+        if fit is chain[-1]:
             cells[last - 1] = (RELEASE, "bold white")
     return Text.assemble(*cells)
 
@@ -106,7 +101,7 @@ def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], wid
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("at", justify="right", style="dim", no_wrap=True)
     streams = _streams(found)
-    room = (width - len(f"{found[-1].release.at:,}") - 2) // len(streams) - 2
+    room = (width - len(f"{found[-1][-1].at:,}") - 2) // len(streams) - 2
     columns = {}
     for stream in streams:
         columns[stream] = steps[stream]
@@ -116,16 +111,16 @@ def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], wid
         table.add_column(Text(title[: max(room, 6)]), no_wrap=True)
     for chain in found:
         strips = [strip(chain, column, stream) for stream, column in columns.items()]
-        table.add_row(f"{chain.release.at:,}", *strips)
+        table.add_row(f"{chain[-1].at:,}", *strips)
     return table
 
 
 def _streams(found: list[Chain]) -> list[Stream | None]:
-    return list(dict.fromkeys(fit.stream for chain in found for fit in chain.fits))
+    return list(dict.fromkeys(fit.stream for chain in found for fit in chain))
 
 
 def _reach(found: list[Chain], stream: Stream | None) -> int:
-    return max(fit.span.stop for chain in found for fit in chain.fits if fit.stream == stream)
+    return max(fit.span.stop for chain in found for fit in chain if fit.stream == stream)
 
 
 def legend() -> Text:
@@ -183,10 +178,10 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
 def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, named: bool) -> None:
     labelled: set[str] = set()
     for row, chain in enumerate(found):
-        for fit in chain.fits:
+        for fit in chain:
             if fit.stream != stream:
                 continue
-            released = fit is chain.release
+            released = fit is chain[-1]
             label = "base" if fit.role == "base" else f"update, level {fit.level}"
             axes.barh(
                 row,
@@ -200,7 +195,7 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, nam
                 label="_" if label in labelled else label,
             )
             labelled.add(label)
-    axes.set_yticks(range(len(found)), [f"{chain.release.at:,}" for chain in found])
+    axes.set_yticks(range(len(found)), [f"{chain[-1].at:,}" for chain in found])
     axes.invert_yaxis()
     axes.legend(loc="best", fontsize="small", title="black edge: the release")
     if named:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.types import DELTA, EPSILON, Count, PlotFile, Ratio
+from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
 from tidegate.schedule.registry import alone
 from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import (
@@ -47,8 +47,8 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("config", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("config", type=PATH)
+@click.argument("data", type=PATH)
 @click.option(
     "--method",
     "methods",
@@ -59,16 +59,16 @@ Examples:
 @click.option("--epsilon", type=EPSILON, multiple=True, help="Budgets to try; several times.")
 @click.option("--delta", type=DELTA, help="For all of them, instead of the configured one.")
 @options.weak_delta
-@click.option("--window", type=Count(), help="Records in a window [configured, or 7 steps].")
-@click.option("--block", type=Count(), help="Records before the first base [8 steps].")
-@click.option("--step", type=Count(), help="Records between two releases [configured].")
-@click.option("--runs", type=Count(most=1000), default=3, show_default=True, help="Of each method.")
+@click.option("--window", type=count(), help="Records in a window [configured, or 7 steps].")
+@click.option("--block", type=count(), help="Records before the first base [8 steps].")
+@click.option("--step", type=count(), help="Records between two releases [configured].")
+@click.option("--runs", type=count(most=1000), default=3, show_default=True, help="Of each method.")
 @click.option(
     "--holdout",
-    type=Ratio(),
+    type=RATIO,
     help="Test on this part of DATA, held out, instead of on the step after each release.",
 )
-@click.option("--plot", type=PlotFile(), help="Draw accuracy over time into a .svg or .png file.")
+@click.option("--plot", type=PLOT_FILE, help="Draw accuracy over time into a .svg or .png file.")
 @options.form
 def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     config: Path,
@@ -177,11 +177,7 @@ def _spread(times: Sequence[int], count: int) -> list[int]:
 
 
 def _notes(
-    config: str,
-    tuned: Sequence[str],
-    left_out: Mapping[str, str],
-    times: range,
-    plot: Path | None,
+    config: str, tuned: Sequence[str], left_out: Mapping[str, str], times: range, plot: Path | None
 ) -> None:
     console = Console(highlight=False)
     best = "shown with the best of several settings, chosen by these very accuracies"

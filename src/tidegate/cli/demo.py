@@ -17,12 +17,12 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from tidegate.cli import options
-from tidegate.cli.types import Count, PlotFile
+from tidegate.cli.types import PATH, PLOT_FILE, count
 from tidegate.demo.demo_state import STATE
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot as draw
 from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
-from tidegate.picture import Chain, strip
+from tidegate.picture import strip
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
 
@@ -61,21 +61,21 @@ WAYS = {
 @click.command(epilog=EPILOG)
 @click.option(
     "--records",
-    type=Count(least=10_240, most=10**7),
+    type=count(least=10_240, most=10**7),
     default=DriftingStream.records,
     show_default=True,
     help="How many arrive.",
 )
 @click.option(
     "--plot",
-    type=PlotFile(),
+    type=PLOT_FILE,
     default="tidegate-demo.png",
     show_default=True,
     help="Where the plot goes: a .png or .svg file.",
 )
 @click.option(
     "--state",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=STATE,
     show_default=True,
     help="Where the sliding window's state goes; that of an earlier demo is replaced.",
@@ -175,7 +175,7 @@ def _strip(moment: Moment, first: int, step: int) -> Text:
         fit._replace(span=Span(fit.span.start - first, fit.span.stop - first))
         for fit in moment.chain
     )
-    return strip(Chain(moved), step) if moved else Text("")
+    return strip(moved, step)
 
 
 def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:

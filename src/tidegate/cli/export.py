@@ -15,7 +15,7 @@ from pyarrow import json as json_lines
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
-from tidegate.cli.types import Count
+from tidegate.cli.types import PATH, count
 from tidegate.features.codec import takes_text
 from tidegate.features.numbers import as_numbers
 from tidegate.gate.export import export as write
@@ -43,8 +43,8 @@ TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_l
 
 @click.command(epilog=EXPORT_EPILOG)
 @options.state
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--release", type=Count(least=0), help="Which one; the newest if left out.")
+@click.argument("file", type=PATH)
+@click.option("--release", type=count(least=0), help="Which one; the newest if left out.")
 @options.form
 def export(state: Path, file: Path, release: int | None, form: str) -> None:
     """Write a release to FILE, in the form that its ending says.
@@ -72,8 +72,8 @@ def _chosen(gate: Gate, number: int | None) -> StoredRelease:
 
 
 @click.command(epilog=PREDICT_EPILOG)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
+@click.argument("file", type=PATH)
 @click.option(
     "--column",
     "columns",

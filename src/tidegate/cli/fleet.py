@@ -16,7 +16,7 @@ from rich.progress import Progress
 from tidegate.checks import StoreError
 from tidegate.cli import options
 from tidegate.cli.fleet_scheduler import Turn, run_fleet
-from tidegate.cli.types import Count
+from tidegate.cli.types import PATH, count
 from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import NoStateError, Problem
@@ -50,10 +50,10 @@ def of_fleet(command: Callable[..., None]) -> Callable[..., None]:
     def loaded(config: Path, state: Path | None, **more: Any) -> None:
         command(Fleet.load(config, state), **more)
 
-    file = click.argument("config", metavar="FLEET", type=click.Path(path_type=Path))
+    file = click.argument("config", metavar="FLEET", type=PATH)
     root = click.option(
         "--state",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Where the states are kept; by default beside FLEET, under its name.",
     )
     return file(root(options.form(loaded)))
@@ -62,7 +62,7 @@ def of_fleet(command: Callable[..., None]) -> Callable[..., None]:
 @fleet.command(short_help="Run all members, from where each stopped.")
 @of_fleet
 @click.option("--follow", is_flag=True, help="Go on with all members as their sources grow.")
-@click.option("--workers", type=Count(), help="Members at a time; by default as there are cores.")
+@click.option("--workers", type=count(), help="Members at a time; by default as there are cores.")
 @options.quiet
 def run(known: Fleet, form: str, follow: bool, workers: int | None, quiet: bool) -> None:
     """Run all members, a few at a time, from where each stopped the last time.

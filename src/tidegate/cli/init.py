@@ -7,7 +7,7 @@ import click
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.cli.types import Kind, kinds_text
+from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.gate.config import example
 
 EPILOG = """\b
@@ -27,7 +27,7 @@ KIND is {kinds_text()}.
 @click.argument("kind", type=Kind(), default="sliding", metavar="[KIND]")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("tidegate.toml"),
     show_default=True,
     help="Where to write it; a file that exists is left alone.",

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from tidegate.cli.types import PATH
 
 form = click.option(
     "--format",
@@ -23,7 +24,7 @@ weak_delta = click.option(
     "--weak-delta", is_flag=True, help="Confirm a delta above 0.001, which hardly protects."
 )
 quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
-state = click.argument("state", type=click.Path(path_type=Path))
+state = click.argument("state", type=PATH)
 
 
 def progress(text: str, quiet: bool, form: str) -> Progress:

@@ -18,7 +18,7 @@ from rich.progress import (
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.types import Count
+from tidegate.cli.types import count
 from tidegate.gate.config.tables import dask
 from tidegate.study.contest import contests
 from tidegate.study.experiment import Job, Notebook, Run, in_processes, on_cluster
@@ -48,7 +48,7 @@ COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_priv
 @click.command(epilog=EPILOG)
 @click.argument("names", nargs=-1, metavar="[PANEL]...")
 @click.option("--quick", is_flag=True, help="One run each, of shorter streams.")
-@click.option("--runs", type=Count(most=1000), help="How many of each curve; the paper has 4.")
+@click.option("--runs", type=count(most=1000), help="How many of each curve; the paper has 4.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -75,7 +75,7 @@ COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_priv
     show_default=True,
     help="Do the runs in processes of this machine, or on a Dask cluster.",
 )
-@click.option("--workers", type=Count(), help="How many processes [one for each core].")
+@click.option("--workers", type=count(), help="How many processes [one for each core].")
 @click.option("--scheduler", metavar="ADDRESS", help="Of a cluster that runs already.")
 @options.form
 def paper(  # noqa: PLR0913, PLR0917 (one for each option)

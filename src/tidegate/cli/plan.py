@@ -12,7 +12,7 @@ from tidegate.checks import InvalidValueError, ratio
 from tidegate.cli import options
 from tidegate.cli.plan_output import print_json, print_table
 from tidegate.cli.planned import allocation_of, one_stream, option_name, two_streams
-from tidegate.cli.types import DELTA, EPSILON, Count, Kind, PlotFile, Ratio, kinds_text
+from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, Kind, count, kinds_text
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
 from tidegate.privacy.budget import budget_of
@@ -37,7 +37,7 @@ def _size_options(command: Callable[..., None]) -> Callable[..., None]:
             sizes[each.name] = each
             kinds.setdefault(each.name, {}).setdefault(each.help, []).append(kind)
     for name, each in reversed(sizes.items()):
-        size = Ratio() if each.check is ratio else Count()
+        size = RATIO if each.check is ratio else count()
         default = "" if each.required or each.example is None else f" [{each.example}]"
         text = f"{_size_help(kinds[name])}{default}."
         command = click.option(option_name(name), type=size, help=text)(command)
@@ -61,9 +61,9 @@ KIND is {kinds_text()}. All numbers are in records.
 @click.command(epilog=EPILOG, help=HELP)
 @click.argument("kind", type=Kind(), metavar="KIND")
 @_size_options
-@click.option("--target-step", type=Count(), help="twostream: target records between releases.")
-@click.option("--source-steps", type=Count(), help="twostream: source steps in a round [1].")
-@click.option("--target-steps", type=Count(), help="twostream: target steps after them [1].")
+@click.option("--target-step", type=count(), help="twostream: target records between releases.")
+@click.option("--source-steps", type=count(), help="twostream: source steps in a round [1].")
+@click.option("--target-steps", type=count(), help="twostream: target steps after them [1].")
 @click.option("--epsilon", type=EPSILON, required=True, help="The bound on any record's loss.")
 @click.option("--delta", type=DELTA, help="With it, the bound is (epsilon, delta).")
 @options.weak_delta
@@ -74,17 +74,17 @@ KIND is {kinds_text()}. All numbers are in records.
     show_default=True,
     help="How shares go to levels; growing has its own.",
 )
-@click.option("--rate", type=Ratio(), help="tapered: the ratio of two levels' shares.")
+@click.option("--rate", type=RATIO, help="tapered: the ratio of two levels' shares.")
 @click.option(
     "--until",
-    type=Count(),
+    type=count(),
     required=True,
     help="How many records to plan for (twostream: of the source).",
 )
 @click.option(
-    "--rows", type=Count(most=1000), default=24, show_default=True, help="How many to show."
+    "--rows", type=count(most=1000), default=24, show_default=True, help="How many to show."
 )
-@click.option("--plot", type=PlotFile(), help="Draw the first rows into a .svg or .png file.")
+@click.option("--plot", type=PLOT_FILE, help="Draw the first rows into a .svg or .png file.")
 @options.form
 def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     kind: str,

@@ -11,6 +11,7 @@ import click
 from tidegate.checks import InvalidValueError
 from tidegate.cli import advice, options
 from tidegate.cli.state import release_row
+from tidegate.cli.types import PATH
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.release import StoredRelease
@@ -31,11 +32,9 @@ Examples:
 
 
 @click.command(epilog=RUN_EPILOG)
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("config", type=PATH)
 @click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    help="Where the state is kept; by default beside CONFIG, under its name.",
+    "--state", type=PATH, help="Where the state is kept; by default beside CONFIG, under its name."
 )
 @click.option("--follow", is_flag=True, help="Wait for new files, lines of a file, or messages.")
 @options.form
@@ -70,7 +69,7 @@ def _conclude(gate: Gate) -> None:
 
 @click.command(epilog=INGEST_EPILOG)
 @options.state
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--stream", type=click.Choice(["source", "target"]), help="Which, if there are two.")
 @click.option(
     "--resume",

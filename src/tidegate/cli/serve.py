@@ -15,7 +15,7 @@ import click
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
-from tidegate.cli.types import Count
+from tidegate.cli.types import PATH, count
 from tidegate.demo.demo_state import STATE, WINDOW
 from tidegate.demo.demo_state import config as demo_config
 from tidegate.demo.drifting_stream import DriftingStream
@@ -45,18 +45,16 @@ DEMO_BATCH, DEMO_PAUSE = 64, 0.125
 
 
 @click.command(epilog=EPILOG)
-@click.argument("state", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--config", type=click.Path(path_type=Path), help="What the gate does, if there is no state."
-)
+@click.argument("state", type=PATH, required=False)
+@click.option("--config", type=PATH, help="What the gate does, if there is no state.")
 @click.option("--host", default=LOOPBACK, show_default=True, help="The address to listen at.")
 @click.option(
-    "--port", type=Count(least=0, most=65535), default=8321, show_default=True, help="0: any."
+    "--port", type=count(least=0, most=65535), default=8321, show_default=True, help="0: any."
 )
 @click.option("--open", "link", is_flag=True, help="Print a link to the page that opens it.")
 @click.option("--demo", is_flag=True, help="Feed a built-in stream, so that there is news.")
 @click.option(
-    "--rate", type=Count(), default=int(Limits.rate), show_default=True, help="Requests/s a token."
+    "--rate", type=count(), default=int(Limits.rate), show_default=True, help="Requests/s a token."
 )
 @options.form
 def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
-from tidegate.cli.types import Count
+from tidegate.cli.types import PATH, count
 from tidegate.gate.gate import Gate
 from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
@@ -72,7 +72,7 @@ def status(state: Path, form: str) -> None:
 
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
 @options.state
-@click.option("--record", type=Count(least=0), help="What this record has paid, line by line.")
+@click.option("--record", type=count(least=0), help="What this record has paid, line by line.")
 @options.form
 def ledger(state: Path, record: int | None, form: str) -> None:
     """Say what the records have paid: the one that paid most, or one record line by line.
@@ -91,7 +91,7 @@ def ledger(state: Path, record: int | None, form: str) -> None:
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
 @options.state
-@click.option("--start", type=Count(least=0), default=0, help="Leave out those before this one.")
+@click.option("--start", type=count(least=0), default=0, help="Leave out those before this one.")
 @options.form
 def releases(state: Path, start: int, form: str) -> None:
     """List the releases: what each read and cost, and how good it turned out."""
@@ -160,7 +160,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option(
     "--includes",
     metavar="HASH",

@@ -12,6 +12,7 @@ import click
 
 from tidegate.checks import StoreError, refuse
 from tidegate.cli import options
+from tidegate.cli.types import Read
 from tidegate.gate.opening import holds_state
 from tidegate.serve.audit import Audit
 from tidegate.serve.tokens import SCOPES, Tokens
@@ -27,22 +28,14 @@ Examples:
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-class Duration(click.ParamType[timedelta]):
-    """How long, such as 30d, 12h or 15m."""
+def _duration(name: str, value: Any) -> timedelta:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", str(value))
+    if match is None:
+        raise refuse(name, "how long from now on, such as 30d, 12h or 15m", value)
+    return timedelta(**{UNITS[match[2]]: int(match[1])})
 
-    name = "DURATION"
 
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> timedelta:
-        """Read the option."""
-        found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", str(value))
-        if found is None:
-            raise refuse("expires", "how long from now on, such as 30d, 12h or 15m", value)
-        return timedelta(**{UNITS[found[2]]: int(found[1])})
+DURATION = Read("DURATION", _duration)
 
 
 @click.group(epilog=EPILOG)
@@ -65,7 +58,7 @@ def token() -> None:
     type=click.Choice(SCOPES),
     help="What it may do; once for each.",
 )
-@click.option("--expires", type=Duration(), help="After how long it is worth nothing: 30d, 12h.")
+@click.option("--expires", type=DURATION, help="After how long it is worth nothing: 30d, 12h.")
 @options.form
 def create(
     state: Path, name: str, scopes: tuple[str, ...], expires: timedelta | None, form: str

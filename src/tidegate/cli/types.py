@@ -3,9 +3,10 @@
 import math
 import os
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,9 +16,9 @@ from tidegate.picture import PLOT_KINDS
 from tidegate.schedule import TwoStream
 from tidegate.schedule.registry import alone
 
+Value = TypeVar("Value")
 
-def _name(param: click.Parameter | None) -> str:
-    return (param.name if param else None) or "the value"
+PATH = click.Path(path_type=Path)
 
 
 class Kind(click.ParamType[str]):
@@ -25,12 +26,7 @@ class Kind(click.ParamType[str]):
 
     name = "KIND"
 
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Read the argument."""
         if value not in (found := self.kinds()):
             self.fail(f"{value!r} is not one of {', '.join(map(repr, found))}.", param, ctx)
@@ -56,90 +52,73 @@ def kinds_text() -> str:
     return f"{', '.join(some)} or {last}"
 
 
-class Count(click.ParamType[int]):
-    """A whole number, positive unless 0 is allowed; 1_000_000 is read as well."""
+class Read(click.ParamType[Value]):
+    """What a function makes of the option's name and of what was typed.
 
-    name = "N"
+    Args:
+        name: Stands for the value in the help.
+        read: Makes it, or refuses.
+    """
 
-    def __init__(self, most: int = MAX_COUNT, *, least: int = 1) -> None:
-        self.most, self.least = most, least
+    def __init__(self, name: str, read: Callable[[str, Any], Value]) -> None:
+        self.name, self._read = name, read
 
     def convert(
         self,
         value: Any,
         param: click.Parameter | None,
         ctx: click.Context | None,  # noqa: ARG002
-    ) -> int:
+    ) -> Value:
         """Read the option."""
+        return self._read((param.name if param else None) or "the value", value)
+
+
+def count(most: int = MAX_COUNT, *, least: int = 1) -> Read[int]:
+    """A whole number, positive unless 0 is allowed; 1_000_000 is read as well."""
+
+    def read(name: str, value: Any) -> int:
         try:
             number: object = int(value)
         except ValueError:
             number = value
-        return whole(_name(param).replace("_", "-"), number, least=self.least, most=self.most)
+        return whole(name.replace("_", "-"), number, least=least, most=most)
+
+    return Read("N", read)
 
 
-class Number(click.ParamType[float]):
-    """A number between two bounds, refused as it was typed."""
+def _number(allowed: str, *, below: float) -> Read[float]:
+    """A number above 0, refused as it was typed."""
 
-    name = "X"
-
-    def __init__(self, allowed: str, *, above: float, below: float) -> None:
-        self.allowed, self.above, self.below = allowed, above, below
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> float:
-        """Read the option."""
+    def read(name: str, value: Any) -> float:
         try:
             number = float(value)
         except ValueError:
-            raise refuse(_name(param), self.allowed, value) from None
-        if not self.above < number < self.below:
-            raise refuse(_name(param), self.allowed, told=str(value))
+            raise refuse(name, allowed, value) from None
+        if not 0 < number < below:
+            raise refuse(name, allowed, told=str(value))
         return number
 
-
-EPSILON = Number("a finite number above 0", above=0, below=math.inf)
-DELTA = Number("a number above 0 and below 1", above=0, below=1)
+    return Read("X", read)
 
 
-class Ratio(click.ParamType[Fraction]):
-    """An exact ratio, such as 7/10 or 0.7."""
-
-    name = "R"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> Fraction:
-        """Read the option."""
-        # No exponent: 1e-99999999 would be a ratio of a hundred million digits.
-        plain = re.fullmatch(r"[0-9]{1,30}(/0*[1-9][0-9]{0,30}|[.][0-9]{1,30})?", str(value))
-        if plain is None:
-            raise refuse(_name(param), "a ratio such as 7/10 or 0.7", value)
-        return Fraction(value)
+def _ratio(name: str, value: Any) -> Fraction:
+    # No exponent: 1e-99999999 would be a ratio of a hundred million digits.
+    plain = re.fullmatch(r"[0-9]{1,30}(/0*[1-9][0-9]{0,30}|[.][0-9]{1,30})?", str(value))
+    if plain is None:
+        raise refuse(name, "a ratio such as 7/10 or 0.7", value)
+    return Fraction(value)
 
 
-class PlotFile(click.ParamType[Path]):
-    """A file that a plot can be written to."""
+def _plot_file(name: str, value: Any) -> Path:
+    path = Path(value)
+    if path.suffix.lower() not in PLOT_KINDS:
+        raise refuse(name, f"a file that ends in {' or '.join(PLOT_KINDS)}", value)
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise refuse(name, "a file in a folder that can be written to", value)
+    return path
 
-    name = "FILE"
 
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> Path:
-        """Read the option."""
-        path = Path(value)
-        if path.suffix.lower() not in PLOT_KINDS:
-            raise refuse(_name(param), f"a file that ends in {' or '.join(PLOT_KINDS)}", value)
-        if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise refuse(_name(param), "a file in a folder that can be written to", value)
-        return path
+EPSILON = _number("a finite number above 0", below=math.inf)
+DELTA = _number("a number above 0 and below 1", below=1)
+RATIO = Read("R", _ratio)
+PLOT_FILE = Read("FILE", _plot_file)

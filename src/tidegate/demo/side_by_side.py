@@ -13,6 +13,7 @@ from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
 from tidegate.estimators import ContinualClassifier, PrivateClassifier
 from tidegate.gate.gate import Gate
 from tidegate.learn import Softmax, minimize
+from tidegate.picture import Chain, chain_of
 from tidegate.privacy import Budget
 from tidegate.release import Model
 from tidegate.schedule import RecordFit, SlidingWindow
@@ -41,7 +42,7 @@ class Moment:
 
     at: int
     accuracy: Mapping[str, float]
-    chain: tuple[RecordFit, ...]
+    chain: Chain
     worst: float
 
 
@@ -105,7 +106,11 @@ class Comparison:
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
-        fits, books = _Chain(SlidingWindow(window=self.window, step=self.step)), gate.ledger_view()
+        schedule = SlidingWindow(window=self.window, step=self.step)
+        steps = schedule.steps
+        fits: dict[int, RecordFit] = {}
+        chain: Chain = ()
+        view = gate.ledger_view()
         cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []
@@ -114,7 +119,10 @@ class Comparison:
             newest = [*newest, (X, y)][-(self.window // self.step) :]
             models: dict[str, Predict] = {}
             gate.ingest(X, y)
-            books.catch_up()
+            view.catch_up()
+            for fit in map(steps.fit, schedule.due(steps.complete(at))):
+                fits[fit.number] = fit
+                chain = chain_of(fit, fits)
             if (release := gate.store.newest()) is not None:
                 models[SLIDING] = release.model().predict
             if cumulative.partial_fit(X, y).releases_:
@@ -126,8 +134,8 @@ class Comparison:
             yield Moment(
                 at=at,
                 accuracy=self._accuracies(at, models),
-                chain=fits.at(at),
-                worst=books.totals()[0]["paid"],
+                chain=chain,
+                worst=view.totals()[0]["paid"],
             )
 
     def _common(self, budget: Budget) -> dict[str, Any]:
@@ -152,25 +160,3 @@ class Comparison:
     def _accuracies(self, at: int, models: Mapping[str, Predict]) -> dict[str, float]:
         X, y = self.stream.fresh(at, self.tests)
         return {name: float(np.mean(predict(X) == y)) for name, predict in models.items()}
-
-
-class _Chain:
-    """The fits behind the newest release, followed from the schedule alone."""
-
-    def __init__(self, schedule: SlidingWindow) -> None:
-        self.schedule = schedule
-        self._fits: dict[int, RecordFit] = {}
-        self._newest: tuple[RecordFit, ...] = ()
-
-    def at(self, at: int) -> tuple[RecordFit, ...]:
-        """The chain, the base first; () before the first release."""
-        steps = self.schedule.steps
-        for fit in map(steps.fit, self.schedule.due(steps.complete(at))):
-            if fit.prior is None:
-                self._fits.clear()
-            self._fits[fit.number] = fit
-            chain = [fit]
-            while chain[-1].prior is not None:
-                chain.append(self._fits[chain[-1].prior])
-            self._newest = tuple(reversed(chain))
-        return self._newest
