@@ -15,6 +15,7 @@ from tidegate.schedule import RecordFit, Stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BASE, RELEASE = "█", "◆"
 LEVEL_COLORS = ("yellow", "magenta", "green", "red", "cyan")
@@ -139,19 +140,17 @@ def legend() -> Text:
     )
 
 
-def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
-    """Draw the chains of the first `most` releases, and the ledger below them, into a file.
-
-    Args:
-        lines: The plan.
-        path: A .png or .svg file.
-        most: How many releases to draw.
-        title: What stands above.
-    """
+def new_figure(width: float, height: float) -> "Figure":
+    """A figure of so many inches, to be drawn into and saved."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ModuleNotFoundError:
         raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
+    """Draw the chains of the first `most` releases, and the ledger below them, into a file."""
     ledgers: dict[Stream | None, Ledger] = defaultdict(Ledger)
 
     def charged() -> Iterable[RecordFit]:
@@ -164,7 +163,7 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
         raise InvalidValueError("nothing to plot: no model is released before `until`")
     streams = _streams(found)
     height = 0.24 * max(len(found), 12)
-    figure = Figure(figsize=(6 + 4 * len(streams), 2.6 + height), layout="constrained")
+    figure = new_figure(6 + 4 * len(streams), 2.6 + height)
     axes = figure.subplots(
         2, len(streams), sharex="col", squeeze=False, height_ratios=[height, 1.6]
     )

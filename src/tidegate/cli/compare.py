@@ -131,7 +131,6 @@ def _every(holdout: Fraction) -> int:
 
 def _row(result: Result, times: Sequence[int]) -> dict[str, Any]:
     curve, budget = result.curve, result.contender.budget
-    lower, upper = curve.quartiles
     return {
         "method": result.contender.name,
         "configured": result.contender.configured,
@@ -141,10 +140,7 @@ def _row(result: Result, times: Sequence[int]) -> dict[str, Any]:
         "runs": len(curve.runs),
         "mean": round(float(result.at(times).mean()), 4),
         "mean_from": times[0],
-        "at": list(curve.at),
-        "median": curve.median.round(4).tolist(),
-        "lower_quartile": lower.round(4).tolist(),
-        "upper_quartile": upper.round(4).tolist(),
+        **curve.row,
     }
 
 

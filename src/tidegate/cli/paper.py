@@ -20,10 +20,11 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import count
 from tidegate.gate.config.tables import dask
+from tidegate.picture import new_figure
 from tidegate.study.contest import contests
 from tidegate.study.experiment import Job, Notebook, Run, in_processes, on_cluster
 from tidegate.study.panels import Panel, panels
-from tidegate.study.plots import overview, plot, require_matplotlib
+from tidegate.study.plots import overview, plot
 from tidegate.study.results import curves, markdown, rows
 from tidegate.study.study_sources import NO_TITLES
 from tidegate.study.theorems import note
@@ -96,7 +97,7 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     for panel in asked:
         if panel.without:
             click.echo(f"({panel.name}) {panel.without}", err=True)
-    require_matplotlib()  # before the work, not after it
+    new_figure(1, 1)  # refuses a missing matplotlib before the work, not after it
     times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
     notebook = Notebook(out)
     jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)

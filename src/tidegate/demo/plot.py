@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.checks import InvalidValueError
 from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.picture import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,18 +20,8 @@ STYLES = {
 
 
 def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) -> None:
-    """Write the plot of a comparison to a file.
-
-    Args:
-        path: Where to; its ending says which kind, .png or .svg.
-        comparison: What was compared.
-        moments: What came of it, as far as it has gone.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ModuleNotFoundError:
-        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
-    figure = Figure(figsize=(9.5, 6), layout="constrained")
+    """Write the plot of a comparison, as far as it has gone, to a .png or .svg file."""
+    figure = new_figure(9.5, 6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     budget, stream = comparison.budget, comparison.stream
     figure.suptitle(
@@ -43,8 +33,7 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
     for axes in (above, below):
         axes.axvline(turning, color="0.6", linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
-    sides = (("the ring stands still ", "right"), (" the ring turns", "left"))
-    for text, side in sides:
+    for text, side in (("the ring stands still ", "right"), (" the ring turns", "left")):
         above.text(turning, 1.03, text, ha=side, va="bottom", fontsize="small", color="0.35")
     _worst(below, moments)
     below.set_xlim(0, stream.records)
@@ -75,9 +64,8 @@ def _accuracies(axes: "Axes", moments: Sequence[Moment], turning: float) -> None
 
 
 def _worst(axes: "Axes", moments: Sequence[Moment]) -> None:
-    paid = [m.worst for m in moments]
-    color = STYLES[SLIDING][0]
-    axes.step([m.at for m in moments], paid, color=color, where="post")
+    at, paid = [m.at for m in moments], [m.worst for m in moments]
+    axes.step(at, paid, color=STYLES[SLIDING][0], where="post")
     axes.axhline(1, color="black", linewidth=1, linestyle=":")
     axes.text(
         0.005, 1.05, "the bound, for ever", transform=axes.get_yaxis_transform(), fontsize="small"

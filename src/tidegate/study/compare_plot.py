@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.checks import InvalidValueError
+from tidegate.picture import new_figure
 from tidegate.study.comparison import Result, titled
 
 if TYPE_CHECKING:
@@ -15,18 +15,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0
 
 
 def draw(path: Path, found: Sequence[Result]) -> None:
-    """Write the plot to a file: the median of the runs as a line, the quartiles as a shade.
-
-    Args:
-        path: Where to; its ending says which kind, .png or .svg.
-        found: What came of each contender.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ModuleNotFoundError:
-        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+    """Write the plot of what came of each contender to a .png or .svg file."""
     budgets = list(dict.fromkeys(result.contender.budget for result in found))
-    figure = Figure(figsize=(6.5 * len(budgets), 4.8), layout="constrained")
+    figure = new_figure(6.5 * len(budgets), 4.8)
     row = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
     for axes, budget in zip(row, budgets, strict=True):
         axes.set_title(titled(budget), fontsize="medium")
@@ -40,13 +31,10 @@ def _panel(axes: "Axes", found: Sequence[Result]) -> None:
     for result in found:
         curve, name = result.curve, result.contender.name
         color = COLORS[names.index(name) % len(COLORS)] if curve.private else "black"
-        lower, upper = curve.quartiles
-        axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
-        axes.plot(
-            curve.at,
-            curve.median,
-            "-" if curve.private else ":",
-            color=color,
+        curve.draw(
+            axes,
+            color,
+            linestyle="-" if curve.private else ":",
             linewidth=2.4 if result.contender.configured else 1.3,
             label=name + " *" * result.contender.configured,
         )

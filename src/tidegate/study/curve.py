@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.study.method import Method
 from tidegate.study.study_stream import StudyStream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +46,22 @@ class Curve:
         """Of the medians, over all releases."""
         return float(self.median.mean())
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The whole curve in rounded numbers, for JSON."""
+        lower, upper = self.quartiles
+        return {
+            "at": list(self.at),
+            "median": self.median.round(4).tolist(),
+            "lower_quartile": lower.round(4).tolist(),
+            "upper_quartile": upper.round(4).tolist(),
+        }
+
+    def draw(self, axes: "Axes", color: str, **style: Any) -> None:
+        """Draw the median of the runs as a line, the quartiles as a shade."""
+        axes.fill_between(self.at, *self.quartiles, color=color, alpha=0.2, linewidth=0)
+        axes.plot(self.at, self.median, color=color, **style)
+
 
 def measure(
     method: Method,
@@ -49,23 +69,19 @@ def measure(
     seeds: Iterable[int],
     tick: Callable[[], None] = lambda: None,
 ) -> Curve:
-    """Run a method once for each seed and test every release.
+    """Run a method once for each seed, on the stream of that seed, and test every release.
 
-    Args:
-        method: Which.
-        stream: The stream of a run, given its seed.
-        seeds: One for each run.
-        tick: Called after each run, for progress.
+    After each run `tick` is called, for progress.
     """
-    at: list[int] = []
+    at: tuple[int, ...] = ()
     runs = []
     for seed in seeds:
         arrived = stream(seed)
-        found = [(t, arrived.test(t).score(w)) for t, w in method.models(arrived, seed)]
-        at = [t for t, _ in found]
-        runs.append([score for _, score in found])
+        scores = [(t, arrived.test(t).score(w)) for t, w in method.models(arrived, seed)]
+        at = tuple(t for t, _ in scores)
+        runs.append([score for _, score in scores])
         tick()
-    return Curve(private=method.private, at=tuple(at), runs=np.array(runs))
+    return Curve(private=method.private, at=at, runs=np.array(runs))
 
 
 def best_of(

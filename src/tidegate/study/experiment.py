@@ -37,7 +37,7 @@ class Experiment:
     def run(self, seed: int) -> "Run":
         """One run."""
         curve = measure(self.method, self.source.stream, [seed])
-        return Run(self.key, seed, curve.at, tuple(curve.runs[0].tolist()))
+        return Run(self.key, seed, curve.at, curve.runs[0].tolist())
 
 
 class Run(NamedTuple):
@@ -45,8 +45,8 @@ class Run(NamedTuple):
 
     key: str
     seed: int
-    at: tuple[int, ...]
-    scores: tuple[float, ...]
+    at: Sequence[int]
+    scores: Sequence[float]
 
 
 Job = tuple[Experiment, int]
@@ -54,15 +54,12 @@ Job = tuple[Experiment, int]
 
 
 def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Run]:
-    """Carry out jobs on this machine, in any order.
+    """Carry out jobs on this machine, in any order, with a process of one thread for each worker.
 
-    Args:
-        jobs: To be carried out.
-        workers: How many processes, each of which computes with one thread; by default one for each
-            core.
+    There is a worker for each core, unless it is said how many.
     """
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawned, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(workers, spawned, threadpool_limits, (1,)) as pool:
         work = [pool.submit(experiment.run, seed) for experiment, seed in jobs]
         try:
             for done in as_completed(work):
@@ -71,16 +68,10 @@ def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Ru
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _one_thread() -> None:
-    threadpool_limits(1)
-
-
 def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
     """Carry out jobs on a cluster, in any order; what a lost worker had, another does.
 
-    Args:
-        jobs: To be carried out; the data sets must be where each worker looks for them.
-        cluster: It is closed at the end.
+    The data sets must be where each worker looks for them. The cluster is closed at the end.
     """
     import distributed  # noqa: PLC0415 (only where it is wanted)
 
@@ -111,11 +102,11 @@ class Notebook:
             whole = text[: text.rfind("\n") + 1]
             if whole != text:  # what was cut off in the middle is run again
                 self._path.write_text(whole, encoding="utf-8")
-            for line in whole.splitlines():
-                self._know(_read(line))
+            for run in (Run(**json.loads(line)) for line in whole.splitlines()):
+                self._runs[run.key, run.seed] = run
 
-    def missing(self, wanted: Iterable[Job]) -> list[Job]:
-        """What is still to be run: experiments and seeds, the first run of each first.
+    def missing(self, wanted: Iterable[tuple[Experiment, int]]) -> list[Job]:
+        """What is still to be run, the first run of each first.
 
         Args:
             wanted: Experiments, and how many runs of each.
@@ -133,7 +124,7 @@ class Notebook:
         for run in runs:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run._asdict()) + "\n")
-            self._know(run)
+            self._runs[run.key, run.seed] = run
             yield run
 
     def curve(self, experiment: Experiment, runs: int) -> Curve:
@@ -141,14 +132,6 @@ class Notebook:
         found = [self._runs[experiment.key, seed] for seed in range(runs)]
         return Curve(
             private=experiment.method.private,
-            at=found[0].at,
+            at=tuple(found[0].at),
             runs=np.array([run.scores for run in found]),
         )
-
-    def _know(self, run: Run) -> None:
-        self._runs[run.key, run.seed] = run
-
-
-def _read(line: str) -> Run:
-    row = json.loads(line)
-    return Run(row["key"], row["seed"], tuple(row["at"]), tuple(row["scores"]))

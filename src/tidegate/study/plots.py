@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidegate.checks import InvalidValueError
+from tidegate.picture import new_figure
 from tidegate.study.curve import Curve
 from tidegate.study.panels import Kind, Line, Panel
 
@@ -37,15 +36,8 @@ GREYS: Mapping[Kind, str] = {"not private": "black", "overspent": "0.55"}
 
 
 def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
-    """Write the plot of a panel to a file.
-
-    Args:
-        path: Where to; its ending says which kind, .png or .svg.
-        panel: Which.
-        curves: What came of its experiments.
-        note: Goes below.
-    """
-    figure = _figure(5.2 * len(panel.columns), 5)
+    """Write the plot of a panel to a .png or .svg file, with a note below."""
+    figure = new_figure(5.2 * len(panel.columns), 5)
     figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     row = _panel(figure, panel, curves)
     for axes, column in zip(row, panel.columns, strict=True):
@@ -64,16 +56,10 @@ def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
 
 
 def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) -> None:
-    """Write all panels into one picture, two panels a row.
-
-    Args:
-        path: Where to; its ending says which kind, .png or .svg.
-        panels: Which.
-        curves: What came of each, by its name.
-    """
+    """Write panels, with their curves by name, into one .png or .svg file, two panels a row."""
     wide = min(2, len(panels))
     rows = -(-len(panels) // 2)
-    figure = _figure(7.5 * wide, 2.8 * rows)
+    figure = new_figure(7.5 * wide, 2.8 * rows)
     grid = figure.subfigures(rows, wide, squeeze=False).flat
     for part, panel in zip(grid, panels, strict=False):
         part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
@@ -86,19 +72,6 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
             bbox_to_anchor=(1, 0.5),
         )
     figure.savefig(path, dpi=110)
-
-
-def require_matplotlib() -> None:
-    """Refuse to go on without it."""
-    if find_spec("matplotlib") is None:
-        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'")
-
-
-def _figure(width: float, height: float) -> Any:
-    require_matplotlib()
-    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
@@ -125,17 +98,8 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
 def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
     dashes, width, _ = STYLES[line.kind]
     over = 3 if line.kind == "not private" else 2  # where two curves meet, both are to be seen
-    lower, upper = curve.quartiles
-    axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
-    axes.plot(
-        curve.at,
-        curve.median,
-        linestyle=dashes,
-        color=color,
-        linewidth=width,
-        marker=".",
-        markersize=3,
-        zorder=over,
+    curve.draw(
+        axes, color, linestyle=dashes, linewidth=width, marker=".", markersize=3, zorder=over
     )
 
 

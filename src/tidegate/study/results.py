@@ -37,7 +37,6 @@ def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
         reference = next(line for line in column.lines if line.kind == "not private")
         for line in column.lines:
             curve = found[line]
-            lower, upper = curve.quartiles
             yield {
                 "panel": panel.name,
                 "column": column.title,
@@ -48,10 +47,7 @@ def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
                 "last": round(float(curve.median[-1]), 4),
                 "mean": round(mean(line), 4),
                 "beyond_not_private": round(mean(line) - mean(reference), 4),
-                "at": list(curve.at),
-                "median": curve.median.round(4).tolist(),
-                "lower_quartile": lower.round(4).tolist(),
-                "upper_quartile": upper.round(4).tolist(),
+                **curve.row,
             }
 
 
