@@ -94,10 +94,7 @@ def level_style(level: int) -> str:
 def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], width: int) -> Table:
     """The chains as rows over the records: time runs down, the stream runs to the right.
 
-    Args:
-        found: What to draw.
-        steps: Records in a step of each stream: a column is one, or two, four, ... of them.
-        width: Columns of the terminal.
+    A column of the terminal's width is one, two, four, ... steps of so many records.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("at", justify="right", style="dim", no_wrap=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
 from tidegate.features.rows import Rows
+from tidegate.study.datasets import Images
 from tidegate.study.drift import label_shift, mix, moved, rotated, rotating
 from tidegate.study.holdout import interleaved, prequential
 from tidegate.study.study_stream import Labelled
@@ -67,7 +68,8 @@ def test_digits_stand_still_and_then_turn_with_their_tests() -> None:
     image = np.zeros((1, 9, 9), np.uint8)
     image[0, 4, 5:9] = 255
     images, labels = np.repeat(image, 64, axis=0), np.zeros(64, np.intp)
-    stream = rotating(images, labels, image, labels[:1], pixels, degrees=90.0, still=0.5, every=8)
+    arriving, tests = Images(images, labels), Images(image, labels[:1])
+    stream = rotating(arriving, tests, pixels, degrees=90.0, still=0.5, every=8)
     first, last = stream.records.X[0], stream.records.X[-1]
     assert np.array_equal(first, pixels(image)[0])
     assert np.array_equal(last, pixels(np.rot90(image, axes=(1, 2)))[0])

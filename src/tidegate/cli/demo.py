@@ -37,23 +37,24 @@ Examples:
 """
 
 IDEA = """\
-[bold]A stream of {records:,} sensitive records. After every {step:,}, a fresh model.[/]
+[bold]A stream of {stream.records:,} sensitive records. After every {demo.step:,}, a fresh model.[/]
 
-The records are of {classes} classes on a ring that starts to turn after a quarter of the stream.
-Models of old records go stale, so they are made anew, for ever. Each tells a little about its
-records, and what it tells adds up. Here every private way keeps one promise: all its models
-together tell about any one record at most [bold]epsilon = {epsilon:g}, delta = {delta:g}[/].
-{meaning}
+The records are of {stream.classes} classes on a ring that starts to turn after a quarter of the
+stream. Models of old records go stale, so they are made anew, for ever. Each tells a little about
+its records, and what it tells adds up. Here every private way keeps one promise: all its models
+together tell about any one record at most
+[bold]epsilon = {budget.epsilon:g}, delta = {budget.delta:g}[/]. {meaning}
 """
 
 WAYS = {
-    SLIDING: "A model of exactly the newest {window:,} records, made as a chain: a base (█) is "
-    "refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a record "
-    "is read a few times only: the shares of its budget that it pays never add up to more than 1.",
+    SLIDING: "A model of exactly the newest {demo.window:,} records, made as a chain: a base (█) "
+    "is refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a "
+    "record is read a few times only: the shares of its budget that it pays never add up to more "
+    "than 1.",
     CUMULATIVE: "A model of all records so far, made as chains too: good until the world changes.",
-    NAIVE: "The newest {window:,} learnt anew each time for epsilon/{releases} and "
-    "delta/{releases}, by simple composition over the {releases} releases of this stream. Then it "
-    "must end; the first two never do.",
+    NAIVE: "The newest {demo.window:,} learnt anew each time for epsilon/{demo.releases} and "
+    "delta/{demo.releases}, by simple composition over the {demo.releases} releases of this "
+    "stream. Then it must end; the first two never do.",
     NOT_PRIVATE: "The same without noise and without any promise: to compare with.",
 }
 
@@ -129,21 +130,13 @@ def _shown(comparison: Comparison, state: Path) -> list[Moment]:
 
 
 def _explain(console: Console, comparison: Comparison) -> None:
-    budget, stream = comparison.budget, comparison.stream
-    numbers = {
-        "records": stream.records,
-        "classes": stream.classes,
-        "step": comparison.step,
-        "window": comparison.window,
-        "releases": comparison.releases,
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "meaning": meaning(budget.epsilon, budget.delta),
-    }
+    budget = comparison.budget
+    facts = {"demo": comparison, "stream": comparison.stream, "budget": budget}
+    promise = meaning(budget.epsilon, budget.delta)
     ways = Table.grid(padding=(0, 2))
     for name, text in WAYS.items():
-        ways.add_row(f"[bold]{name}[/]", text.format(**numbers))
-    title, _, idea = IDEA.format(**numbers).partition("\n\n")
+        ways.add_row(f"[bold]{name}[/]", text.format(**facts))
+    title, _, idea = IDEA.format(**facts, meaning=promise).partition("\n\n")
     console.print(title, "", " ".join(idea.split()), "", ways, "", sep="\n")
 
 

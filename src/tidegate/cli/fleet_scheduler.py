@@ -51,13 +51,9 @@ Told = Callable[[Member, MemberStatus, Turn], object]
 
 
 def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[str, MemberStatus]:
-    """Run all members, a few at a time and in turns, and say what became of each.
+    """Run all members, as many at a time as there are workers, and say what became of each.
 
-    Args:
-        fleet: What to run.
-        workers: How many members run at a time.
-        follow: Go on with all of them as their sources grow.
-        told: Told of every turn.
+    With `follow` all of them go on as their sources grow.
     """
     make_folder(fleet.root, 0o700)
     lock = Lock(fleet.root)
@@ -74,6 +70,7 @@ class _Scheduler:
         self._fleet, self._workers, self._follow, self._told = fleet, workers, follow, told
         self._queue = [(0.0, member) for member in fleet.members]  # not before, who
         self._running: dict[Connection, tuple[Member, Any]] = {}
+        self._threads = max(1, (os.cpu_count() or 1) // workers)
         self._statuses = {member.name: MemberStatus(state="running") for member in fleet.members}
 
     def run(self) -> dict[str, MemberStatus]:
@@ -95,14 +92,11 @@ class _Scheduler:
         for turn in due[: self._workers - len(self._running)]:
             self._queue.remove(turn)
             ours, theirs = processes.Pipe()
-            work = (turn[1], self._follow, SLICE, self._threads(), theirs)
+            work = (turn[1], self._follow, SLICE, self._threads, theirs)
             process = processes.Process(target=_take_turn, args=work)
             process.start()
             theirs.close()
             self._running[ours] = turn[1], process
-
-    def _threads(self) -> int:
-        return max(1, (os.cpu_count() or 1) // self._workers)
 
     def _pause(self) -> float | None:
         """How long nothing can happen but the end of a turn."""

@@ -55,14 +55,10 @@ def show(
     empty: str = "nothing yet",
     folded: str | None = None,
 ) -> None:
-    """Print rows as a table for people, or as a line of JSON each.
+    """Print rows, all with the same keys, as a table for people or as a line of JSON each.
 
-    Args:
-        rows: What to print, each with the same keys.
-        form: "table" or "json".
-        title: Stands above a table.
-        empty: Stands for a table without rows.
-        folded: The column that alone makes room where a line is too short, by taking several.
+    A table has a title above it, and `empty` in place of no rows. Where a line is too short, the
+    column `folded` alone makes room, by taking several.
     """
     if form == "json":
         for row in rows:

@@ -24,14 +24,7 @@ def config(
     budget: Budget = BUDGET,
     not_private_seed: int | None = None,
 ) -> Config:
-    """What a gate on the demo's stream is told.
-
-    Args:
-        stream: Where the records come from.
-        window: Records in the window.
-        step: Records between two releases.
-        budget: What any record may lose.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+    """The configuration of a gate on the demo's stream; the arguments are those of `Comparison`.
 
     >>> config(DriftingStream()).plan().schedule
     SlidingWindow(window=7168, step=512, sample=None)
@@ -50,10 +43,6 @@ def fresh(folder: Path, wanted: Config) -> Gate:
     """A gate on a new state, in place of one that an earlier demo has left there.
 
     Any other state is refused, and so is one that somebody has open.
-
-    Args:
-        folder: Where the state is kept.
-        wanted: What the gate is told.
     """
     try:
         with Gate.open(folder) as old:

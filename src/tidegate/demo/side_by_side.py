@@ -92,17 +92,16 @@ class Comparison:
     def run(self, folder: Path) -> Iterator[Moment]:
         """Take in the stream, step by step.
 
-        Args:
-            folder: Where the sliding window's state is kept; that of an earlier demo is replaced.
+        The sliding window's state is kept in the folder; that of an earlier demo is replaced.
         """
-        known = demo_state.config(
+        config = demo_state.config(
             self.stream,
             window=self.window,
             step=self.step,
             budget=self.budget,
             not_private_seed=self.not_private_seed,
         )
-        with demo_state.fresh(folder, known) as gate:
+        with demo_state.fresh(folder, config) as gate:
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
@@ -111,7 +110,8 @@ class Comparison:
         fits: dict[int, RecordFit] = {}
         chain: Chain = ()
         view = gate.ledger_view()
-        cumulative = ContinualClassifier(block=self.block, **self._common(self.budget))
+        common = self._common(self.budget)
+        cumulative = ContinualClassifier(block=self.block, step=self.step, **common)
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []
         for at in range(self.step, self.moments * self.step + 1, self.step):
@@ -141,16 +141,13 @@ class Comparison:
     def _common(self, budget: Budget) -> dict[str, Any]:
         return {
             "budget": budget,
-            "step": self.step,
             "classes": range(self.stream.classes),
             "norm": self.stream.norm,
             "not_private_seed": self.not_private_seed,
         }
 
     def _naive(self, part: Budget, X: Floats, y: Labels) -> Predict:
-        common = self._common(part)
-        del common["step"]
-        return PrivateClassifier(**common).fit(X, y).predict
+        return PrivateClassifier(**self._common(part)).fit(X, y).predict
 
     def _not_private(self, X: Floats, y: Labels) -> Predict:
         solution = minimize(Softmax(self.stream.classes), X, y, regularization=1e-3, tolerance=1e-3)

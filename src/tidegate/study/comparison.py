@@ -41,14 +41,8 @@ def sizes_of(kind: str) -> tuple[str, ...]:
 NOT_PRIVATE = "not-private"
 BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
 USUAL = (
-    "sliding",
-    "continual",
-    "growing",
-    "independent",
-    "window-refit",
-    "naive",
-    "dp-ftrl",
-    NOT_PRIVATE,
+    *("sliding", "continual", "growing", "independent"),
+    *(name for name in BASELINES if name != "diffprivlib"),
 )
 """What is compared where nothing is said, beside the configured schedule; the slow one is not."""
 
@@ -113,20 +107,15 @@ class Comparison:
 
     def size(self, name: str) -> int:
         """The window, the block or the step."""
-        own = self.config.schedule
-        steps = {"window": 7, "block": 8, "step": 1}[name]
-        known: int | None = self.sizes.get(name) or own.sizes.get(name)
-        if known is None and name == "step":
+        given: int | None = self.sizes.get(name) or self.config.schedule.sizes.get(name)
+        if given is None and name == "step":
             return self.size("block")  # of MultiResolution, whose blocks are its steps
-        return known or steps * self.size("step")
+        return given or {"window": 7, "block": 8}[name] * self.size("step")
 
     def stream(self, records: Labelled, *, every: int | None) -> StudyStream:
-        """The records as a stream.
+        """The records of `read` as a stream.
 
-        Args:
-            records: Of `read`.
-            every: Test on every so manieth record, which is not learnt; None tests each release on
-                the records of the next step.
+        Test on one in `every` records, which is not learnt, or on those of the step to come.
         """
         task, classes = self.config.task(), len(self.config.records.classes)
         if every is None:
@@ -139,15 +128,9 @@ class Comparison:
         )
 
     def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
-        """Those of the given names, or the usual ones if there are none.
+        """Those of the given or the usual names for a stream of n records, and who is left out why.
 
-        Args:
-            names: Kinds of schedules, and of `BASELINES`; the configured schedule is always there.
-            n: How many records the stream has.
-
-        Returns:
-            The contenders of each budget, and for names left out the reason. A name that was asked
-            for is not left out but refused.
+        The configured schedule is always there. A name that was given is not left out but refused.
         """
         found: list[Contender] = []
         left_out: dict[str, str] = {}
@@ -166,11 +149,10 @@ class Comparison:
         kind = name if name in alone() else self.kind
         config = self._variant(kind, epsilon, delta)
         budget = config.budget.build()
-        methods = (
-            [_scheduled(config, name, self.engine)]
-            if name in alone()
-            else self._baseline(name, config, budget)
-        )
+        if name in alone():
+            methods = [_scheduled(config, name, self.engine)]
+        else:
+            methods = self._baseline(name, config, budget)
         first = self._first(name)
         if first > n:
             raise InvalidValueError(f"{name} starts at {first:,}, after the last of {n:,} records")
@@ -240,14 +222,9 @@ def load(path: Path) -> Mapping[str, Any]:
 
 def read(config: Config, source: Source) -> Labelled:
     """All records of a source, as a gate would keep them."""
+    kept, features = config.records, config.feature_map()
     parts = [
-        clean(
-            raw.X,
-            raw.y,
-            classes=config.records.classes,
-            norm=config.records.norm,
-            features=config.feature_map(),
-        )
+        clean(raw.X, raw.y, classes=kept.classes, norm=kept.norm, features=features)
         for raw in source.batches(None)
         if raw.n
     ]
@@ -300,14 +277,7 @@ def results(
     runs: int,
     tick: Callable[[], None] = lambda: None,
 ) -> Iterator[Result]:
-    """Run all contenders.
-
-    Args:
-        contenders: Of `Comparison.contenders`.
-        stream: Of `Comparison.stream`.
-        runs: How often each is run, with other noise.
-        tick: Called after each run of each setting.
-    """
+    """Run each contender so often, with other noise; call `tick` after each run of each setting."""
     for contender in contenders:
         once = range(1) if contender.name == NOT_PRIVATE else range(runs)
         curve = best_of(contender.methods, lambda _: stream, once, tick)

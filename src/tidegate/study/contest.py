@@ -28,12 +28,9 @@ FTRL_RATES = tuple(DPFTRL.rate * factor for factor in (0.5, 1, 2))
 def contests(
     folder: Path | None, kaggle: Path | None = None, *, quick: bool = False
 ) -> list[Panel]:
-    """The panels of the contest.
+    """The panels of the contest; the arguments are those of `panels`.
 
-    Args:
-        folder: Where the data sets are.
-        kaggle: Kaggle's snapshot of arXiv, instead of the titles in the folder.
-        quick: Pixels instead of their scattering, and shorter streams.
+    The quick ones have pixels instead of their scattering, and shorter streams.
     """
     features: Literal["pixels", "scattering"] = "pixels" if quick else "scattering"
     n = 10_240 if quick else 32_768

@@ -63,9 +63,8 @@ class Titles(NamedTuple):
 def mnist(folder: Path | None = None) -> tuple[Images, Images]:
     """MNIST: 60 000 images to learn from, 10 000 to test on.
 
-    Args:
-        folder: Where its four original files are, compressed with gzip; without it they are
-            fetched from openml.org, once.
+    It is read from its four original files, compressed with gzip, in the folder. Without a folder
+    it is fetched from openml.org, once.
     """
     if folder is None:
         return _fetched()
@@ -104,11 +103,7 @@ def _fetched() -> tuple[Images, Images]:
 
 
 def titles(path: Path) -> Titles:
-    """Articles from a table: id, date, archive and title, separated by tabs, a heading on top.
-
-    Args:
-        path: A file compressed with gzip, such as titles-1993-1996.tsv.gz.
-    """
+    """Articles from a .tsv.gz file: a heading, then id, date, archive and title of each."""
     with gzip.open(_there(path), "rt", encoding="utf-8") as lines:
         next(lines)
         rows = [line.rstrip("\n").split("\t") for line in lines]
@@ -116,13 +111,10 @@ def titles(path: Path) -> Titles:
 
 
 def snapshot(path: Path, year: int = 2007) -> Titles:
-    """Articles from Kaggle's snapshot of arXiv, read as a stream: it is larger than memory may be.
+    """Articles first submitted in a year, from Kaggle's snapshot of arXiv: JSON, one a line.
 
-    Args:
-        path: The JSON file, an article a line.
-        year: Of the first submission.
-
-    Only articles of a single archive are taken, as in the paper.
+    It is read as a stream, for it is larger than memory may be. Only articles of a single archive
+    are taken, as in the paper.
     """
     with _there(path).open(encoding="utf-8") as lines:
         return _in_order(_of_year(lines, year))
@@ -166,26 +158,14 @@ def words(texts: Iterable[str]) -> Rows:
 def digit_stream(
     train: Images, test: Images, features: Callable[[Pixels], Rows] = pixels
 ) -> StudyStream:
-    """Digits as a stream, in the order of the file.
-
-    Args:
-        train: What arrives.
-        test: What its models are tested on.
-        features: A map that looks at each image alone.
-    """
+    """Digits as a stream in the order of the file; `features` maps each image by itself."""
     tested = Labelled(X=features(test.pixels), y=test.labels)
     records = Labelled(X=features(train.pixels), y=train.labels)
     return StudyStream(records=records, classes=10, norm=1.0, test=lambda _: tested)
 
 
 def title_stream(rows: Rows, archives: Iterable[str], seed: int) -> StudyStream:
-    """Titles as a stream in the order of their dates; a quarter, drawn at random, tests.
-
-    Args:
-        rows: The features of each title.
-        archives: And its archive.
-        seed: Says which are held out to test on.
-    """
+    """Titles as a stream in the order of their dates; a quarter, drawn at random, tests."""
     y = np.array([ARCHIVES.index(archive) for archive in archives])
     tests = np.zeros(len(y), bool)
     tests[np.random.default_rng(seed).permutation(len(y))[: len(y) // 4]] = True

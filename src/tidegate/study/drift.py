@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +10,10 @@ from scipy import ndimage
 
 from tidegate.checks import between, refuse, whole
 from tidegate.features.rows import Rows
-from tidegate.study.study_stream import Labelled, Labels, StudyStream
+from tidegate.study.datasets import Images, Pixels
+from tidegate.study.study_stream import Labelled, StudyStream
 
-Images = NDArray[np.uint8]
 Floats = NDArray[np.float64]
-Features = Callable[[Any], Rows]
-"""From raw records to rows that are clipped already."""
 
 KEPT = 64
 """Test sets of different times that are kept: methods and runs ask for the same ones again."""
@@ -31,7 +28,7 @@ def moved(at: int, n: int, still: float) -> float:
     return max(0.0, at / n - still) / (1 - still)
 
 
-def rotated(images: Images, degrees: float) -> Images:
+def rotated(images: Pixels, degrees: float) -> Pixels:
     """Images turned about their centers, what comes from outside being 0.
 
     >>> image = np.zeros((1, 5, 5), np.uint8)
@@ -41,16 +38,14 @@ def rotated(images: Images, degrees: float) -> Images:
     """
     if degrees == 0:
         return images
-    turned: Images = ndimage.rotate(images, degrees, axes=(2, 1), reshape=False, order=1)
+    turned: Pixels = ndimage.rotate(images, degrees, axes=(2, 1), reshape=False, order=1)
     return turned
 
 
 def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
     images: Images,
-    labels: Labels,
     tests: Images,
-    test_labels: Labels,
-    features: Features,
+    features: Callable[[Pixels], Rows],
     *,
     degrees: float = 180.0,
     still: float = 0.25,
@@ -59,27 +54,25 @@ def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
     """Digits that turn more and more; a model is tested on images turned as far as the newest.
 
     Args:
-        images: Of shape (n, height, width), in the order of their arrival.
-        labels: One for each.
-        tests: Images to test on.
-        test_labels: One for each.
+        images: Of shape (n, height, width), in the order of their arrival, and their labels.
+        tests: Images to test on, and their labels.
         features: Maps images to rows of the unit ball.
         degrees: How far the last image is turned.
         still: The fraction of the stream that is not turned.
         every: So many images in turn get the same angle, that of the last of them.
     """
-    n, still = len(images), between("still", still, -1e-9, 1)
+    n, still = len(images.labels), between("still", still, -1e-9, 1)
 
     def angle(at: int) -> float:
         return degrees * moved(min(n, -(-at // every) * every), n, still)
 
     @lru_cache(maxsize=KEPT)
     def turned(by: float) -> Labelled:
-        return Labelled(X=features(rotated(tests, by)), y=test_labels)
+        return Labelled(X=features(rotated(tests.pixels, by)), y=tests.labels)
 
     starts = range(0, n, whole("every", every))
-    parts = [rotated(images[start : start + every], angle(start + 1)) for start in starts]
-    records = Labelled(X=features(np.concatenate(parts)), y=labels)
+    parts = [rotated(images.pixels[start : start + every], angle(start + 1)) for start in starts]
+    records = Labelled(X=features(np.concatenate(parts)), y=images.labels)
     return StudyStream(records=records, classes=10, norm=1.0, test=lambda at: turned(angle(at)))
 
 
@@ -123,7 +116,8 @@ def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix 
     """
     rng = np.random.default_rng(seed)
     wanted = [mix(classes, turns * moved(at, n, still), peak) for at in range(1, n + 1)]
-    drawn = _classes(np.array(wanted), rng.random(n))
+    below = np.cumsum(wanted, axis=1)[:, :-1]
+    drawn = (rng.random(n)[:, None] > below).sum(axis=1)  # a class for each record, by inversion
     order = np.empty(n, np.intp)
     for label in range(classes):
         places, pool = np.flatnonzero(drawn == label), np.flatnonzero(records.y == label)
@@ -139,9 +133,3 @@ def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix 
         return tests[picked]
 
     return StudyStream(records=records[order], classes=classes, norm=norm, test=test)
-
-
-def _classes(shares: Floats, uniforms: Floats) -> NDArray[np.intp]:
-    """A class for each row of shares, by inversion."""
-    below = np.cumsum(shares, axis=1)[:, :-1]
-    return np.asarray((uniforms[:, None] > below).sum(axis=1))

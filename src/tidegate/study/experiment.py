@@ -87,11 +87,7 @@ def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
 
 
 class Notebook:
-    """The runs of a folder; what is in it is not run again.
-
-    Args:
-        folder: Where to keep them; made if need be.
-    """
+    """The runs that are kept in a folder, which is made if need be; none of them is run again."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,11 +102,7 @@ class Notebook:
                 self._runs[run.key, run.seed] = run
 
     def missing(self, wanted: Iterable[tuple[Experiment, int]]) -> list[Job]:
-        """What is still to be run, the first run of each first.
-
-        Args:
-            wanted: Experiments, and how many runs of each.
-        """
+        """What is still to be run, the first run of each first; so many are wanted of each."""
         jobs = {
             (seed, experiment.key): (experiment, seed)
             for experiment, runs in wanted

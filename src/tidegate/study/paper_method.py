@@ -70,12 +70,7 @@ class AsPublished:
                 yield fit.at, weights.astype(np.float64)
 
     def noise_scale(self, fit: RecordFit, constant: float) -> float:
-        """The scale of the noise that the text adds to each coordinate.
-
-        Args:
-            fit: Whose.
-            constant: What the text takes for the Lipschitz constant.
-        """
+        """The noise that the text adds to each coordinate, given its Lipschitz constant."""
         if self.epsilon is None:
             return 0.0
         steps = self.schedule.steps
@@ -91,11 +86,7 @@ class AsPublished:
     ) -> Floats32:
         """Minibatches down mean(loss) + lambda ||w - start||^2, from `start` on.
 
-        Args:
-            X: Features, shape (n, d).
-            targets: A one in the column of each record's class, shape (n, K).
-            start: The prior, shape (d, K).
-            rng: Orders the records, anew for every pass.
+        The targets of a record are a one in the column of its class, and else 0.
         """
         weights = start.copy()
         for i, chosen in enumerate(minibatches(len(X), self.steps, self.batch, rng), start=1):

@@ -38,18 +38,11 @@ GREYS: Mapping[Kind, str] = {"not private": "black", "overspent": "0.55"}
 def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
     """Write the plot of a panel to a .png or .svg file, with a note below."""
     figure = new_figure(5.2 * len(panel.columns), 5)
-    figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     row = _panel(figure, panel, curves)
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_xlabel("records arrived")
-        axes.legend(
-            handles=_legend(column.lines, panel),
-            fontsize="x-small",
-            frameon=False,
-            ncols=2,
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.18),
-        )
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": 2}
+        _legend(axes, column.lines, panel, **below)
     if note:
         figure.supxlabel(note, fontsize="x-small", color="0.35")
     figure.savefig(path, dpi=150)
@@ -62,20 +55,14 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
     figure = new_figure(7.5 * wide, 2.8 * rows)
     grid = figure.subfigures(rows, wide, squeeze=False).flat
     for part, panel in zip(grid, panels, strict=False):
-        part.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
         row = _panel(part, panel, curves[panel.name])
-        row[-1].legend(
-            handles=_legend(panel.lines, panel),
-            fontsize="x-small",
-            frameon=False,
-            loc="center left",
-            bbox_to_anchor=(1, 0.5),
-        )
+        _legend(row[-1], panel.lines, panel, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(path, dpi=110)
 
 
 def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
     """Draw the columns of a panel, those that are not near on the same scale."""
+    figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     far = not any(column.near for column in panel.columns)
     row: Sequence[Axes] = figure.subplots(1, len(panel.columns), sharey=far, squeeze=False)[0]
     for axes, column in zip(row, panel.columns, strict=True):
@@ -108,7 +95,7 @@ def _color(line: Line, panel: Panel) -> str:
     return GREYS.get(line.kind) or COLORS[labels.index(line.label)]
 
 
-def _legend(lines: Iterable[Line], panel: Panel) -> list[Any]:
+def _legend(axes: "Axes", lines: Iterable[Line], panel: Panel, **place: Any) -> None:
     """A colour for each label and, where there are several, dashes for each kind."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
 
@@ -122,4 +109,4 @@ def _legend(lines: Iterable[Line], panel: Panel) -> list[Any]:
         for kind, (dashes, _, words) in STYLES.items()
         if kind in kinds
     ]
-    return [*colors, *styles]
+    axes.legend(handles=[*colors, *styles], fontsize="x-small", frameon=False, **place)

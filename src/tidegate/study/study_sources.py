@@ -12,6 +12,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.features.rows import Rows
 from tidegate.study.datasets import (
     ARCHIVES,
+    Images,
     Pixels,
     Titles,
     digit_stream,
@@ -35,7 +36,6 @@ NO_TITLES = (
 
 ARTICLES = 10_000
 """As many as the paper has."""
-
 
 TURN = 32_768
 """In so many records digits turn upside down, and each has once been the most frequent."""
@@ -190,10 +190,8 @@ def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
     drawn = np.random.default_rng(seed).permutation(len(train.labels))[:records]
     tests = slice(None, None, 5)  # the first half of the file is harder than the second
     return rotating(
-        train.pixels[drawn],
-        train.labels[drawn],
-        test.pixels[tests],
-        test.labels[tests],
+        Images(train.pixels[drawn], train.labels[drawn]),
+        Images(test.pixels[tests], test.labels[tests]),
         pixels,
         degrees=180 * records / TURN,
     )

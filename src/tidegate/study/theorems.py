@@ -40,13 +40,8 @@ def least_bound(method: Scheduled, records: int, d: int, classes: int) -> float:
 
     Whatever one assumes of the records, the corrected theorems (`tidegate.learn.bounds`) cannot
     promise a lower loss for any release of the curve: the best model is taken to be at no distance
-    and without risk, except for a base, where no model near the origin is without.
-
-    Args:
-        method: By output perturbation under a pure budget, in the unit ball.
-        records: How many arrive.
-        d: How many features a record has.
-        classes: How many classes there are.
+    and without risk, except for a base, where no model near the origin is without. The method is
+    output perturbation under a pure budget, of records in the unit ball with d features each.
     """
     loss = Softmax(classes)
     task = Task(loss=loss, norm=1.0, regularization=method.regularization)
