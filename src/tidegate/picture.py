@@ -103,7 +103,8 @@ def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], wid
     columns = {}
     for stream in streams:
         columns[stream] = steps[stream]
-        while _reach(found, stream) > columns[stream] * max(room, 1):
+        reach = max(fit.span.stop for chain in found for fit in chain if fit.stream == stream)
+        while reach > columns[stream] * max(room, 1):
             columns[stream] *= 2
         title = f"{stream or 'stream'}, {columns[stream]:,} records a column"
         table.add_column(Text(title[: max(room, 6)]), no_wrap=True)
@@ -115,10 +116,6 @@ def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], wid
 
 def _streams(found: list[Chain]) -> list[Stream | None]:
     return list(dict.fromkeys(fit.stream for chain in found for fit in chain))
-
-
-def _reach(found: list[Chain], stream: Stream | None) -> int:
-    return max(fit.span.stop for chain in found for fit in chain if fit.stream == stream)
 
 
 def legend() -> Text:
@@ -184,7 +181,9 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, nam
                 fit.span.size,
                 left=fit.span.start,
                 height=0.78,
-                color=_color(fit),
+                color=PLOT_BASE
+                if fit.role == "base"
+                else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)],
                 edgecolor="black" if released else "white",
                 linewidth=1.8 if released else 0.6,
                 zorder=3 if released else 2,
@@ -197,10 +196,6 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, nam
     if named:
         axes.set_ylabel(f"{'target ' if stream else ''}records arrived, a release a row")
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _color(fit: RecordFit) -> str:
-    return PLOT_BASE if fit.role == "base" else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)]
 
 
 def _plot_ledger(axes: "Axes", ledger: Ledger, stream: Stream | None) -> None:

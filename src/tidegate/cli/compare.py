@@ -16,6 +16,7 @@ from rich.table import Table
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
+from tidegate.privacy.meaning import amounts
 from tidegate.schedule.registry import alone
 from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import (
@@ -26,7 +27,6 @@ from tidegate.study.comparison import (
     load,
     read,
     results,
-    titled,
 )
 
 COLUMNS = 4
@@ -118,7 +118,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
             click.echo(json.dumps(_row(result, times)))
         return
     for budget in dict.fromkeys(result.contender.budget for result in found):
-        _print(titled(budget), [r for r in found if r.contender.budget == budget], times)
+        title = amounts(budget.epsilon, budget.delta)
+        _print(title, [r for r in found if r.contender.budget == budget], times)
     tuned = dict.fromkeys(each.name for each in contenders if len(each.methods) > 1)
     _notes(config.name, list(tuned), left_out, times, plot)
 

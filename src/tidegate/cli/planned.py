@@ -10,6 +10,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
+from tidegate.privacy.meaning import amounts
 from tidegate.schedule import Schedule, Stream, TwoStream
 from tidegate.schedule.registry import SCHEDULES, build
 
@@ -92,10 +93,9 @@ def _steps(until: int, step: int) -> int:
 
 
 def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
-    delta = f", delta = {budget.delta:g}" if budget.delta else ""
     own = kind in SCHEDULES and not SCHEDULES[kind].allocated
     shares = "shares of its own" if own else f"allocation {allocation.name}"
-    return f"{kind}, epsilon = {budget.epsilon:g}{delta}, {shares}"
+    return f"{kind}, {amounts(budget.epsilon, budget.delta)}, {shares}"
 
 
 def one_stream(

@@ -24,6 +24,7 @@ from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Problem, Step
 from tidegate.gate.verify import Told
 from tidegate.gate.verify import verify as problems_of
+from tidegate.privacy.meaning import amounts
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
 from tidegate.serve.tokens import FILE as TOKENS
@@ -48,14 +49,13 @@ def status(state: Path, form: str) -> None:
         return
     streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
     console = Console(highlight=False, soft_wrap=True)
-    delta = f", delta = {budget['delta']:g}" if budget["delta"] else ""
     sizes = ", ".join(
         f"{name} {size:,}" if isinstance(size, int) else f"{name} {size}"
         for name, size in schedule.items()
         if isinstance(size, int) or name == "growth"
     )
-    epsilon = f"epsilon = {budget['epsilon']:g}{delta} for ever"
-    console.print(f"{schedule['kind']} ({sizes}): {epsilon}")
+    spent = amounts(budget["epsilon"], budget["delta"])
+    console.print(f"{schedule['kind']} ({sizes}): {spent} for ever")
     if not told["private"]:
         console.print("NOT PRIVATE: made with a seed")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)

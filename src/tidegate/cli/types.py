@@ -53,12 +53,7 @@ def kinds_text() -> str:
 
 
 class Read(click.ParamType[Value]):
-    """What a function makes of the option's name and of what was typed.
-
-    Args:
-        name: Stands for the value in the help.
-        read: Makes it, or refuses.
-    """
+    """What a function makes, given the option's name, of what was typed; or it refuses."""
 
     def __init__(self, name: str, read: Callable[[str, Any], Value]) -> None:
         self.name, self._read = name, read

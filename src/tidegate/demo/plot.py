@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
 from tidegate.picture import new_figure
+from tidegate.privacy.meaning import amounts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
     budget, stream = comparison.budget, comparison.stream
     figure.suptitle(
         f"{stream.records:,} records, a release every {comparison.step:,}: each private way at "
-        f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
+        f"{amounts(budget.epsilon, budget.delta)}"
     )
     turning = stream.still * stream.records
     _accuracies(above, moments, turning)

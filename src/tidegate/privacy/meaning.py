@@ -16,6 +16,15 @@ def name(epsilon: float, delta: float) -> str:
     return f"{known}-differentially private"
 
 
+def amounts(epsilon: float, delta: float) -> str:
+    """A budget as its numbers.
+
+    >>> amounts(1.0, 0.0), amounts(0.5, 1e-6)
+    ('epsilon = 1', 'epsilon = 0.5, delta = 1e-06')
+    """
+    return f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
+
+
 def meaning(epsilon: float, delta: float) -> str:
     """What a budget promises about any one record, in one true sentence.
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.picture import new_figure
-from tidegate.study.comparison import Result, titled
+from tidegate.privacy.meaning import amounts
+from tidegate.study.comparison import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ def draw(path: Path, found: Sequence[Result]) -> None:
     figure = new_figure(6.5 * len(budgets), 4.8)
     row = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
     for axes, budget in zip(row, budgets, strict=True):
-        axes.set_title(titled(budget), fontsize="medium")
+        axes.set_title(amounts(budget.epsilon, budget.delta), fontsize="medium")
         _panel(axes, [result for result in found if result.contender.budget == budget])
     row[0].set_ylabel("accuracy on new records")
     figure.savefig(path, dpi=150)

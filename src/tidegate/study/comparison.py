@@ -205,15 +205,6 @@ class Comparison:
                 return [NonPrivate(times=times)]
 
 
-def titled(budget: Budget) -> str:
-    """A budget in words.
-
-    >>> titled(ApproxDP(1.0, 1e-6))
-    'epsilon = 1, delta = 1e-06'
-    """
-    return f"epsilon = {budget.epsilon:g}" + f", delta = {budget.delta:g}" * (budget.delta > 0)
-
-
 def load(path: Path) -> Mapping[str, Any]:
     """The tables of a configuration, which is checked."""
     Config.load(path)

@@ -55,10 +55,6 @@ class Titles(NamedTuple):
     archives: tuple[str, ...]
     texts: tuple[str, ...]
 
-    def first(self, n: int) -> "Titles":
-        """The n oldest."""
-        return Titles(self.dates[:n], self.archives[:n], self.texts[:n])
-
 
 def mnist(folder: Path | None = None) -> tuple[Images, Images]:
     """MNIST: 60 000 images to learn from, 10 000 to test on.

@@ -10,20 +10,7 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.rows import Rows
-from tidegate.study.datasets import (
-    ARCHIVES,
-    Images,
-    Pixels,
-    Titles,
-    digit_stream,
-    mnist,
-    pixels,
-    scattering,
-    snapshot,
-    title_stream,
-    titles,
-    words,
-)
+from tidegate.study import datasets
 from tidegate.study.drift import label_shift, rotating
 from tidegate.study.holdout import interleaved
 from tidegate.study.paper_method import pixel_values, word_components
@@ -101,12 +88,12 @@ class Articles:
     @property
     def shape(self) -> tuple[int, int]:
         """Features and classes."""
-        return {"words": 4097, "published": 513}[self.features], len(ARCHIVES)
+        return {"words": 4097, "published": 513}[self.features], len(datasets.ARCHIVES)
 
     def stream(self, seed: int) -> StudyStream:
         """Other titles held out to test on for every seed."""
         rows, archives = _articles(self.folder, self.kaggle, self.features)
-        return title_stream(rows, archives, seed).first(self.records)
+        return datasets.title_stream(rows, archives, seed).first(self.records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +141,7 @@ class MovingArchives:
     folder: Path | None = field(default=None, repr=False)
     kaggle: Path | None = None
 
-    shape = (4097, len(ARCHIVES))
+    shape = (4097, len(datasets.ARCHIVES))
 
     def stream(self, seed: int) -> StudyStream:
         """The same for every seed: time cannot be shuffled."""
@@ -167,32 +154,32 @@ class MovingArchives:
 
 @cache
 def _digits(folder: Path | None, features: str) -> StudyStream:
-    maps: dict[str, Callable[[Pixels], Rows]] = {
-        "pixels": pixels,
-        "scattering": scattering,
+    maps: dict[str, Callable[[datasets.Pixels], Rows]] = {
+        "pixels": datasets.pixels,
+        "scattering": datasets.scattering,
         "published": pixel_values,
     }
-    return digit_stream(*mnist(folder and folder / "mnist"), maps[features])
+    return datasets.digit_stream(*datasets.mnist(folder and folder / "mnist"), maps[features])
 
 
 @cache
 def _articles(
     folder: Path | None, kaggle: Path | None, features: str
 ) -> tuple[Rows, tuple[str, ...]]:
-    found = _titles(folder, kaggle).first(ARTICLES)
-    rows = words(found.texts) if features == "words" else word_components(found.texts)
-    return rows, found.archives
+    _, archives, texts = _titles(folder, kaggle)
+    features_of = datasets.words if features == "words" else word_components
+    return features_of(texts[:ARTICLES]), archives[:ARTICLES]
 
 
 @lru_cache(maxsize=1)
 def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
-    train, test = mnist(folder and folder / "mnist")
+    train, test = datasets.mnist(folder and folder / "mnist")
     drawn = np.random.default_rng(seed).permutation(len(train.labels))[:records]
     tests = slice(None, None, 5)  # the first half of the file is harder than the second
     return rotating(
-        Images(train.pixels[drawn], train.labels[drawn]),
-        Images(test.pixels[tests], test.labels[tests]),
-        pixels,
+        datasets.Images(train.pixels[drawn], train.labels[drawn]),
+        datasets.Images(test.pixels[tests], test.labels[tests]),
+        datasets.pixels,
         degrees=180 * records / TURN,
     )
 
@@ -200,14 +187,14 @@ def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
 @cache
 def _archives(folder: Path | None, kaggle: Path | None) -> StudyStream:
     found = _titles(folder, kaggle)
-    y = np.array([ARCHIVES.index(archive) for archive in found.archives])
-    records, test = interleaved(Labelled(X=words(found.texts), y=y), every=5, near=1000)
-    return StudyStream(records=records, classes=len(ARCHIVES), norm=1.0, test=test)
+    y = np.array([datasets.ARCHIVES.index(archive) for archive in found.archives])
+    records, test = interleaved(Labelled(X=datasets.words(found.texts), y=y), every=5, near=1000)
+    return StudyStream(records=records, classes=len(datasets.ARCHIVES), norm=1.0, test=test)
 
 
-def _titles(folder: Path | None, kaggle: Path | None) -> Titles:
+def _titles(folder: Path | None, kaggle: Path | None) -> datasets.Titles:
     if kaggle is not None:
-        return snapshot(kaggle)
+        return datasets.snapshot(kaggle)
     if folder is None:
         raise InvalidValueError(NO_TITLES)
-    return titles(folder / "arxiv" / "titles-1993-1996.tsv.gz")
+    return datasets.titles(folder / "arxiv" / "titles-1993-1996.tsv.gz")
