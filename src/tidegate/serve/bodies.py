@@ -93,11 +93,7 @@ class Reader:
             objs = [row if isinstance(row, dict) else {} for row in rows]
             X, y = JsonLines(columns=self._columns(labelled)).slots(objs)
             return RawBatch(
-                X=X,
-                y=y,
-                offset="",
-                arrived=lambda slot: as_json(_raw(rows[slot])),
-                reasons=_reasons(rows),
+                X=X, y=y, arrived=lambda slot: as_json(_raw(rows[slot])), reasons=_reasons(rows)
             )
         x, labels = given.get("x"), given.get("y") if labelled else []
         if not isinstance(x, list) or not isinstance(labels, list):
@@ -106,7 +102,6 @@ class Reader:
         return RawBatch(
             X=_texts(x) if self.text else _matrix(x, self.limits.unfolded),
             y=objects([None if isinstance(label, Unreadable) else label for label in labels]),
-            offset="",
             arrived=lambda slot: as_json({"x": _raw(x[slot]), "y": _raw(labels[slot])}),
             reasons={**_reasons(labels), **_reasons(x)},
         )
@@ -128,7 +123,7 @@ class Reader:
                 X[stop : stop + len(part.y)] = part.X
                 y.append(part.y)
                 stop += len(part.y)
-        return RawBatch(X=X, y=_joined(y), offset="", arrived=arrow.row_of(batches))
+        return RawBatch(X=X, y=_joined(y), arrived=arrow.row_of(batches))
 
     def _of_matrix(self, stream: arrow.Stream, labelled: bool) -> RawBatch:
         kind = stream.schema.field("x").type
@@ -144,7 +139,7 @@ class Reader:
         X, y = arrow.matrix(batches, "x", kind), objects([])
         if labelled:
             y = _joined([values(arrow.decoded(batch).column("y")) for batch in batches])
-        return RawBatch(X=X, y=y, offset="", arrived=lambda slot: shown(X[slot], y[slot]))
+        return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]))
 
     def _columns(self, labelled: bool) -> Columns:
         """The columns that the configuration names."""

@@ -80,7 +80,7 @@ class Parsed:
         def arrived(slot: int) -> str:
             return self.odd[slot] if slot in self.odd else shown(self.X[slot], y[slot])
 
-        return RawBatch(X=self.X, y=y, offset="", arrived=arrived, reasons=self.reasons)
+        return RawBatch(X=self.X, y=y, arrived=arrived, reasons=self.reasons)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from tidegate.gate.sources.columns import Columns
@@ -97,8 +97,7 @@ def check_same(what: str, whose: str | None, named: str, other: str) -> None:
 
 def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
     """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
-    part = JsonLines(columns=columns).part(bodies)
-    return RawBatch(X=part.X, y=part.y, offset=offset, arrived=part.arrived, reasons=part.reasons)
+    return replace(JsonLines(columns=columns).part(bodies), offset=offset)
 
 
 @dataclass

@@ -13,16 +13,11 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.gate.sources.chain import ChangedError, Seen, Start
+from tidegate.gate.sources.chain import ChangedError, Start
 from tidegate.gate.sources.columns import Columns, as_json, columns_of_numbers, numbers
-from tidegate.gate.sources.files import Files, Follow, Part, Slots
-from tidegate.gate.sources.lines import (
-    LONGEST,
-    count_lines,
-    lines_after,
-    tails_of_bytes,
-)
-from tidegate.gate.sources.source import SourceError, objects
+from tidegate.gate.sources.files import Files, Follow, Part
+from tidegate.gate.sources.lines import LONGEST, count_lines, lines_after, tails_of_bytes
+from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
 WIDE = 2**12
 """Columns above which lines are taken apart one by one."""
@@ -74,6 +69,7 @@ class Csv:
     count: int | None = None
 
     suffix = ".csv"
+    tails = staticmethod(tails_of_bytes)
 
     def __post_init__(self) -> None:
         as_delimiter("delimiter", self.delimiter)
@@ -93,11 +89,7 @@ class Csv:
         with path.open("rb", buffering=0) as file:
             for lines, seen, last in lines_after(file, header, start, count, follow):
                 split = _split(lines, names, wanted, self.delimiter)
-                yield Part(self._slots(split, names), seen, last)
-
-    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
-        """See `Format`."""
-        return tails_of_bytes(path, seen)
+                yield self._batch(split, names), seen, last
 
     def records(self, path: Path) -> int:
         """See `Format`."""
@@ -117,7 +109,7 @@ class Csv:
                 told = f"seem to be divided by {mark!r}: say so in source.delimiter"
                 raise SourceError(f"the columns of {path} {told}")
 
-    def _slots(self, split: "Split", names: list[str]) -> Slots:
+    def _batch(self, split: "Split", names: list[str]) -> RawBatch:
         *record, label = split.columns
         if self.columns.text is None:
             X = self.columns.matrix(columns_of_numbers(record), len(split.lines))
@@ -125,7 +117,7 @@ class Csv:
             X = _texts(record[0])
         y = numbers(label) if self.columns.whole_labels else _texts(label)
         arrived = partial(_arrived, split.lines, names, self.delimiter)
-        return Slots(X, y, arrived, split.reasons)
+        return RawBatch(X=X, y=y, arrived=arrived, reasons=split.reasons)
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-from numpy.typing import NDArray
+from typing import Protocol
 
 from tidegate.checks import positive
 from tidegate.gate.sources.chain import ChangedError, Seen, Start
@@ -44,21 +42,8 @@ def once() -> bool:
     return False
 
 
-class Slots(NamedTuple):
-    """Some slots of one file."""
-
-    X: Any
-    y: NDArray[Any]
-    arrived: Callable[[int], str]
-    reasons: Mapping[int, str]
-
-
-class Part(NamedTuple):
-    """Some slots of one file, what was read of it with them, and whether it ends there."""
-
-    slots: Slots
-    seen: Seen
-    last: bool
+Part = tuple[RawBatch, Seen, bool]
+"""Some slots of one file, what was read of it with them, and whether it ends there."""
 
 
 class Format(Protocol):
@@ -260,19 +245,12 @@ class Files:
             if begun.seen and not thorough:
                 stamp = place.stamp  # it is of these times that all of it was checked
         place = replace(place, file=path.name, inode=info.st_ino, stamp=stamp, rank=None)
-        for part in self.format.parts(path, begun, follow):
+        for batch, seen, last in self.format.parts(path, begun, follow):
             if place.records is None and not self.path.is_dir():
-                place = replace(place, records=(part.seen.row or 0) - len(part.slots.y))
-            place = replace(place.moved(part.seen, len(part.slots.y)), last=part.last)
-            yield raw_batch_at(place, part.slots)
+                place = replace(place, records=(seen.row or 0) - batch.n)
+            place = replace(place.moved(seen, batch.n), last=last)
+            yield replace(batch, offset=place.text())
         return place
-
-
-def raw_batch_at(place: Place, slots: Slots) -> RawBatch:
-    """Some slots, and the place after them as an offset."""
-    return RawBatch(
-        X=slots.X, y=slots.y, offset=place.text(), arrived=slots.arrived, reasons=slots.reasons
-    )
 
 
 def holds(reader: Format, path: Path, seen: Seen) -> bool:

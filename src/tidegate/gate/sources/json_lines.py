@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, Columns, as_json
-from tidegate.gate.sources.files import IN_CONFIG, Files, Follow, Part, Slots, raw_batch_at
+from tidegate.gate.sources.files import IN_CONFIG, Files, Follow, Part
 from tidegate.gate.sources.lines import (
     LONGEST,
     Bytes,
@@ -63,23 +63,20 @@ class JsonLines:
     count: int | None = None
 
     suffix = ".jsonl"
+    tails = staticmethod(tails_of_bytes)
 
     def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:
         """See `Format`."""
         count = self.count or self.columns.batch
         with path.open("rb", buffering=0) as file:
             for lines, seen, last in lines_after(file, b"", start, count, follow):
-                yield Part(self.part(lines), seen, last)
-
-    def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
-        """See `Format`."""
-        return tails_of_bytes(path, seen)
+                yield self.part(lines), seen, last
 
     def records(self, path: Path) -> int:
         """See `Format`."""
         return count_lines(path, 0)
 
-    def part(self, block: list[bytes]) -> Slots:
+    def part(self, block: list[bytes]) -> RawBatch:
         """The slots of some lines."""
         reasons: dict[int, str] = {}
         made = []
@@ -89,7 +86,8 @@ class JsonLines:
             reasons.update(bad)
             made.append(self.slots([{} if isinstance(row, str) else row for row in rows]))
         X, y = zip(*made, strict=True) if made else zip(self.slots([]), strict=True)
-        return Slots(np.concatenate(X), np.concatenate(y), partial(_arrived, block), reasons)
+        arrived = partial(_arrived, block)
+        return RawBatch(X=np.concatenate(X), y=np.concatenate(y), arrived=arrived, reasons=reasons)
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
         """The records and labels of some objects: what an object lacks cannot be used."""
@@ -136,14 +134,14 @@ class StandardInput:
                 place, passed = replace(place, records=before.records), as_count(instead)
             else:
                 place = _passed_over(through, before, offset)
-        batch = self.columns.batch
-        ends = stops([passed], multiples(batch, self.step or batch))
+        size = self.columns.batch
+        ends = stops([passed], multiples(size, self.step or size))
         split = Splitter(ends=ends, at=through.chain.at, row=place.seen.row or 0)
         for lines in _as_they_arrive(through, split):
             through.upto(split.at)
-            slots = JsonLines(columns=self.columns).part(lines if split.row > passed else [])
-            place = place.moved(through.chain.seen(split.row, None), len(slots.y))
-            yield raw_batch_at(place, slots)
+            batch = JsonLines(columns=self.columns).part(lines if split.row > passed else [])
+            place = place.moved(through.chain.seen(split.row, None), batch.n)
+            yield replace(batch, offset=place.text())
         check_passed("standard input", split.row, passed)
 
 

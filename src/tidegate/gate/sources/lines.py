@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidegate.gate.sources.chain import BYTES, Chain, ChangedError, Seen, Start, resumed
 from tidegate.gate.sources.source import SourceError
@@ -161,22 +161,16 @@ class ReadThrough:
         self.chain.add_bytes(following)
 
 
-class Some(NamedTuple):
-    """Lines one after the other, what was read with them, and whether the file ends there."""
-
-    lines: list[bytes]
-    seen: Seen
-    last: bool
-
-
 def lines_after(
     file: io.FileIO,
     header: bytes,
     start: Start,
     count: int,
     follow: Callable[[], bool] | None,
-) -> Iterator[Some]:
+) -> Iterator[tuple[list[bytes], Seen, bool]]:
     """The lines of a file after what was read of it, which must still be there.
+
+    With some of them comes what was read with them, and whether the file ends there.
 
     Args:
         file: A file of lines. The last may lack its line feed, unless the file is followed: then
@@ -206,7 +200,7 @@ def lines_after(
         through.upto(split.at)
         if split.row > start.passed:
             last = follow is None and split.at == size
-            yield Some(lines, through.chain.seen(split.row, named), last)
+            yield lines, through.chain.seen(split.row, named), last
     check_passed(str(file.name), split.row, start.passed)
 
 

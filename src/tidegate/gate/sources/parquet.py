@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
 from tidegate.gate.sources.columns import MOST, Columns, as_json
-from tidegate.gate.sources.files import Files, Follow, Part, Slots
+from tidegate.gate.sources.files import Files, Follow, Part
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
-from tidegate.gate.sources.source import SourceError, objects
+from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
 FLOATS = {pa.float32(), pa.float64()}
 
@@ -55,9 +55,9 @@ class Parquet:
                 return  # nothing is new, and there is nothing to check
             chain = self._chain(start, end, named)
             before = start.passed if start.seen is None else start.seen.at
-            for slots in self._pieces(file, chain, stops([before], multiples(chain.block))):
+            for batch in self._pieces(file, chain, stops([before], multiples(chain.block))):
                 if chain.at > before:
-                    yield Part(slots, chain.seen(chain.at, named), chain.at == end)
+                    yield batch, chain.seen(chain.at, named), chain.at == end
                 elif chain.at == before and start.seen is not None and start.seen.chain is not None:
                     check_same(chain, start.seen)
 
@@ -105,7 +105,7 @@ class Parquet:
         except pa.ArrowException as error:
             raise SourceError(f"{path} is not a readable Parquet file") from error
 
-    def _pieces(self, file: pq.ParquetFile, chain: Chain, ends: Ends) -> Iterator[Slots]:
+    def _pieces(self, file: pq.ParquetFile, chain: Chain, ends: Ends) -> Iterator[RawBatch]:
         """The rows after those of a chain, which are added to it, in pieces that end by count."""
         held: list[pa.RecordBatch] = []
         room = ends(chain.at) - chain.at
@@ -129,10 +129,10 @@ class Parquet:
             skip -= read.num_rows - batch.num_rows
             yield batch
 
-    def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> Slots:
-        slots = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
-        chain.add(len(slots.y), _bytes(slots.X), _bytes(slots.y))
-        return slots
+    def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> RawBatch:
+        raw = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
+        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y))
+        return raw
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that has not the columns, or has them of other types."""
@@ -149,14 +149,14 @@ class Parquet:
                 _check_kind(f"column {name} of {where}", kind, text=text)
                 sound.add((kind, text))
 
-    def part(self, batch: pa.RecordBatch | pa.Table) -> Slots:
+    def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
         """The slots of some rows."""
         places = self.columns.find(batch.schema.names, "the batch")
         columns = [values(batch.column(place)) for place in places]
         X: Any = columns[0]
         if self.columns.text is None:
             X = self.columns.matrix(columns[:-1], batch.num_rows)
-        return Slots(X, columns[-1], partial(_arrived, batch), {})
+        return RawBatch(X=X, y=columns[-1], arrived=partial(_arrived, batch))
 
 
 def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:

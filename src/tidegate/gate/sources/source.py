@@ -22,16 +22,17 @@ class RawBatch:
         X: One row a slot: numbers of shape (n, d), not-a-number for what is none; or texts of
             shape (n,), None for what is none.
         y: A label for each slot, None or not-a-number for what is none.
-        offset: Where the source is after this batch; `batches(offset)` goes on from there.
         arrived: What arrived in a slot of this batch, as JSON text: for the operator's eyes only.
         reasons: Why a slot cannot be used, for those whose frame is broken already.
+        offset: Where the source is after this batch; `batches(offset)` goes on from there. Empty
+            for records of no source.
     """
 
     X: Any
     y: NDArray[Any]
-    offset: str
     arrived: Callable[[int], str]
     reasons: Mapping[int, str] = field(default_factory=dict)
+    offset: str = ""
 
     @property
     def n(self) -> int:
