@@ -2,10 +2,11 @@
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tidegate.gate.sources.columns import Columns
 from tidegate.gate.sources.files import Follow
@@ -140,25 +141,25 @@ class Pulled(NamedTuple):
     offset: str
 
 
-class Broker(Protocol):
-    """A source that reads from a broker."""
+@dataclass(frozen=True, kw_only=True)
+class Broker(ABC):
+    """A source that reads from a broker.
 
-    @property
-    def columns(self) -> Columns:
-        """Which keys of a message are read."""
+    Args:
+        name: What the offset is kept under.
+        columns: Which keys of a message are read.
+        follow: To look again at the end of what there is.
+        patience: Seconds that a broker which does not answer is waited for.
+        resume: An offset that is gone, and one to take instead.
+    """
 
-    @property
-    def follow(self) -> Follow | None:
-        """To look again at the end of what there is."""
+    name: str
+    columns: Columns
+    follow: Follow | None = None
+    patience: float = PATIENCE
+    resume: Resume | None = None
 
-    @property
-    def patience(self) -> float:
-        """Seconds that it is waited for."""
-
-    @property
-    def resume(self) -> Resume | None:
-        """An offset that is gone, and one to take instead."""
-
+    @abstractmethod
     def look(self, offset: str | None) -> Generator[Pulled]:
         """All messages that are there after an offset, in batches that end by counts.
 
@@ -166,26 +167,25 @@ class Broker(Protocol):
         not pass, and ConnectionError or TimeoutError for what may.
         """
 
-
-def batches_of(broker: Broker, offset: str | None) -> Iterator[RawBatch]:
-    """What a broker has after an offset, through connections that fail and come back."""
-    place, kept = instead(offset, broker.resume), offset
-    patience = Patience(str(broker), broker.patience)
-    while True:
-        try:
-            with closing(broker.look(place)) as look:
-                for pulled in look:
-                    patience.renew()
-                    place = kept = pulled.offset
-                    yield raw_batch_of(pulled.bodies, broker.columns, kept)
-        except LostError as error:
-            if kept is not None:
-                raise error.refusal(kept) from error
-            patience.wait(str(error))  # nothing was promised yet: what is first has moved
-            continue
-        except (ConnectionError, TimeoutError) as error:
-            patience.wait(str(error) or type(error).__name__)
-            continue
-        patience.renew()
-        if broker.follow is None or not broker.follow():
-            return
+    def batches(self, offset: str | None) -> Iterator[RawBatch]:
+        """See `Source`: through connections that fail and come back."""
+        place, kept = instead(offset, self.resume), offset
+        patience = Patience(str(self), self.patience)
+        while True:
+            try:
+                with closing(self.look(place)) as look:
+                    for pulled in look:
+                        patience.renew()
+                        place = kept = pulled.offset
+                        yield raw_batch_of(pulled.bodies, self.columns, kept)
+            except LostError as error:
+                if kept is not None:
+                    raise error.refusal(kept) from error
+                patience.wait(str(error))  # nothing was promised yet: what is first has moved
+                continue
+            except (ConnectionError, TimeoutError) as error:
+                patience.wait(str(error) or type(error).__name__)
+                continue
+            patience.renew()
+            if self.follow is None or not self.follow():
+                return

@@ -1,14 +1,12 @@
 """A topic of Kafka as a source: a message is a slot."""
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of, check_same
-from tidegate.gate.sources.columns import Columns
-from tidegate.gate.sources.files import Follow
-from tidegate.gate.sources.source import RawBatch, SourceError
+from tidegate.gate.sources.broker import Broker, Pulled, check_same
+from tidegate.gate.sources.source import SourceError
 
 
 class Place(NamedTuple):
@@ -53,40 +51,26 @@ def places_of(offset: str | None) -> tuple[str | None, dict[int, Place]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaTopic:
+class KafkaTopic(Broker):
     """The messages of a topic, in an order that offsets alone decide.
 
     Each message holds one record, a JSON object. Of a topic with several partitions they come in
     chunks of `chunk` offsets: the first of partition 0, the first of 1, ..., the second of 0, and
     so on, as far as there are any: where a record comes never depends on how long others are. The
     offset names the topic, and is kept by the Gate with the records: there is no consumer group,
-    and nothing is committed to the broker.
+    and nothing is committed to the broker. `Broker` says what the other arguments are.
 
     Args:
-        name: What the offset is kept under.
-        columns: Which keys of an object are read.
         servers: Some of the brokers.
         topic: The name of the topic.
         settings: A file of more settings for the client, such as credentials.
-        follow: To look again at the end of what there is.
-        patience: Seconds that brokers which do not answer are waited for.
-        resume: An offset that is gone, and one to take instead.
         chunk: How many offsets of a partition are taken in one go.
     """
 
-    name: str
-    columns: Columns
     servers: tuple[str, ...]
     topic: str
     settings: str | None = None
-    follow: Follow | None = None
-    patience: float = PATIENCE
-    resume: Resume | None = None
     chunk: int = 4096
-
-    def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """See `Source`; an offset is the last message of each partition, and its time."""
-        return batches_of(self, offset)
 
     def look(self, offset: str | None) -> Generator[Pulled]:
         """See `Broker`."""

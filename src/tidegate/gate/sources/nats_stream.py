@@ -1,12 +1,10 @@
 """A stream of NATS JetStream as a source: a message is a slot."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from tidegate.gate.sources.broker import PATIENCE, Pulled, Resume, batches_of, check_same
-from tidegate.gate.sources.columns import Columns
-from tidegate.gate.sources.files import Follow
-from tidegate.gate.sources.source import RawBatch, SourceError
+from tidegate.gate.sources.broker import Broker, Pulled, check_same
+from tidegate.gate.sources.source import SourceError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,41 +42,28 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NatsStream:
+class NatsStream(Broker):
     """The messages of a stream, or those of some of its subjects, in the order of their sequence.
 
     Each message holds one record, a JSON object. The offset is the sequence of the last message
     taken, and of which stream and subject it is; the Gate keeps it with the records: nothing
     depends on acknowledgements, and nobody else's reading is disturbed. Messages that are gone
-    before they were taken, and a stream or subject that is another one, are refused.
+    before they were taken, and a stream or subject that is another one, are refused. `Broker` says
+    what the other arguments are.
 
     Args:
-        name: What the offset is kept under.
-        columns: Which keys of an object are read.
         urls: The servers.
         stream: The name of the stream.
         subject: Which messages of it, all if None; `*` and `>` are wildcards.
         credentials: A file of credentials.
         ca: A file of certificates to trust, if not those of the system.
-        follow: To look again at the end of what there is.
-        patience: Seconds that a server which does not answer is waited for.
-        resume: An offset that is gone, and one to take instead.
     """
 
-    name: str
-    columns: Columns
     urls: tuple[str, ...]
     stream: str
     subject: str | None = None
     credentials: str | None = field(default=None, repr=False)
     ca: str | None = None
-    follow: Follow | None = None
-    patience: float = PATIENCE
-    resume: Resume | None = None
-
-    def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """See `Source`; an offset is a sequence and the time of its message."""
-        return batches_of(self, offset)
 
     def look(self, offset: str | None) -> Generator[Pulled]:
         """See `Broker`; the next messages are on their way while some are taken."""

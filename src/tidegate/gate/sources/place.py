@@ -3,7 +3,7 @@
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
@@ -151,18 +151,9 @@ class Place:
 
     def text(self) -> str:
         """As an offset."""
-        return json.dumps(
-            {
-                "file": self.file,
-                "last": self.last,
-                "records": self.records,
-                "inode": self.inode,
-                "stamp": self.stamp,
-                "taken": self.taken.text(),
-                **asdict(self.seen),
-            },
-            sort_keys=True,
-        )
+        kept = {**vars(self), **vars(self.seen), "taken": self.taken.text()}
+        del kept["seen"], kept["rank"]  # which only version 0.1.0 has kept
+        return json.dumps(kept, sort_keys=True)
 
     @classmethod
     def of(cls, offset: str) -> "Place":
