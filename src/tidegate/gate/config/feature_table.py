@@ -1,7 +1,7 @@
 """[[features]]: a map that every record goes through. Its keys are those of its map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,9 @@ class FeatureTable(KindTable):
 
     Attributes:
         map: One of the registered maps.
-        parameters: Its parameters by their names, also those that were not given: another version
-            may have another default.
     """
 
     map: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def keys(self) -> dict[str, Any]:
-        """See `KindTable`."""
-        return {"map": self.map, **self.parameters}
 
     @property
     def takes_text(self) -> bool:

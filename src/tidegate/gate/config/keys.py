@@ -1,8 +1,7 @@
 """How the tables of a configuration are read: every mistake is found, and named by its key."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -150,12 +149,20 @@ def unknown_key(prefix: str, name: str, known: list[str]) -> str:
     return f"{prefix}{name} is not a known key: {hint}"
 
 
-class KindTable(ABC):
-    """A table whose keys depend on the kind of thing that it describes."""
+@dataclass(frozen=True, kw_only=True)
+class KindTable:
+    """A table whose keys depend on the kind of thing that it describes.
 
-    @abstractmethod
+    Attributes:
+        parameters: Those of the kind by their names, also those that were not given: another
+            version may have another default.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
     def keys(self) -> dict[str, Any]:
         """What stands in the table, with what was left open filled in."""
+        return {**given_keys(self, "parameters"), **self.parameters}
 
 
 def given_keys(keys: Any, *without: str) -> dict[str, Any]:

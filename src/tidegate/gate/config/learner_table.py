@@ -1,11 +1,11 @@
 """[learner]: how a fit is made private, and what it minimises. Its keys are those of its kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.gate.config.keys import KindTable, given_keys, one_of, read_keys, zero_or_more
+from tidegate.gate.config.keys import KindTable, one_of, read_keys, zero_or_more
 from tidegate.kinds import build, checks_of, values_of
 from tidegate.learn.learner import LEARNERS, Learner, NamedLearner, Task, automatic_learner
 from tidegate.learn.loss import LOSSES, automatic_loss, loss_of
@@ -21,17 +21,11 @@ class LearnerTable(KindTable):
         kind: One of the registered learners, or auto.
         loss: One of the registered losses, or auto.
         regularization: Lambda; None leaves it to the learner.
-        parameters: The learner's parameters by their names.
     """
 
     kind: str = "auto"
     loss: str = "auto"
     regularization: float | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def keys(self) -> dict[str, Any]:
-        """See `KindTable`."""
-        return {**given_keys(self, "parameters"), **self.parameters}
 
     def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
         """The table with everything said that was left open."""

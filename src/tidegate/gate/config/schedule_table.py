@@ -1,7 +1,7 @@
 """[schedule]: when models are made, and of which records. Its keys are those of its kind."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate import kinds
@@ -18,28 +18,20 @@ class ScheduleTable(KindTable):
 
     Attributes:
         kind: One of the registered schedules, or twostream.
-        sizes: Its parameters by their names, also those that were not given: another version may
-            have another default.
         source: The schedule of the source, of two streams.
     """
 
     kind: str
-    sizes: Mapping[str, Any] = field(default_factory=dict)
     source: "ScheduleTable | None" = None
-
-    def keys(self) -> dict[str, Any]:
-        """What stands in the table."""
-        source = {} if self.source is None else {"source": self.source.keys()}
-        return {"kind": self.kind, **self.sizes, **source}
 
     def build(self) -> Schedule | TwoStream:
         """The schedule."""
         if self.kind == TwoStream.kind:
             given = {} if self.source is None else {"source": self.source.build()}
-            return kinds.build({self.kind: TwoStream}, self.kind, {**self.sizes, **given})
+            return kinds.build({self.kind: TwoStream}, self.kind, {**self.parameters, **given})
         if self.source is not None:
             raise InvalidValueError(f"source is not a key of {self.kind}")
-        return build(self.kind, self.sizes)
+        return build(self.kind, self.parameters)
 
 
 def schedule_table(path: str, given: object) -> ScheduleTable:
@@ -60,7 +52,6 @@ def _read(path: str, given: object, names: Collection[str]) -> ScheduleTable:
 
 
 def _made(kind: str, source: ScheduleTable | None = None, **sizes: Any) -> ScheduleTable:
-    built = ScheduleTable(kind=kind, sizes=sizes, source=source).build()
-    if isinstance(built, TwoStream):
-        return ScheduleTable(kind=kind, sizes={"step": built.step}, source=source)
-    return ScheduleTable(kind=kind, sizes=values_of(built))
+    table = ScheduleTable(kind=kind, parameters=sizes, source=source)
+    built = table.build()
+    return table if isinstance(built, TwoStream) else replace(table, parameters=values_of(built))
