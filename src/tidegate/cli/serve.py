@@ -141,7 +141,7 @@ def _feed(runner: GateRunner, stopping: threading.Event) -> None:
     while not stopping.is_set():
         X, y = stream.batch(at, DEMO_BATCH)
         try:
-            at = runner.take(raw_batch(X, y), size=X.nbytes).result().count
+            at, _ = runner.take(raw_batch(X, y), size=X.nbytes).result()
         except StoreError as error:
             logging.getLogger(__name__).error("the demo stops: %s", error)  # noqa: TRY400
             return

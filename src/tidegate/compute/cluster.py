@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import sha256
 from importlib.metadata import version
@@ -195,14 +195,11 @@ class OnCluster(Cut, Generic[Part]):
     engine: Dask
     runs: tuple[Run, ...]
     make: Callable[[Records], Part]
-    _held: list[Any] = field(default_factory=list, repr=False, compare=False)
+    _held: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
         """See `Parts`: once, on the workers."""
-        both = Then(self.make, make)
-        return OnCluster(
-            engine=self.engine, runs=self.runs, make=both, sizes=self.sizes, form=self.form
-        )
+        return replace(self, make=Then(self.make, make))
 
     def fold(
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]

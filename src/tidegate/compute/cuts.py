@@ -22,15 +22,10 @@ def equal_sizes(n: int, size: int) -> tuple[int, ...]:
 
 
 def part_sizes(n: int, workers: int, most: int) -> tuple[int, ...]:
-    """Cut n slots into about as many slots for every worker.
+    """Cut n slots into about as many for every worker, in parts of at most `most` slots.
 
     A part's size is rounded up, by at most an eighth, to a multiple of a power of two, so that few
     parts begin in the middle of a segment.
-
-    Args:
-        n: Number of slots.
-        workers: Number of workers.
-        most: Largest number of slots in a part.
 
     >>> part_sizes(70_000, 2, 2**22), part_sizes(10_000_000, 2, 2**22)
     ((36864, 33136), (3407872, 3407872, 3184256))
@@ -88,13 +83,7 @@ def gathered(pieces: Sequence[Piece], least: int) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Some:
-    """Consecutive slots of a piece; see `Piece`.
-
-    Attributes:
-        piece: The piece.
-        start: The first of them.
-        stop: After the last.
-    """
+    """Consecutive slots of a piece; see `Piece`."""
 
     piece: Piece = field(repr=False)
     start: int

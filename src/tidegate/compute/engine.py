@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -107,8 +107,7 @@ class OnDisk(Cut, Generic[Part]):
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
         """See `Parts`: at each pass."""
-        both = Then(self.make, make)
-        return OnDisk(runs=self.runs, make=both, sizes=self.sizes, form=self.form)
+        return replace(self, make=Then(self.make, make))
 
     def fold(
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]

@@ -51,12 +51,7 @@ class Stream:
     rows: int
 
     def check(self, names: Sequence[str], most: int) -> None:
-        """Refuse a stream that is too large once columns of it are unfolded.
-
-        Args:
-            names: The columns, numbers or text or fixed-size lists of numbers.
-            most: Bytes that they may take.
-        """
+        """Refuse a stream whose columns of these names take too many bytes once unfolded."""
         kinds = [self.schema.field(name).type for name in names]
         size = sum(unfolded(kind, self.rows, len(self.body)) for kind in kinds)
         check_size(size, most)
@@ -112,12 +107,7 @@ def _stream(body: Any) -> Stream:
 
 
 def unfolded(kind: Any, rows: int, size: int) -> int:
-    """Bytes that a column takes as floats or as texts.
-
-    Args:
-        kind: Its type.
-        rows: How many rows it has.
-        size: Bytes of the body that it is in.
+    """Bytes that a column of a type takes as floats or as texts, in a body of `size` bytes.
 
     >>> unfolded(pa.list_(pa.bool_(), 10), 100, 2000), unfolded(pa.string(), 100, 2000)
     (8000, 8000)
@@ -130,20 +120,12 @@ def unfolded(kind: Any, rows: int, size: int) -> int:
 
 
 def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:
-    """A column of fixed-size lists of numbers as rows; a list that is null is not-a-number.
-
-    Args:
-        batches: The batches that have the column.
-        name: Its name.
-        kind: Its type.
-    """
+    """A column of fixed-size lists of numbers as rows; a list that is null is not-a-number."""
     width, inner = kind.list_size, kind.value_type
     columns = [batch.column(name) for batch in batches]
     plain = inner in {pa.float32(), pa.float64()}
     if plain and len(columns) == 1 and not columns[0].null_count:
-        return values(_values(columns[0], width)).reshape(
-            -1, width
-        )  # no copy, if there are no nulls
+        return values(_values(columns[0], width)).reshape(-1, width)  # no copy without nulls
     rows = sum(map(len, columns))
     found = np.empty((rows, width), np.float32 if inner == pa.float32() else np.float64)
     stop = 0

@@ -20,9 +20,6 @@ class Audit:
     """A line of JSON for each request that needs a token, in a file that its owner can read.
 
     The file may be moved away at any time: the next line starts a new one.
-
-    Args:
-        folder: The state.
     """
 
     def __init__(self, folder: Path) -> None:

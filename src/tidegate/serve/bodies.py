@@ -44,10 +44,6 @@ CHUNK = 4096
 class Reader:
     """Reads bodies as a configuration says what a record is.
 
-    Args:
-        config: What the gate was told.
-        limits: How large a body may be.
-
     >>> from tidegate.gate.config import example
     >>> reader = Reader(config=Config.parse(example("independent")))
     >>> reader.batch(JSON, b'{"x": [[1, 2.5], ["?", null]], "y": [0, 1]}').X
@@ -198,12 +194,7 @@ def _without_long_texts(raw: RawBatch) -> RawBatch:
 
 
 def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
-    """Rows of as many values each as numbers; not-a-number for what is none.
-
-    Args:
-        x: The rows.
-        most: Bytes that the numbers may take.
-    """
+    """Rows as numbers, of as many bytes at most; not-a-number for what is none."""
     rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
     if not all(isinstance(row, list) for row in rows) or len(set(map(len, rows))) > 1:
         raise InvalidValueError(NO_MATRIX)

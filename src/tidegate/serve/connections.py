@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -25,24 +26,19 @@ class Guarded(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Start to look at the connection from time to time."""
         super().connection_made(transport)
-        self._opened, self._dropped = self.loop.time(), False
+        self.opened, self._dropped = self.loop.time(), False
         self._seen: object = None
         self._look()
         if len(self.connections) > self.most:
             there = [each for each in self.connections if isinstance(each, Guarded)]
-            there = [each for each in there if not each._dropped]
+            there = sorted((each for each in there if not each._dropped), key=attrgetter("opened"))
             if len(there) > self.most:
-                victim(there)._drop()
+                there[victim([each.token for each in there])]._drop()
 
     def _drop(self) -> None:
         """Close the connection at once, even if the client does not read what it is sent."""
         self._dropped = True
         self.transport.abort()
-
-    @property
-    def opened(self) -> float:
-        """When the connection was opened."""
-        return self._opened
 
     @property
     def token(self) -> str | None:
@@ -65,35 +61,18 @@ class Guarded(H11Protocol):
         """Say nothing: strangers may ask for WebSockets as often as they like."""
 
 
-class Connection(Protocol):
-    """What is known of an open connection."""
-
-    @property
-    def opened(self) -> float:
-        """When it was opened."""
-
-    @property
-    def token(self) -> str | None:
-        """The token of its last request; None for a stranger."""
-
-
-Open = TypeVar("Open", bound=Connection)
-
-
-def victim(connections: Sequence[Open]) -> Open:
-    """The connection to close when there are too many: the oldest of those with least right to it.
+def victim(tokens: Sequence[str | None]) -> int:
+    """Which connection to close when there are too many: the oldest of those with least right.
 
     Those are the strangers' or, if there are none but the newest, those of the token that has most.
     So no token can be kept out by a stranger, nor by a token that has more connections than it.
 
     Args:
-        connections: All of them, the newest included, which is a stranger's still.
+        tokens: Of all connections, the oldest first; None for strangers, as the newest still is.
     """
-    strangers = [each for each in connections if each.token is None]
-    having = Counter(each.token for each in connections)
-    if len(strangers) > 1 or len(having) == 1:
-        return min(strangers, key=lambda each: each.opened)
+    having = Counter(tokens)
+    if having[None] > 1 or len(having) == 1:
+        return tokens.index(None)
     del having[None]
     most = max(having.values())
-    greedy = [each for each in connections if having[each.token] == most]
-    return min(greedy, key=lambda each: each.opened)
+    return next(index for index, token in enumerate(tokens) if having[token] == most)

@@ -130,15 +130,10 @@ def answers(example: Said, *refusals: int) -> dict[int | str, Said]:
         200: {"description": "As asked.", "content": {JSON: {"example": example}}}
     }
     for status in (401, 403, 422, 429, *refusals):
-        told[status] = _refusal(status)
+        told[status] = {"description": HTTPStatus(status).phrase}
+        if status != HTTPStatus.NOT_MODIFIED:
+            told[status]["content"] = {JSON: {"example": {"error": "one clear line"}}}
     return told
-
-
-def _refusal(status: int) -> Said:
-    words = {"description": HTTPStatus(status).phrase}
-    if status == HTTPStatus.NOT_MODIFIED:
-        return words
-    return {**words, "content": {JSON: {"example": {"error": "one clear line"}}}}
 
 
 def other(kind: str, words: str) -> dict[int | str, Said]:

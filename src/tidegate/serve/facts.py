@@ -35,9 +35,6 @@ class Facts:
     """The public facts of a state, by a reader of its own that never waits for who writes.
 
     Any thread may ask.
-
-    Args:
-        folder: The state.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -26,19 +26,6 @@ class BusyError(RuntimeError):
     """More is waiting to be made durable than may wait: come back later."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Taken:
-    """What became of a batch.
-
-    Attributes:
-        count: How many records the stream has now.
-        taken: How many of them are new: 0 for a batch that was there already.
-    """
-
-    count: int
-    taken: int
-
-
 @dataclass(frozen=True, eq=False)
 class Current:
     """A release that is ready to predict."""
@@ -96,8 +83,11 @@ class GateRunner:
         stream: str | None = None,
         key: str | None = None,
         sender: str | None = None,
-    ) -> "Future[Taken]":
+    ) -> "Future[tuple[int, int]]":
         """Make a batch durable, after those that came before.
+
+        The result is how many records the stream has then, and how many of them are new: 0 for a
+        batch that was there already.
 
         Args:
             raw: The records.
@@ -119,7 +109,7 @@ class GateRunner:
 
     def _take(
         self, raw: RawBatch, size: int, stream: str | None, key: str | None, sender: str | None
-    ) -> Taken:
+    ) -> tuple[int, int]:
         try:
             name = self.gate.stream(stream)
             count = self.gate.take(raw, stream=stream, key=key)
@@ -133,7 +123,7 @@ class GateRunner:
         if self.gate.progress.complete(name):
             self._due.set()
         self._tell()
-        return Taken(count=count, taken=count - before)
+        return count, count - before
 
     def _train(self) -> None:
         while not self._closing.is_set():

@@ -46,11 +46,7 @@ class Limits:
 
 
 class Bucket:
-    """Lets through so many a second on average, and a burst of them at once.
-
-    Args:
-        rate: How many a second.
-        burst: How many at once.
+    """Lets through `rate` a second on average, and a burst of them at once.
 
     >>> bucket = Bucket(rate=0.001, burst=2)
     >>> [bucket.wait() > 0 for _ in range(3)]

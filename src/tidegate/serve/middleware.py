@@ -58,12 +58,7 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
 class Authentication:
-    """Lets a request in whose token has the scopes that its route asks for, and not too often.
-
-    Args:
-        folder: The state whose tokens are good.
-        limits: How often one token may come.
-    """
+    """Lets a request in whose token has the scopes that its route asks for, and not too often."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._tokens, self._limits = Tokens(folder), limits
@@ -96,13 +91,7 @@ class Authentication:
 
 
 class AuditMiddleware:
-    """Gives every answer its headers, and notes what was asked with a token and what came of it.
-
-    Args:
-        app: What answers.
-        audit: Where it is noted.
-        requests: Counts answers by route and status.
-    """
+    """Gives every answer its headers, and notes what was asked with a token and what came of it."""
 
     def __init__(self, app: ASGIApp, audit: Audit, requests: Counter) -> None:
         self._app, self._audit, self._requests = app, audit, requests

@@ -26,9 +26,6 @@ class Parser:
     """Reads bodies one at a time of each kind, those of each token one after the other.
 
     So whoever sends bodies that take long waits for their end, and others for one of them.
-
-    Args:
-        reader: How they are read.
     """
 
     def __init__(self, reader: Reader) -> None:

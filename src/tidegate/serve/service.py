@@ -27,13 +27,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # tells when each wa
 
 
 class Service:
-    """One Gate, and all that stands between it and those who ask.
-
-    Args:
-        runner: Keeps the gate.
-        folder: The gate's state, where tokens and the audit log are too.
-        limits: What a client may ask.
-    """
+    """One Gate, and all that stands between it and those who ask; see `create_app`."""
 
     def __init__(self, runner: GateRunner, folder: Path, limits: Limits) -> None:
         self.runner, self.limits = runner, limits

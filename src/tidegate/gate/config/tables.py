@@ -9,24 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError, between, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.gate.config.keys import (
-    flag,
-    given_keys,
-    key,
-    labels,
-    one_of,
-    word,
-    words,
-)
+from tidegate.gate.config.keys import flag, given_keys, key, labels, one_of, word, words
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import (
-    Columns,
-    Dtype,
-    Files,
-    csv_source,
-    json_source,
-    parquet_source,
-)
+from tidegate.gate.sources import Columns, Dtype, Files, csv_source, json_source, parquet_source
 from tidegate.kinds import build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of

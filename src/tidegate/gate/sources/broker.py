@@ -103,12 +103,7 @@ def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch
 
 @dataclass
 class Patience:
-    """How long a broker that does not answer is waited for.
-
-    Args:
-        who: The broker, as it is told.
-        seconds: How long.
-    """
+    """How long a broker that does not answer is waited for."""
 
     who: str
     seconds: float

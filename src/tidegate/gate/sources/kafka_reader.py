@@ -90,13 +90,7 @@ def _explained(source: KafkaTopic, error: KafkaError) -> Exception:
 
 
 class Reader:
-    """Reads what the partitions of a topic have after some places.
-
-    Args:
-        source: What to read.
-        places: The last message that was taken of each partition.
-        consumer: The client.
-    """
+    """Reads what the partitions of a topic have after the last messages that were taken of each."""
 
     def __init__(self, source: KafkaTopic, places: dict[int, Place], consumer: Consumer) -> None:
         self._source, self._places, self._consumer = source, dict(places), consumer

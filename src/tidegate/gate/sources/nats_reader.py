@@ -18,13 +18,7 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.api import (
-    AckPolicy,
-    ConsumerConfig,
-    DeliverPolicy,
-    RetentionPolicy,
-    StreamInfo,
-)
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, RetentionPolicy, StreamInfo
 
 from tidegate.gate.sources.broker import BYTES, LostError, Pulled, batch_size
 from tidegate.gate.sources.nats_stream import NatsStream, Place
@@ -99,10 +93,6 @@ class Reader:
 
     It pulls, so that the server sends no more than was asked for, and needs no acknowledgement:
     the server numbers what it sends, and a number that is missing ends the connection.
-
-    Args:
-        source: What to read.
-        place: After which message.
     """
 
     def __init__(self, source: NatsStream, place: Place) -> None:

@@ -10,22 +10,8 @@ from tidegate.checks import InvalidValueError
 
 HERE = Path(__file__).parent
 
-FILES = {
-    "page.css": "text/css",
-    "plotly.css": "text/css",
-    "icon.svg": "image/svg+xml",
-    "page.js": "text/javascript",
-    "service.js": "text/javascript",
-    "elements.js": "text/javascript",
-    "promise.js": "text/javascript",
-    "stream.js": "text/javascript",
-    "ledger.js": "text/javascript",
-    "quality.js": "text/javascript",
-    "charts.js": "text/javascript",
-    "predict.js": "text/javascript",
-    "held.js": "text/javascript",
-    "releases.js": "text/javascript",
-}
+TYPES = {".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
+FILES = {file.name: TYPES[file.suffix] for file in HERE.iterdir() if file.suffix in TYPES}
 """What the page is made of, and of which type each file is."""
 
 HEADERS = {

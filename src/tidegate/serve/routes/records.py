@@ -73,8 +73,8 @@ def records(service: Service) -> APIRouter:
                 busy = "more records wait than may: come back later"
                 raise HTTPException(429, busy, LATER) from None
             # Taken for good, whether or not the client is still there to hear it.
-            taken = await asyncio.shield(asyncio.wrap_future(waiting))
-        return JSONResponse({"count": taken.count, "taken": taken.taken})
+            count, taken = await asyncio.shield(asyncio.wrap_future(waiting))
+        return JSONResponse({"count": count, "taken": taken})
 
     @router.post(
         "/v1/predict",
