@@ -51,7 +51,7 @@ def server(shared: Server) -> Iterator[Server]:
 
 def source(server: Server, **how: Any) -> NatsStream:
     known = {"patience": 5.0, "stream": STREAM, **how}
-    return NatsStream(name="records", columns=COLUMNS, urls=(server.url,), **known)
+    return NatsStream(name="records", columns=COLUMNS, url=(server.url,), **known)
 
 
 def slots(batches: list[RawBatch]) -> list[float]:
@@ -300,7 +300,7 @@ def test_messages_are_waited_for_however_slowly_they_come(monkeypatch: pytest.Mo
             await reader._receive(coming.pop())
         raise TimeoutError
 
-    known = NatsStream(name="r", columns=COLUMNS, urls=("nats://a",), stream="s")
+    known = NatsStream(name="r", columns=COLUMNS, url=("nats://a",), stream="s")
     coming = [message(3), message(2), message(1)]
     reader = Reader(known, Place(sequence=0))
     monkeypatch.setattr(reader._client, "publish", nothing)
@@ -314,7 +314,7 @@ import sys
 from tidegate.gate.sources import Columns, NatsStream
 columns = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
 (url, stream) = sys.argv[1:]
-batches = NatsStream(name="r", columns=columns, urls=(url,), stream=stream).batches(None)
+batches = NatsStream(name="r", columns=columns, url=(url,), stream=stream).batches(None)
 print(next(batches).n)
 cycle = [batches]
 cycle.append(cycle)
@@ -421,7 +421,7 @@ def test_no_stream_and_no_server(shared: Server, caplog: pytest.LogCaptureFixtur
     with pytest.raises(SourceError, match="there is no stream absent on the NATS server at nats:"):
         taken(shared, stream="absent")
     away = NatsStream(
-        name="r", columns=COLUMNS, urls=("nats://127.0.0.1:1",), stream="s", patience=0.6
+        name="r", columns=COLUMNS, url=("nats://127.0.0.1:1",), stream="s", patience=0.6
     )
     with pytest.raises(SourceError, match=r"has not answered for 0.6 s .*run again when it does"):
         list(away.batches(None))
@@ -495,7 +495,7 @@ def test_the_table() -> None:
     assert isinstance(config.source, NatsTable)
     (built,) = config.sources(follow=True).values()
     assert isinstance(built, NatsStream)
-    assert built.urls == ("nats://localhost:4222",)
+    assert built.url == ("nats://localhost:4222",)
     assert list(config.files()) == []
     for key, value, told in [
         ("url", "nats://me:secret@host", "source.url must be without user and password"),
@@ -535,7 +535,7 @@ def test_offsets_of_others_are_refused(shared: Server) -> None:
 )
 def test_what_a_server_does_not_say_is_told(error: Exception, told: str) -> None:
     def silent() -> None:
-        with _explained(NatsStream(name="r", columns=COLUMNS, urls=("nats://a",), stream="s")):
+        with _explained(NatsStream(name="r", columns=COLUMNS, url=("nats://a",), stream="s")):
             raise error
 
     with pytest.raises(ConnectionError, match=f"^{told}$"):

@@ -233,7 +233,7 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
             return KafkaTopic(name="r", columns=COLUMNS, servers=(broker.server,), topic=name)
         broker.make(name)
         broker.send(lines(records), f"{name}.x")
-        return NatsStream(name="r", columns=COLUMNS, urls=(broker.url,), stream=name)
+        return NatsStream(name="r", columns=COLUMNS, url=(broker.url,), stream=name)
 
     return source
 
@@ -437,8 +437,9 @@ def by_bytes(source: Make, most: int) -> Make:
 def as_stored(self: Disk, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
     """Parts that are the pieces."""
     runs = gathered(pieces, 1)
+    sizes = tuple(sum(piece.n for piece in run.pieces) for run in runs)
     parts = RIGHT(self, pieces, form)
-    return replace(parts, runs=runs, sizes=tuple(run.n for run in runs))  # type: ignore[type-var]
+    return replace(parts, runs=runs, sizes=sizes)  # type: ignore[type-var]
 
 
 RIGHT = Disk.parts

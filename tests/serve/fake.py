@@ -21,7 +21,7 @@ from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.schedule import RecordFit, SlidingWindow, Span
-from tidegate.serve.page import add_page
+from tidegate.serve.page.page import add_page
 
 TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)

@@ -153,9 +153,9 @@ def test_events_tell_each_release_once_and_how_things_stand(tmp_path: Path) -> N
                 break
         told.close()  # type: ignore[attr-defined]
         deadline = time.monotonic() + 10
-        while running.runner.watchers and time.monotonic() < deadline:
+        while running.runner._watchers and time.monotonic() < deadline:
             running.send(1)  # it is noticed when there is something to say
-        assert not running.runner.watchers
+        assert not running.runner._watchers
 
 
 def test_predictions_are_those_of_the_release(service: Served) -> None:

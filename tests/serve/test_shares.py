@@ -42,8 +42,8 @@ def test_every_token_has_one_slot_and_none_has_more_than_it_may(
                 continue
             assert may
             held[token] += 1
-            assert slots.total == held.total() <= most + len(held)
-    assert slots.total == 0
+            assert slots._held.total() == held.total() <= most + len(held)
+    assert slots._held.total() == 0
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def test_slow_bodies_of_one_token_keep_out_no_other(tmp_path: Path) -> None:
 def test_event_streams_of_one_token_keep_out_no_other(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running, ExitStack() as stack:
         asked = [stack.enter_context(ask(running)) for _ in range(70)]
-        assert become(lambda: running.runner.watchers == Limits.token_watchers)
+        assert become(lambda: len(running.runner._watchers) == Limits.token_watchers)
         assert running.ask("GET", "/v1/releases/latest?wait=1").status == 429
         assert sum(b" 200 " in read(each, b"\r\n").splitlines()[0] for each in asked) == 16
         with running.client("read", patience=0) as other:

@@ -186,10 +186,7 @@ def _local(workers: int) -> Any:
 class OnCluster(Cut, Generic[Part]):
     """Parts that lie on the workers of a cluster, from the first pass on.
 
-    Attributes:
-        engine: Knows the cluster.
-        runs: What is loaded on a worker for each part.
-        make: What is made of it there, and kept.
+    A worker loads a run for each of its parts, makes of it what it is told to, and keeps that.
     """
 
     engine: Dask

@@ -50,11 +50,6 @@ class Run:
 
     pieces: tuple[Piece, ...] = field(repr=False)
 
-    @property
-    def n(self) -> int:
-        """How many slots there are."""
-        return sum(piece.n for piece in self.pieces)
-
     def ahead(self) -> None:
         """Begin to fetch them."""
         for piece in self.pieces:
@@ -70,8 +65,8 @@ def gathered(pieces: Sequence[Piece], least: int) -> tuple[Run, ...]:
 
     >>> import numpy as np
     >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
-    >>> [run.n for run in gathered([slots] * 5, 8)]
-    [10, 10, 5]
+    >>> [[piece.n for piece in run.pieces] for run in gathered([slots] * 5, 8)]
+    [[5, 5], [5, 5], [5]]
     """
     runs: list[list[Piece]] = [[]]
     for piece in pieces:

@@ -95,15 +95,10 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class OnDisk(Cut, Generic[Part]):
-    """Parts that are read at every pass, while the next ones are fetched by another thread.
+    """Parts that are read at every pass, while the next ones are fetched by another thread."""
 
-    Attributes:
-        runs: What is loaded at a time; parts end elsewhere.
-        make: What is made of every part first.
-    """
-
-    runs: tuple[Run, ...]
-    make: Callable[[Records], Part]
+    runs: tuple[Run, ...]  # what is loaded at a time; parts end elsewhere
+    make: Callable[[Records], Part]  # what is made of every part first
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
         """See `Parts`: at each pass."""

@@ -15,7 +15,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.middleware import LATER, STUCK, AuditMiddleware
-from tidegate.serve.page import add_page
+from tidegate.serve.page.page import add_page
 from tidegate.serve.routes.ledger import ledger
 from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases

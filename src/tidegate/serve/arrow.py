@@ -38,17 +38,11 @@ FEW = 1024
 
 @dataclass(frozen=True)
 class Stream:
-    """An Arrow IPC stream whose record batches have not been read yet.
-
-    Attributes:
-        body: The bytes.
-        schema: The columns.
-        rows: How many rows all record batches declare to have.
-    """
+    """An Arrow IPC stream whose record batches have not been read yet."""
 
     body: Any
     schema: Any
-    rows: int
+    rows: int  # as many as all record batches declare to have
 
     def check(self, names: Sequence[str], most: int) -> None:
         """Refuse a stream whose columns of these names take too many bytes once unfolded."""
@@ -166,15 +160,13 @@ def _checked(batch: Any) -> Any:
 
 def decoded(batch: Any) -> Any:
     """The batch with its bytes as text, null for what is not UTF-8."""
-    columns = [_text(column) if _is_binary(column.type) else column for column in batch.columns]
+    columns = [_text(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _is_binary(kind: Any) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 def _text(column: Any) -> Any:
+    if column.type not in {pa.binary(), pa.large_binary()}:
+        return column
     try:
         return column.cast(pa.large_string())
     except pa.ArrowInvalid:

@@ -6,8 +6,9 @@ import threading
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 FILE = "audit.jsonl"
 
@@ -31,26 +32,16 @@ class Audit:
                 log.write(b"\n")
 
     def note(self, token: str | None, what: str, outcome: int, **more: Any) -> None:
-        """Add a line.
-
-        Args:
-            token: The name of the token, None if there was no valid one.
-            what: The method and the route.
-            outcome: The status of the answer.
-            more: What else is public: how many records, from where.
-        """
+        """Add a line: a valid token's name, method and route, status, and what else is public."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {"time": time, "token": token, "what": what, "outcome": outcome, **more}
         line = f"{json.dumps(row)}\n".encode()
         try:
-            with self._writing, self._opened() as log:
+            owner_only = partial(os.open, mode=0o600)
+            with self._writing, open(self._file, "ab", buffering=0, opener=owner_only) as log:
                 log.write(line)
         except OSError as error:
             raise UnnotedError(f"{self._file}: {error.strerror or error}") from error
-
-    def _opened(self) -> BinaryIO:
-        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        return open(os.open(self._file, how, 0o600), "ab", buffering=0)
 
     def last(self, most: int) -> list[dict[str, Any]]:
         """The newest lines, the oldest of them first."""

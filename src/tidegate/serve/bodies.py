@@ -65,12 +65,9 @@ class Reader:
         return any(each.takes_text for each in self.config.features[:1])
 
     def batch(self, kind: str, body: Body, *, labelled: bool = True) -> RawBatch:
-        """The records of a body.
+        """The records of a body, which is read as JSON unless its media type is `ARROW`.
 
-        Args:
-            kind: The body's media type: `ARROW`, anything else is read as JSON.
-            body: The bytes.
-            labelled: Whether there are labels; those of records to be predicted are not read.
+        Only if it is labelled are labels read: of records to be predicted they are not.
         """
         raw = (self._of_arrow if kind == ARROW else self._of_json)(body, labelled)
         if labelled and len(raw.y) != raw.n:
@@ -216,10 +213,6 @@ def _number(value: Any) -> float:
         return np.nan
 
 
-def _numbers(row: NDArray[Any]) -> str:
-    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1]
-
-
 def shown(record: Any, label: Any) -> str:
     """A record as JSON text, a few numbers at a time so that other threads have their turn.
 
@@ -228,6 +221,6 @@ def shown(record: Any, label: Any) -> str:
     """
     if not isinstance(record, np.ndarray):
         return as_json({"x": record, "y": label})
-    starts = range(0, record.size, CHUNK)
-    numbers = ",".join(_numbers(record[start : start + CHUNK]) for start in starts)
-    return f'{{"x": [{numbers}], "y": {as_json(label)}}}'
+    few = (record[start : start + CHUNK] for start in range(0, record.size, CHUNK))
+    numbers = b",".join(orjson.dumps(each, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1] for each in few)
+    return f'{{"x": [{numbers.decode()}], "y": {as_json(label)}}}'

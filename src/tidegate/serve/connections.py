@@ -65,10 +65,8 @@ def victim(tokens: Sequence[str | None]) -> int:
     """Which connection to close when there are too many: the oldest of those with least right.
 
     Those are the strangers' or, if there are none but the newest, those of the token that has most.
-    So no token can be kept out by a stranger, nor by a token that has more connections than it.
-
-    Args:
-        tokens: Of all connections, the oldest first; None for strangers, as the newest still is.
+    So no token can be kept out by a stranger, nor by a token that has more connections than it. The
+    tokens are those of all connections, oldest first; a stranger, as the newest still is, has None.
     """
     having = Counter(tokens)
     if having[None] > 1 or len(having) == 1:

@@ -37,17 +37,11 @@ Body = bytes | bytearray
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An element that is no JSON.
-
-    Attributes:
-        reason: Why not.
-        raw: Its bytes.
-        width: How many elements it has, if its brackets make it a list; otherwise None.
-    """
+    """An element that is no JSON, and why not."""
 
     reason: str
     raw: bytes
-    width: int | None
+    width: int | None  # how many elements it has, if its brackets make it a list
 
     @property
     def blank(self) -> list[None] | None:
@@ -56,17 +50,11 @@ class Unreadable:
 
 
 class Text(NamedTuple):
-    """A body and its frame, a value for each byte.
-
-    Attributes:
-        body: The bytes.
-        plain: The bytes, 0 for those in strings.
-        depth: How many brackets are open after the byte, whichever they are.
-    """
+    """A body and its frame, a value for each byte."""
 
     body: bytes
-    plain: NDArray[np.uint8]
-    depth: NDArray[np.int32]
+    plain: NDArray[np.uint8]  # the bytes, 0 for those in strings
+    depth: NDArray[np.int32]  # how many brackets are open after the byte, whichever they are
 
     def marks(self, mark: bytes, depth: int, start: int, stop: int) -> NDArray[np.intp]:
         """Where a character stands outside of strings with so many brackets open."""

@@ -179,11 +179,6 @@ class GateRunner:
         finally:
             self._watchers.discard(tell)
 
-    @property
-    def watchers(self) -> int:
-        """How many are told of news."""
-        return len(self._watchers)
-
     def close(self) -> None:
         """Let what was taken in become durable, then close the gate.
 

@@ -9,40 +9,23 @@ class Limits:
     """What a client may ask of the service.
 
     Of bodies and watchers a token may always have one, and more while the service has slots left.
-
-    Attributes:
-        body: Bytes of a request's body.
-        text_body: The same for a gate whose records are texts, which take far more once hashed.
-        unfolded: Bytes that the values of an Arrow body may take as the floats they are read as.
-        records: Records in a body.
-        answers: Probabilities in the answer to a prediction.
-        bodies: Bodies that may arrive or wait to be made durable at a time.
-        token_bodies: How many of them may be of one token.
-        waiting: Bytes of batches that may wait to be made durable.
-        rate: Requests a second of one token, on average.
-        burst: How many of them may come at once.
-        patience: Seconds for a body to arrive.
-        watchers: How many may wait for news at a time.
-        token_watchers: How many of them may be of one token.
-        wait: Seconds that one question for news may wait.
-        connections: Open connections; more close those of strangers, then of the busiest token.
     """
 
-    body: int = 2**24
-    text_body: int = 2**19
-    unfolded: int = 2**24
-    records: int = 100_000
-    answers: int = 2**20
-    bodies: int = 16
-    token_bodies: int = 4
-    waiting: int = 2**26
-    rate: float = 200.0
-    burst: int = 400
-    patience: float = 30.0
-    watchers: int = 64
-    token_watchers: int = 16
-    wait: float = 60.0
-    connections: int = 512
+    body: int = 2**24  # bytes of a request's body
+    text_body: int = 2**19  # the same where records are texts, which take far more once hashed
+    unfolded: int = 2**24  # bytes of an Arrow body's values, as the floats they are read as
+    records: int = 100_000  # in a body
+    answers: int = 2**20  # probabilities in the answer to a prediction
+    bodies: int = 16  # that may arrive or wait to be made durable at a time
+    token_bodies: int = 4  # how many of them may be of one token
+    waiting: int = 2**26  # bytes of batches that may wait to be made durable
+    rate: float = 200.0  # requests a second of one token, on average
+    burst: int = 400  # how many of them may come at once
+    patience: float = 30.0  # seconds for a body to arrive
+    watchers: int = 64  # that may wait for news at a time
+    token_watchers: int = 16  # how many of them may be of one token
+    wait: float = 60.0  # seconds that one question for news may wait
+    connections: int = 512  # open; more close those of strangers, then of the busiest token
 
 
 class Bucket:

@@ -44,7 +44,7 @@ HEADERS = {
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
     b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
-    b"referrer-policy": b"no-referrer",
+    b"referrer-policy": b"no-referrer",  # the address of the page may have held a token
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
 }

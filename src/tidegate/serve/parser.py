@@ -56,19 +56,12 @@ class Parser:
 
 @dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """A batch that can be sent from process to process.
-
-    Attributes:
-        X: As in `RawBatch`.
-        y: A label for each slot; what cannot be one is None.
-        reasons: As in `RawBatch`.
-        odd: What arrived in slots that seem not to be usable; the others can be shown from X and y.
-    """
+    """A `RawBatch` that can be sent from process to process."""
 
     X: Any
-    y: list[Any]
+    y: list[Any]  # None for what cannot be a label
     reasons: Mapping[int, str]
-    odd: Mapping[int, str]
+    odd: Mapping[int, str]  # what arrived in slots that X and y do not show
 
     def batch(self) -> RawBatch:
         """The same as a batch."""

@@ -14,12 +14,7 @@ class Slots:
 
     A token may have more, up to `each`, while fewer than `most` are taken. So a token can only be
     refused because of the slots that it has itself: tokens together take at most `most` slots and
-    one for each token.
-
-    Args:
-        what: What slots are for, in a few words.
-        most: How many may be taken before a token gets only one.
-        each: How many one token may have.
+    one for each token. Refusals say what the slots are for.
 
     >>> slots = Slots("bodies", most=2, each=2)
     >>> with slots.taken("app"), slots.taken("app"), slots.taken("board"):
@@ -31,15 +26,10 @@ class Slots:
         self._what, self._most, self._each = what, most, each
         self._held: Counter[str] = Counter()
 
-    @property
-    def total(self) -> int:
-        """How many are taken."""
-        return self._held.total()
-
     def free(self, token: str) -> bool:
         """Whether a token may have one more."""
         held = self._held[token]
-        return not held or (held < self._each and self.total < self._most)
+        return not held or (held < self._each and self._held.total() < self._most)
 
     @contextmanager
     def taken(self, token: str) -> Iterator[None]:

@@ -32,22 +32,13 @@ FILE = "tokens.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """What is kept of a token.
+    """What is kept of a token; times are in ISO 8601."""
 
-    Attributes:
-        name: What it is called in the audit log, and what its batches' keys are kept under.
-        scopes: What it may do.
-        hash: SHA-256 of the token, in hexadecimal.
-        created: When it was made, ISO 8601.
-        expires: From when on it is worth nothing, None for never.
-        revoked: When it was revoked, None if it was not.
-    """
-
-    name: str
-    scopes: tuple[str, ...]
-    hash: str
+    name: str  # in the audit log; its batches' keys are kept under it
+    scopes: tuple[str, ...]  # what it may do
+    hash: str  # SHA-256 of the token, in hexadecimal
     created: str
-    expires: str | None = None
+    expires: str | None = None  # from then on it is worth nothing
     revoked: str | None = None
 
     def valid(self, at: datetime) -> bool:
@@ -61,9 +52,6 @@ class Tokens:
 
     The file is replaced as a whole, and read again when it has been: a token that is created or
     revoked on the command line is so at once, also for a server that runs.
-
-    Args:
-        folder: The state.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -81,13 +69,10 @@ class Tokens:
         self._known: tuple[Token, ...] = ()
 
     def create(self, name: str, scopes: Sequence[str], expires: timedelta | None = None) -> str:
-        """Make a token; this is the only time that it can be seen.
+        """Make a token that is worth something for so long; it can be seen only this one time.
 
-        Args:
-            name: No other valid token may have it. One that replaces a token that is revoked or
-                has expired goes on with the keys of its batches.
-            scopes: What it may do.
-            expires: After how long it is worth nothing.
+        No other valid token may have the name. One that replaces a token that is revoked or has
+        expired goes on with the keys of its batches.
         """
         if not NAME.fullmatch(name):
             raise refuse("name", "letters, digits, _, . or -, at most 64", name)
@@ -178,7 +163,7 @@ def _read(file: Path) -> tuple[Token, ...]:
 
 def _write(file: Path, tokens: Sequence[Token]) -> None:
     """Replace the file durably: a crash leaves the old one or, once this returns, the new one."""
-    rows = json.loads(json.dumps([asdict(token) for token in tokens]))
+    rows = [asdict(token) for token in tokens]
     text = json.dumps({"tokens": rows, "sha256": _digest(rows)}, indent=1)
     write_whole(file, text.encode(), point="tokens", mode=0o600)
     sync_folder(file.parent)

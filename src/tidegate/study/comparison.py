@@ -107,7 +107,7 @@ class Comparison:
 
     def size(self, name: str) -> int:
         """The window, the block or the step."""
-        given: int | None = self.sizes.get(name) or self.config.schedule.sizes.get(name)
+        given: int | None = self.sizes.get(name) or self.config.schedule.parameters.get(name)
         if given is None and name == "step":
             return self.size("block")  # of MultiResolution, whose blocks are its steps
         return given or {"window": 7, "block": 8}[name] * self.size("step")

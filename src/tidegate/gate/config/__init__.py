@@ -4,11 +4,4 @@ from tidegate.gate.config.config import Config, differences, file_name
 from tidegate.gate.config.example import about, example
 from tidegate.gate.config.keys import ConfigError
 
-__all__ = [
-    "Config",
-    "ConfigError",
-    "about",
-    "differences",
-    "example",
-    "file_name",
-]
+__all__ = ["Config", "ConfigError", "about", "differences", "example", "file_name"]

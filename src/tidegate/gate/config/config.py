@@ -267,11 +267,8 @@ class Config:
     def source_of(self, path: str | Path, resume: Resume | None = None) -> Files:
         """A file as a source whose offset is kept for itself.
 
-        One that [source] names is refused: under another name it would be taken twice.
-
-        Args:
-            path: The file.
-            resume: The mark of an offset, and how many records of the file to pass over instead.
+        One that [source] names is refused: under another name it would be taken twice. `resume` is
+        the mark of an offset, and how many records of the file to pass over instead.
         """
         place = as_utf8(Path(path)).resolve()
         for each in self._files():
@@ -358,15 +355,13 @@ def differences(old: str, new: str) -> list[str]:
     ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
     """
     before, after = dict(_leaves(json.loads(old))), dict(_leaves(json.loads(new)))
+    changed = sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    )
     return [
-        f"{path}: {_told(before, path)} before, now {_told(after, path)}"
-        for path in sorted(before.keys() | after.keys())
-        if _told(before, path) != _told(after, path)
+        f"{path}: {before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
+        for path in changed
     ]
-
-
-def _told(leaves: Mapping[str, str], path: str) -> str:
-    return leaves.get(path, "absent")
 
 
 def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:

@@ -13,11 +13,7 @@ from tidegate.kinds import build, checks_of, values_of
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTable(KindTable):
-    """A feature map, in the order of the tables.
-
-    Attributes:
-        map: One of the registered maps.
-    """
+    """A feature map by its registered name."""
 
     map: str
 

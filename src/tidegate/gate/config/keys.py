@@ -108,15 +108,7 @@ def read_keys(
     required: Collection[str],
     make: Callable[..., Table],
 ) -> Table:
-    """A table made of its keys; all its mistakes are found, each with the path of its key.
-
-    Args:
-        path: Where the table stands.
-        given: What stands there.
-        checks: How each key that it may have is checked.
-        required: The keys that it must have.
-        make: Makes the table of the keys that were given.
-    """
+    """A table made of the keys that are given; all mistakes are found, each with its key's path."""
     if not isinstance(given, Mapping):
         raise refuse(path, f"a table, headed [{path}]", given)
     prefix = f"{path}." if path else ""

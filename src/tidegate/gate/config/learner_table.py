@@ -15,17 +15,11 @@ from tidegate.schedule import Schedule, TwoStream
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerTable(KindTable):
-    """A learner of a kind, with what it minimises.
-
-    Attributes:
-        kind: One of the registered learners, or auto.
-        loss: One of the registered losses, or auto.
-        regularization: Lambda; None leaves it to the learner.
-    """
+    """A learner of a kind, with what it minimises."""
 
     kind: str = "auto"
     loss: str = "auto"
-    regularization: float | None = None
+    regularization: float | None = None  # which leaves it to the learner
 
     def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
         """The table with everything said that was left open."""

@@ -2,24 +2,20 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tidegate import kinds
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config.keys import KindTable, one_of, read_keys
-from tidegate.kinds import Check, checks_of, values_of
+from tidegate.kinds import checks_of, values_of
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, build, sources
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTable(KindTable):
-    """A schedule of a kind.
-
-    Attributes:
-        kind: One of the registered schedules, or twostream.
-        source: The schedule of the source, of two streams.
-    """
+    """A schedule of a registered kind, or of two streams with the schedule of their source."""
 
     kind: str
     source: "ScheduleTable | None" = None
@@ -39,15 +35,11 @@ def schedule_table(path: str, given: object) -> ScheduleTable:
     return _read(path, given, [*alone(), TwoStream.kind])
 
 
-def source_table(path: str, given: object) -> ScheduleTable:
-    """Read the table of the source of two streams."""
-    return _read(path, given, sources())
-
-
 def _read(path: str, given: object, names: Collection[str]) -> ScheduleTable:
     chosen = given.get("kind") if isinstance(given, Mapping) else None
-    source: dict[str, Check] = {"source": source_table} if TwoStream.kind in names else {}
-    checks = {"kind": one_of(*names), **checks_of(SCHEDULES, chosen), **source}
+    checks = {"kind": one_of(*names), **checks_of(SCHEDULES, chosen)}
+    if TwoStream.kind in names:
+        checks["source"] = partial(_read, names=sources())
     return read_keys(path, given, checks, {"kind"}, _made)
 
 

@@ -12,17 +12,11 @@ ALL = ">"
 
 
 class SourceIdentity(NamedTuple):
-    """What a source reads.
+    """What a source reads."""
 
-    Attributes:
-        parts: A file or folder, or a channel at each of its servers.
-        around: The same, and the folders that these lie in.
-        subject: Which subjects of a channel, with the wildcards of NATS.
-    """
-
-    parts: frozenset[str]
-    around: frozenset[str]
-    subject: str = ALL
+    parts: frozenset[str]  # a file or folder, or a channel at each of its servers
+    around: frozenset[str]  # the same, and the folders that these lie in
+    subject: str = ALL  # which subjects of a channel, with the wildcards of NATS
 
 
 def of_path(path: Path) -> SourceIdentity:
@@ -60,13 +54,7 @@ def same_file(one: Path, other: Path) -> bool:
 def of_channel(
     channel: str, servers: Iterable[str], port: int, subject: str = ALL
 ) -> SourceIdentity:
-    """A stream or topic of a broker, whichever of its servers are named.
-
-    Args:
-        channel: What it is called.
-        servers: Hosts, each with or without a port.
-        port: What it is without.
-        subject: Which of its subjects.
+    """A stream or topic of a broker, whichever of its servers are named, with a port or without.
 
     >>> sorted(of_channel("topic a", ["Db.example:9092", "127.0.0.1"], 9092).parts)
     ['topic a at db.example:9092', 'topic a at localhost:9092']

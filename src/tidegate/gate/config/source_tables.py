@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, positive, refuse
@@ -20,7 +20,7 @@ from tidegate.gate.sources import (
     every,
     once,
 )
-from tidegate.gate.sources.broker import PATIENCE, Resume
+from tidegate.gate.sources.broker import PATIENCE, Broker, Resume
 from tidegate.gate.sources.csv_file import as_delimiter
 from tidegate.gate.sources.files import NEXT, Follow
 
@@ -138,19 +138,23 @@ def servers(name: str, value: object) -> tuple[str, ...]:
 class BrokerTable:
     """[source]: the keys that the tables of all brokers have."""
 
+    source: ClassVar[type[Broker]]
+
     follow: bool = key(flag, default=False)
     patience: float = key(positive, default=PATIENCE)
     resume: Resume | None = key(resumed, default=None)
 
-    def _keys(self, pause: float | None) -> dict[str, Any]:
-        """The arguments of the source that have the names of their keys."""
-        keys = given_keys(self, "type", "url")
-        return {**keys, "follow": _waiting(self.follow, pause)}
+    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+        """The source; one that is followed looks for news after each pause, as a file does."""
+        keys = {**given_keys(self, "type"), "follow": _waiting(self.follow, pause)}
+        return self.source(name=name, columns=columns, **keys)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NatsTable(BrokerTable):
     """[source]: a stream of NATS JetStream, or some of its subjects."""
+
+    source = NatsStream
 
     type: str = key(one_of("nats"))
     url: tuple[str, ...] = key(urls)
@@ -165,14 +169,12 @@ class NatsTable(BrokerTable):
         hosts = [urlsplit(url).netloc for url in self.url]
         return of_channel(f"stream {self.stream}", hosts, 4222, self.subject or ALL)
 
-    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, as a file does."""
-        return NatsStream(name=name, columns=columns, urls=self.url, **self._keys(pause))
-
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaTable(BrokerTable):
     """[source]: a topic of Kafka."""
+
+    source = KafkaTopic
 
     type: str = key(one_of("kafka"))
     servers: tuple[str, ...] = key(servers)
@@ -183,10 +185,6 @@ class KafkaTable(BrokerTable):
     def identity(self) -> SourceIdentity:
         """What is read."""
         return of_channel(f"topic {self.topic}", self.servers, 9092)
-
-    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, as a file does."""
-        return KafkaTopic(name=name, columns=columns, **self._keys(pause))
 
 
 SourceTable = FileTable | NatsTable | KafkaTable

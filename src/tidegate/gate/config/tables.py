@@ -118,10 +118,8 @@ class QualityTable:
     def _type(self) -> str:
         return Path(self.holdout or "").suffix.removeprefix(".").lower()
 
-    def build(self, columns: Columns) -> Files | None:
-        """The public records that releases are tried on, if there are any."""
-        if self.holdout is None:
-            return None
+    def build(self, columns: Columns) -> Files:
+        """The public records that releases are tried on, of a table that names them."""
         return FILES[self._type()]("holdout", self.holdout, columns)
 
 

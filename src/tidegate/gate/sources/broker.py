@@ -45,10 +45,7 @@ def instead(offset: str | None, resume: Resume | None) -> str | None:
 class LostError(Exception):
     """Records that were to come next are gone, or are not those that the offset is one of.
 
-    Args:
-        what: What is gone from where.
-        other: The offset to take instead.
-        remedy: How to go on from where it was, or what it is to take the other offset.
+    The remedy is how to go on from where it was, or what it is to take the other offset instead.
     """
 
     def __init__(
@@ -82,11 +79,7 @@ def batch_size(columns: Columns) -> int:
 def check_same(what: str, whose: str | None, named: str, other: str) -> None:
     """Refuse an offset of other messages than those that [source] names.
 
-    Args:
-        what: What is compared.
-        whose: That of the offset; None for one that an operator has written, which fits all.
-        named: That of [source].
-        other: The offset to take instead.
+    One that an operator has written does not say `whose` it is, and fits all.
     """
     if whose not in {None, named}:
         raise LostError(

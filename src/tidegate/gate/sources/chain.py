@@ -16,21 +16,15 @@ BYTES = 2**20
 class Seen:
     """How far a file was read, and a digest of all that was read.
 
-    Attributes:
-        at: The position: bytes of a file of lines, rows of a Parquet file.
-        row: How many records stand before it; None in an offset of version 0.1.0.
-        header: The SHA-256 of what names the columns; None if nothing does.
-        block: The size of a block, in the unit of `at`.
-        chain: The digest of all blocks but the last; None in an offset of version 0.1.0.
-        tail: The digest of these and of the last, which need not be full.
+    Of an offset that version 0.1.0 has written, row, chain and tail are None.
     """
 
-    at: int
-    row: int | None = None
-    header: str | None = None
-    block: int = BYTES
-    chain: str | None = None
-    tail: str | None = None
+    at: int  # the position: bytes of a file of lines, rows of a Parquet file
+    row: int | None = None  # how many records stand before it
+    header: str | None = None  # the SHA-256 of what names the columns, if anything does
+    block: int = BYTES  # the size of a block, in the unit of `at`
+    chain: str | None = None  # the digest of all blocks but the last
+    tail: str | None = None  # the digest of these and of the last, which need not be full
 
     def __post_init__(self) -> None:
         whole("at", self.at, least=0)
@@ -40,17 +34,11 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """From where a file is read.
+    """From where a file is read."""
 
-    Attributes:
-        seen: What was read of it, which must still be there.
-        thorough: Whether all of that is read again to check it, or only its header and last block.
-        passed: How many of its records are passed over instead.
-    """
-
-    seen: Seen | None = None
-    thorough: bool = True
-    passed: int = 0
+    seen: Seen | None = None  # what was read of it, which must still be there
+    thorough: bool = True  # read all of that again to check it, not just header and last block
+    passed: int = 0  # how many of its records are passed over instead
 
 
 class Chain:
@@ -78,11 +66,6 @@ class Chain:
         self._lanes, self._begun = [sha256() for _ in range(lanes)], at
 
     @property
-    def room(self) -> int:
-        """How much the block that was begun still takes, or the next one if it is full."""
-        return self.block - self.at % self.block
-
-    @property
     def tail(self) -> str:
         """The digest of all that was added."""
         digests = (lane.digest() for lane in self._lanes)
@@ -101,7 +84,7 @@ class Chain:
         """Add bytes, however many blocks they fill."""
         view = memoryview(data)
         while view:
-            piece = view[: self.room]
+            piece = view[: self.block - self.at % self.block]
             view = view[len(piece) :]
             self.add(len(piece), piece)
 
@@ -123,9 +106,7 @@ def resumed(seen: Seen, *, lanes: int = 1, thorough: bool) -> Chain:
 class ChangedError(Exception):
     """A file is not the one that was read before, or does not start with what was read of it.
 
-    Args:
-        what: What is wrong, to follow the file's name.
-        back: How to set it right.
+    The message follows the file's name, and `back` says how to set it right.
     """
 
     def __init__(self, what: str, back: str = "put back what was there") -> None:

@@ -41,12 +41,8 @@ def csv_source(
     follow: Follow | None = None,
 ) -> Files:
     """The lines of a CSV file or of a folder of them; with `follow`, as they are added."""
-    return Files(
-        name=name,
-        path=Path(path),
-        format=Csv(columns=columns, delimiter=delimiter),
-        follow=follow,
-    )
+    reader = Csv(columns=columns, delimiter=delimiter)
+    return Files(name=name, path=Path(path), format=reader, follow=follow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +53,11 @@ class Csv:
     feed ends the record even there: otherwise one open quote would take the slots of others. A
     line that is not UTF-8, has a quote open or another number of values cannot be used. A file
     without any line has no records.
-
-    Args:
-        columns: Which columns are read.
-        delimiter: One ASCII character between two values.
-        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
     delimiter: str = ","
-    count: int | None = None
+    count: int | None = None  # of records in a batch; as many as fit the columns unless given
 
     suffix = ".csv"
     tails = staticmethod(tails_of_bytes)
@@ -88,8 +79,7 @@ class Csv:
         count = self.count or self.columns.batch
         with path.open("rb", buffering=0) as file:
             for lines, seen, last in lines_after(file, header, start, count, follow):
-                split = _split(lines, names, wanted, self.delimiter)
-                yield self._batch(split, names), seen, last
+                yield self._batch(lines, names, wanted), seen, last
 
     def records(self, path: Path) -> int:
         """See `Format`."""
@@ -109,15 +99,16 @@ class Csv:
                 told = f"seem to be divided by {mark!r}: say so in source.delimiter"
                 raise SourceError(f"the columns of {path} {told}")
 
-    def _batch(self, split: "Split", names: list[str]) -> RawBatch:
-        *record, label = split.columns
+    def _batch(self, lines: list[bytes], names: list[str], wanted: list[int]) -> RawBatch:
+        lines = [line.removesuffix(b"\r") for line in lines]
+        (*record, label), reasons = _split(lines, len(names), wanted, self.delimiter)
         if self.columns.text is None:
-            X = self.columns.matrix(columns_of_numbers(record), len(split.lines))
+            X = self.columns.matrix(columns_of_numbers(record), len(lines))
         else:
             X = _texts(record[0])
         y = numbers(label) if self.columns.whole_labels else _texts(label)
-        arrived = partial(_arrived, split.lines, names, self.delimiter)
-        return RawBatch(X=X, y=y, arrived=arrived, reasons=split.reasons)
+        arrived = partial(_arrived, lines, names, self.delimiter)
+        return RawBatch(X=X, y=y, arrived=arrived, reasons=reasons)
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:
@@ -129,24 +120,16 @@ def _header(path: Path, follow: Follow | None) -> bytes:
             return header
 
 
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """Lines taken apart: the values of the wanted columns, null where a line cannot be read."""
-
-    lines: Sequence[bytes]
-    columns: list[pa.Array]
-    reasons: dict[int, str]
-
-
-def _split(block: list[bytes], names: list[str], wanted: list[int], delimiter: str) -> Split:
-    """Take lines apart.
+def _split(
+    block: list[bytes], width: int, wanted: list[int], delimiter: str
+) -> tuple[list[pa.Array], dict[int, str]]:
+    """The values of the wanted columns, null where a line cannot be read, and why it cannot.
 
     Arrow does the plain ones together. It would let an open quote or a lone carriage return reach
     into the next line, so lines that have any are taken one by one; and so are few lines of very
     many columns, which cost Arrow more each than lines do.
     """
-    width, mark = len(names), delimiter.encode()
-    block = [line.removesuffix(b"\r") for line in block]
+    mark = delimiter.encode()
     plain: list[int] = []
     odd: list[int] = []
     for index, line in enumerate(block):
@@ -166,7 +149,7 @@ def _split(block: list[bytes], names: list[str], wanted: list[int], delimiter: s
     if table is not None and odd:
         order = pa.array(np.argsort(plain + odd))
         columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, slow, strict=True)]
-    return Split(lines=block, columns=columns, reasons=reasons)
+    return columns, reasons
 
 
 def _plain(block: list[bytes], width: int, delimiter: str) -> list[pa.Array] | None:

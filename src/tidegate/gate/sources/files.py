@@ -91,7 +91,8 @@ class Files:
     follow: Follow | None = None
     resume: tuple[str, str] | None = None
     remedy: str = IN_CONFIG
-    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    # The offset up to which this process has read, or checked, all that was read.
+    _checked: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def files(self) -> list[Path]:
         """The files that are there."""
@@ -105,20 +106,14 @@ class Files:
         try:
             for batch in self._batches(offset):
                 kept = batch.offset
-                self._remember(kept)
+                self._checked[:] = [kept]
                 yield batch
-            self._remember(kept)
+            self._checked[:] = [kept]
         except ChangedError as error:
             raise self._refusal(error, str(kept)) from error
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else "it is damaged"
             raise SourceError(f"{error.filename or self.path} cannot be read: {reason}") from error
-
-    def _remember(self, offset: str | None) -> None:
-        """Note that this process has read, or checked, all that was read up to an offset."""
-        self._checked.clear()
-        if offset is not None:
-            self._checked.add(offset)
 
     def _refusal(self, error: ChangedError, offset: str) -> SourceError:
         """What to tell the operator, given the offset that the Gate has kept."""
@@ -145,7 +140,7 @@ class Files:
     def _batches(self, offset: str | None) -> Iterator[RawBatch]:
         place = None if offset is None else Place.of(offset)
         instead = None if offset is None else consented(offset, self.resume)
-        checked = offset in self._checked
+        checked = offset is not None and offset in self._checked
         if self.path.is_dir():
             yield from self._folder(place, instead, checked)
             return

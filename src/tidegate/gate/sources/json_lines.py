@@ -53,14 +53,10 @@ class JsonLines:
     Every line is a slot and should hold an object with the columns as its keys. A line that does
     not cannot be used, nor one that lacks a column: without a header that is a fact of one record.
     Text is no number here, even if it looks like one.
-
-    Args:
-        columns: Which keys are read.
-        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
-    count: int | None = None
+    count: int | None = None  # of records in a batch; as many as fit the columns unless given
 
     suffix = ".jsonl"
     tails = staticmethod(tails_of_bytes)

@@ -147,7 +147,7 @@ class Reader:
         except ssl.SSLError:
             raise SourceError(f"{source.ca} of [source] holds no certificate") from None
         await self._client.connect(
-            list(source.urls),
+            list(source.url),
             name="tidegate",
             allow_reconnect=False,  # a new connection starts at a place that is known
             max_reconnect_attempts=1,

@@ -52,14 +52,14 @@ class NatsStream(Broker):
     what the other arguments are.
 
     Args:
-        urls: The servers.
+        url: Those of the servers.
         stream: The name of the stream.
         subject: Which messages of it, all if None; `*` and `>` are wildcards.
         credentials: A file of credentials.
         ca: A file of certificates to trust, if not those of the system.
     """
 
-    urls: tuple[str, ...]
+    url: tuple[str, ...]
     stream: str
     subject: str | None = None
     credentials: str | None = field(default=None, repr=False)
@@ -91,7 +91,7 @@ class NatsStream(Broker):
     @property
     def encrypted(self) -> bool:
         """Whether nothing may be said in plain text."""
-        return self.ca is not None or any(url.startswith("tls:") for url in self.urls)
+        return self.ca is not None or any(each.startswith("tls:") for each in self.url)
 
     def __str__(self) -> str:
-        return f"the NATS server at {', '.join(self.urls)}"
+        return f"the NATS server at {', '.join(self.url)}"

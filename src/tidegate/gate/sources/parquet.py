@@ -35,14 +35,10 @@ class Parquet:
 
     The types of the columns are facts of the whole file, so a file whose types do not fit is
     refused; a null is a value that cannot be used.
-
-    Args:
-        columns: Which columns are read.
-        count: Records of a batch, as many as fit the columns unless given.
     """
 
     columns: Columns
-    count: int | None = None
+    count: int | None = None  # of records in a batch; as many as fit the columns unless given
 
     suffix = ".parquet"
 
@@ -136,15 +132,14 @@ class Parquet:
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that has not the columns, or has them of other types."""
-        kinds = schema.types
-        *record, label = [kinds[place] for place in self.columns.find(schema.names, where)]
-        is_text_column = {
+        kinds, places = schema.types, self.columns.find(schema.names, where)
+        textual = {
             self.columns.text: True,
             self.columns.label: not self.columns.whole_labels,
         }
         sound: set[tuple[pa.DataType, bool]] = set()
-        for name, kind in zip(self.columns.names, [*record, label], strict=True):
-            text = is_text_column.get(name, False)
+        for name, place in zip(self.columns.names, places, strict=True):
+            kind, text = kinds[place], textual.get(name, False)
             if (kind, text) not in sound:
                 _check_kind(f"column {name} of {where}", kind, text=text)
                 sound.add((kind, text))

@@ -41,17 +41,11 @@ def as_count(instead: str) -> int:
 
 
 class Entry(NamedTuple):
-    """A file of a folder that was taken in: 24 bytes in all.
+    """A file of a folder that was taken in: 24 bytes in all."""
 
-    Attributes:
-        name: The first bytes of the SHA-256 of its name.
-        inode: Its inode.
-        tail: The first bytes of the digest of what it held.
-    """
-
-    name: bytes
+    name: bytes  # the first of the SHA-256 of its name
     inode: bytes
-    tail: bytes
+    tail: bytes  # the first of the digest of what it held
 
 
 @dataclass(frozen=True)
@@ -123,26 +117,18 @@ def _number(inode: int) -> bytes:
 class Place:
     """How far a source of files, or standard input, is.
 
-    Attributes:
-        file: The name of the file.
-        seen: What was read of it.
-        last: Whether the file ends there.
-        records: How many records were taken from the source in all; None if that is not known.
-        inode: The file's inode.
-        stamp: The times of the file when all that was read was read or checked; None if they do
-            not show whether it was changed since.
-        taken: The files of the folder before it.
-        rank: How many files of the folder there were up to this one, if version 0.1.0 says so.
+    The stamp is of the times of the file when all that was read of it was read or checked; None if
+    they do not show whether it was changed since.
     """
 
     file: str
     seen: Seen
-    last: bool = False
-    records: int | None = None
+    last: bool = False  # whether the file ends there
+    records: int | None = None  # taken from the source in all, if that is known
     inode: int | None = None
     stamp: str | None = None
-    taken: Taken = Taken()
-    rank: int | None = None
+    taken: Taken = Taken()  # the files of the folder before it
+    rank: int | None = None  # how many files there were up to this one, if version 0.1.0 says so
 
     def moved(self, seen: Seen, taken: int) -> "Place":
         """The place after so many more records were taken."""

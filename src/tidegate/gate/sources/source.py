@@ -61,7 +61,4 @@ def objects(values: list[Any]) -> NDArray[np.object_]:
     >>> objects([[1, 2], [3, 4]]).shape
     (2,)
     """
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):  # at once, numpy would unpack lists
-        array[index] = value
-    return array
+    return np.fromiter(values, object, len(values))  # np.array would unpack lists

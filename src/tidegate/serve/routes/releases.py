@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response, Security
@@ -119,12 +119,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
 
 
 class Events(StreamingResponse):
-    """Server-sent events, for as long as they are sent in a slot.
-
-    Args:
-        events: The events.
-        slot: Entered before the answer begins; if that fails, there is no answer.
-    """
+    """Server-sent events, in a slot that is entered before the answer begins, or there is none."""
 
     def __init__(self, events: AsyncIterator[str], slot: AbstractContextManager[None]) -> None:
         super().__init__(events, media_type="text/event-stream")
@@ -145,11 +140,9 @@ def _found(service: Service, number: int) -> StoredRelease:
 
 async def _within(news: asyncio.Event, seconds: float) -> bool:
     """Whether there was news within so many seconds."""
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(news.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+    return news.is_set()
 
 
 async def _events(service: Service, token: Token, last: str | None) -> AsyncIterator[str]:

@@ -36,9 +36,7 @@ def watch(service: Service) -> APIRouter:
         return Response(generate_latest(service.registry), media_type=kind)
 
     @router.get(
-        "/v1/audit",
-        dependencies=service.needs("admin"),
-        responses=examples.answers(examples.AUDIT),
+        "/v1/audit", dependencies=service.needs("admin"), responses=examples.answers(examples.AUDIT)
     )
     def audit(last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> JSONResponse:
         """Who did what, the newest last."""
