@@ -50,13 +50,8 @@ class Audit:
                 newest = deque(lines, maxlen=most)
         except FileNotFoundError:
             return []
-        return [row for row in map(_read, newest) if row is not None]
-
-
-def _read(line: str) -> dict[str, Any] | None:
-    """A line, None for one that is torn."""
-    try:
-        row: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return None
-    return row
+        rows = list[dict[str, Any]]()
+        for line in newest:
+            with suppress(ValueError):  # it is torn
+                rows.append(json.loads(line))
+        return rows

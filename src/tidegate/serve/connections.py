@@ -33,12 +33,9 @@ class Guarded(H11Protocol):
             there = [each for each in self.connections if isinstance(each, Guarded)]
             there = sorted((each for each in there if not each._dropped), key=attrgetter("opened"))
             if len(there) > self.most:
-                there[victim([each.token for each in there])]._drop()
-
-    def _drop(self) -> None:
-        """Close the connection at once, even if the client does not read what it is sent."""
-        self._dropped = True
-        self.transport.abort()
+                dropped = there[victim([each.token for each in there])]
+                dropped._dropped = True
+                dropped.transport.abort()  # even if the client does not read what it is sent
 
     @property
     def token(self) -> str | None:

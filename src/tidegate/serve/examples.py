@@ -40,10 +40,7 @@ LINE = {
 }
 SUMMARY = {"fits": 31, "worst": 1.0, "most_for_ever": 1.0}
 LEDGER = {"lines": [LINE], "summary": SUMMARY}
-STRIP = {
-    "bound": 1,
-    "streams": [{"stream": "records", "starts": [0, 9750], "paid": [1.0, 0.86]}],
-}
+STRIP = {"bound": 1, "streams": [{"stream": "records", "starts": [0, 9750], "paid": [1.0, 0.86]}]}
 PROMISE = {
     "schedule": {"kind": "SlidingWindow", "window": 7168, "step": 1024, "sample": None},
     "budget": {"epsilon": 1.0, "delta": 1e-6},
@@ -78,13 +75,7 @@ STREAM = {
     "held_records": 7212,
     "held_because": "fits to come may read records from 12,288 on",
 }
-QUALITY = {
-    "at": 19456,
-    "stream": "records",
-    "of_release": 11,
-    "accuracy": 0.81,
-    "deviation": 0.02,
-}
+QUALITY = {"at": 19456, "stream": "records", "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
 STATUS = {
     **PROMISE,
     "releases": 13,

@@ -47,23 +47,16 @@ class GateRunner:
     Args:
         gate: What to keep, open for writing. It is closed by `close`.
         most_waiting: Bytes of batches that may wait to be made durable.
-
-    Attributes:
-        current: The newest release, None before the first.
-        training: Whether a step is being carried out.
-        trouble: What keeps it from being carried out, None if nothing does.
-        waiting: How many batches are on their way in.
-        news: Counts what has changed.
     """
 
     def __init__(self, gate: Gate, *, most_waiting: int = 2**26) -> None:
         self.gate = gate
-        self.training = False
-        self.trouble: str | None = None
-        self.news = 0
+        self.training = False  # whether a step is being carried out
+        self.trouble: str | None = None  # what keeps it from being carried out
+        self.news = 0  # counts what has changed
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
-        self.waiting = 0
+        self.waiting = 0  # batches on their way in
         self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
         self._waiting_of: Counter[str | None] = Counter()  # batches, by who sent them

@@ -40,12 +40,8 @@ class Parser:
             if kind == ARROW:
                 reading = self._arrow.submit(self._reader.batch, kind, body, labelled=labelled)
             else:
-                reading = self._json.submit(self._ask, kind, body, labelled)
+                reading = self._json.submit(lambda: self._process.ask(kind, body, labelled).batch())
             return await asyncio.wrap_future(reading)
-
-    def _ask(self, kind: str, body: bytearray, labelled: bool) -> RawBatch:
-        parsed: Parsed = self._process.ask(kind, body, labelled)
-        return parsed.batch()
 
     def close(self) -> None:
         """Read no more."""

@@ -145,9 +145,7 @@ def unknown_key(prefix: str, name: str, known: list[str]) -> str:
 class KindTable:
     """A table whose keys depend on the kind of thing that it describes.
 
-    Attributes:
-        parameters: Those of the kind by their names, also those that were not given: another
-            version may have another default.
+    It keeps parameters that were not given too: another version may have another default.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)

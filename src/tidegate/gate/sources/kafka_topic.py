@@ -12,14 +12,12 @@ from tidegate.gate.sources.source import SourceError
 class Place(NamedTuple):
     """How far a partition has been read.
 
-    Attributes:
-        offset: Of the last message that was taken.
-        time: The message's timestamp, in milliseconds; None if unknown. Offsets start again in a
-            topic that is made anew: only a message that has the time as well is the same.
+    Offsets start again in a topic that is made anew: only a message that has the time as well is
+    the same.
     """
 
-    offset: int
-    time: int | None
+    offset: int  # of the last message that was taken
+    time: int | None  # the message's timestamp, in milliseconds, if it is known
 
 
 def as_text(places: Mapping[int, Place], topic: str | None = None) -> str:

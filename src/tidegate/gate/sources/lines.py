@@ -50,12 +50,6 @@ class Splitter:
     take the records after it along. Neither how long lines are nor how many bytes come at a time
     decides where a batch ends.
 
-    Args:
-        ends: Where batches end.
-        at: The position of what was handed out.
-        row: How many lines there are before it.
-        longest: How much of a line is kept, but for one byte that shows that it was cut.
-
     >>> splitter = Splitter(ends=multiples(2))
     >>> list(splitter.feed(b"one\ntw")), list(splitter.feed(b"o\n\nfour")), splitter.at
     ([], [[b'one', b'two']], 8)
@@ -64,9 +58,9 @@ class Splitter:
     """
 
     ends: Ends
-    at: int = 0
-    row: int = 0
-    longest: int = LONGEST
+    at: int = 0  # the position of what was handed out
+    row: int = 0  # how many lines there are before it
+    longest: int = LONGEST  # how much of a line is kept, but for a byte that shows that it was cut
     _whole: list[bytes] = field(default_factory=list, init=False)
     _rest: bytes = field(default=b"", init=False)  # of the line that is not complete
     _dropped: int = field(default=0, init=False)  # what was cut off it

@@ -11,16 +11,13 @@ from tidegate.gate.sources.source import SourceError
 class Place:
     """How far a stream has been read: its offset.
 
-    Attributes:
-        sequence: The number of the last message that was taken, 0 before the first.
-        time: When the server stored it, "-" if unknown. Sequences start again in a stream that is
-            made anew: only a message that has the time as well is taken for the same.
-        whose: Of which stream and subject, None if whoever wrote the offset has not said so.
+    Sequences start again in a stream that is made anew: only a message that has the time as well is
+    taken for the same.
     """
 
-    sequence: int
-    time: str = "-"
-    whose: str | None = field(default=None, compare=False)
+    sequence: int  # of the last message that was taken, 0 before the first
+    time: str = "-"  # when the server stored it, if that is known
+    whose: str | None = field(default=None, compare=False)  # stream and subject, if it says so
 
     def text(self) -> str:
         """As an offset."""

@@ -140,9 +140,13 @@ class Parquet:
         sound: set[tuple[pa.DataType, bool]] = set()
         for name, place in zip(self.columns.names, places, strict=True):
             kind, text = kinds[place], textual.get(name, False)
-            if (kind, text) not in sound:
-                _check_kind(f"column {name} of {where}", kind, text=text)
-                sound.add((kind, text))
+            if (kind, text) in sound:
+                continue
+            held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+            if not (is_text(held) if text else is_number(held)):
+                wanted = "text" if text else "numbers"
+                raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {held}")
+            sound.add((kind, text))
 
     def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
         """The slots of some rows."""
@@ -160,13 +164,6 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     while groups and metadata.row_group(groups[0]).num_rows <= at:
         at -= metadata.row_group(groups.pop(0)).num_rows
     return groups, at
-
-
-def _check_kind(what: str, kind: pa.DataType, text: bool) -> None:
-    held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-    if not (is_text(held) if text else is_number(held)):
-        wanted = "text" if text else "numbers"
-        raise SourceError(f"{what} must hold {wanted}, it holds {held}")
 
 
 def is_text(kind: pa.DataType) -> bool:
