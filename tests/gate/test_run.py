@@ -11,11 +11,12 @@ import pytest
 
 from tests.gate import gatelife
 from tests.gate.commands import grow, make
+from tests.gate.file_sources import csv_source
 from tests.gate.gatelife import SIZES, config, opened, stream
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches, SourceError, csv_source
+from tidegate.gate.sources import Batches, SourceError
 from tidegate.gate.verify import verify
 
 children = multiprocessing.get_context("forkserver")

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import (
@@ -27,10 +28,7 @@ from tidegate.gate.sources import (
     Source,
     SourceError,
     StandardInput,
-    csv_source,
     every,
-    json_source,
-    parquet_source,
 )
 from tidegate.gate.sources.columns import NUMERAL, numbers
 from tidegate.gate.sources.csv_file import Csv

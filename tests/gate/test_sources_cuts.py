@@ -13,14 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.gate.file_sources import csv_source
 from tests.gate.gatelife import config, opened
 from tests.gate.test_sources_resume import KINDS, Sent
-from tidegate.gate.sources import (
-    Columns,
-    RawBatch,
-    StandardInput,
-    csv_source,
-)
+from tidegate.gate.sources import Columns, RawBatch, StandardInput
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet

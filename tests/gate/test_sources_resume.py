@@ -18,17 +18,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.sources import (
-    Columns,
-    Files,
-    RawBatch,
-    SourceError,
-    StandardInput,
-    csv_source,
-    json_source,
-    parquet_source,
-)
+from tidegate.gate.sources import Columns, Files, RawBatch, SourceError, StandardInput
 from tidegate.gate.sources import files as files_module
 from tidegate.gate.sources import place as place_module
 from tidegate.gate.sources.csv_file import Csv

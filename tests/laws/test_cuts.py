@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tests.gate.made import records as made
 from tests.gate.made import same
 from tests.gate.natsserver import Server, needs_server
@@ -42,9 +43,6 @@ from tidegate.gate.sources import (
     RawBatch,
     Source,
     StandardInput,
-    csv_source,
-    json_source,
-    parquet_source,
 )
 from tidegate.gate.store import Batch
 from tidegate.learn.parts import Parts

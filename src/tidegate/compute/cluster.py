@@ -40,7 +40,6 @@ WAIT = 60
 LOST = (CancelledError, KilledWorker, OSError)
 """What is raised when a scheduler is gone, or when every worker that tried a part has died."""
 
-
 ADDRESS = re.compile(r"((?P<scheme>tcp|tls)://)?(?P<host>[\w.-]+|\[[\da-f:]+\]):\d{1,5}")
 LOOPBACK = {"127.0.0.1", "[::1]", "localhost"}
 

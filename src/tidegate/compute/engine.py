@@ -20,7 +20,6 @@ SMALL = 2**16
 BLOCK = 2**18
 """Entries of dense rows that are worked on at a time: few enough to stay in a processor's cache."""
 
-
 PAGE = 4096
 """Bytes that are read from a disk together."""
 

@@ -71,10 +71,7 @@ class Text(NamedTuple):
 def framed(body: Body, names: set[str], most: int) -> dict[str, Any]:
     r"""The lists of an object by name; an element that is no JSON is an `Unreadable`.
 
-    Args:
-        body: The bytes.
-        names: The members to read; a member that is no list is None.
-        most: Elements that a list may have.
+    A named member that is no list is None; a list of more than `most` elements is refused.
 
     >>> framed(b'{"x": [[1, NaN], [2, "\xff"], 3], "z": 4}', {"x", "z"}, 9)["x"]
     [[1, nan], Unreadable(reason='not UTF-8', raw=b'[2, "\xff"]', width=2), 3]

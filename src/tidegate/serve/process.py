@@ -14,7 +14,6 @@ from tidegate.gate.child_process import end_with_parent
 Answer = Callable[..., Any]
 """What a process does with a question: the arguments are the question, the result is sent back."""
 
-
 NICENESS = 5
 """How far it stands back where there are fewer cores than there is to do."""
 

@@ -59,14 +59,9 @@ def kept(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
 def server(runner: GateRunner, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
     """A server for a gate that is kept; `run` serves until it is told to stop."""
     limits = limits or Limits()
-    connections = limits.connections
-
-    class Limited(Guarded):
-        most = connections
-
     config = uvicorn.Config(
         create_app(runner, folder, limits),
-        http=Limited,
+        http=type("Limited", (Guarded,), {"most": limits.connections}),
         ws="none",
         lifespan="on",
         access_log=False,  # the audit log is kept instead

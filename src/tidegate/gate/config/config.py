@@ -279,8 +279,10 @@ class Config:
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        source = FILES[kind](file_name(path), path, self.records.build())
-        return replace(source, resume=resume, remedy=BY_OPTION)
+        reader = FILES[kind](columns=self.records.build())
+        return Files(
+            name=file_name(path), path=Path(path), format=reader, resume=resume, remedy=BY_OPTION
+        )
 
     def locations(self) -> Locations:
         """Where the state's database and segments are."""

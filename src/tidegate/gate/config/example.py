@@ -97,13 +97,11 @@ loss = "auto"
 # engine = "memory"
 """
 
-
 ALLOCATION = """
 # How the budget is split: "paper" evenly, "tapered" so that models of more records are better.
 [allocation]
 name = "paper"
 """
-
 
 MAPS = "What every record goes through before it is scaled, in the order of the tables"
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
     Columns,
+    Files,
     KafkaTopic,
     NatsStream,
     Source,
@@ -81,9 +82,9 @@ class FileTable:
             pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
             return StandardInput(name=name, columns=columns, stream=pipe, resume=self.resume)
         more = {} if self.delimiter is None else {"delimiter": self.delimiter}
-        follow = _waiting(self.follow, pause)
-        files = FILES[self.type](name, Path(self.path), columns, follow=follow, **more)
-        return replace(files, resume=self.resume)
+        reader, follow = FILES[self.type](columns=columns, **more), _waiting(self.follow, pause)
+        path = Path(self.path)
+        return Files(name=name, path=path, format=reader, follow=follow, resume=self.resume)
 
 
 def urls(name: str, value: object) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from tidegate.checks import InvalidValueError, between, optional, positive, rati
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.gate.config.keys import flag, given_keys, key, labels, one_of, word, words
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Columns, Dtype, Files, csv_source, json_source, parquet_source
+from tidegate.gate.sources import Columns, Csv, Dtype, Files, JsonLines, Parquet
+from tidegate.gate.sources.files import Format
 from tidegate.kinds import build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
@@ -97,11 +98,7 @@ class RecordsTable:
         )
 
 
-FILES: dict[str, Callable[..., Files]] = {
-    "csv": csv_source,
-    "parquet": parquet_source,
-    "jsonl": json_source,
-}
+FILES: dict[str, Callable[..., Format]] = {"csv": Csv, "parquet": Parquet, "jsonl": JsonLines}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +117,8 @@ class QualityTable:
 
     def build(self, columns: Columns) -> Files:
         """The public records that releases are tried on, of a table that names them."""
-        return FILES[self._type()]("holdout", self.holdout, columns)
+        reader = FILES[self._type()](columns=columns)
+        return Files(name="holdout", path=Path(self.holdout or ""), format=reader)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,29 +7,29 @@ read costs its own slot and no other.
 
 from tidegate.gate.sources.batches import Batches, raw_batch
 from tidegate.gate.sources.columns import Columns, Dtype
-from tidegate.gate.sources.csv_file import csv_source
+from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.files import Files, every, once
-from tidegate.gate.sources.json_lines import StandardInput, json_source
+from tidegate.gate.sources.json_lines import JsonLines, StandardInput
 from tidegate.gate.sources.kafka_topic import KafkaTopic
 from tidegate.gate.sources.nats_stream import NatsStream
-from tidegate.gate.sources.parquet import parquet_source
+from tidegate.gate.sources.parquet import Parquet
 from tidegate.gate.sources.source import RawBatch, Source, SourceError
 
 __all__ = [
     "Batches",
     "Columns",
+    "Csv",
     "Dtype",
     "Files",
+    "JsonLines",
     "KafkaTopic",
     "NatsStream",
+    "Parquet",
     "RawBatch",
     "Source",
     "SourceError",
     "StandardInput",
-    "csv_source",
     "every",
-    "json_source",
     "once",
-    "parquet_source",
     "raw_batch",
 ]

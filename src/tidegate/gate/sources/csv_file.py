@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.gate.sources.chain import ChangedError, Start
 from tidegate.gate.sources.columns import Columns, as_json, columns_of_numbers, numbers
-from tidegate.gate.sources.files import Files, Follow, Part
+from tidegate.gate.sources.files import Follow, Part
 from tidegate.gate.sources.lines import LONGEST, count_lines, lines_after, tails_of_bytes
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
@@ -30,19 +30,6 @@ def as_delimiter(name: str, value: object) -> str:
     if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n':
         raise refuse(name, "one ASCII character, no quote or line end", value)
     return value
-
-
-def csv_source(
-    name: str,
-    path: str | Path,
-    columns: Columns,
-    *,
-    delimiter: str = ",",
-    follow: Follow | None = None,
-) -> Files:
-    """The lines of a CSV file or of a folder of them; with `follow`, as they are added."""
-    reader = Csv(columns=columns, delimiter=delimiter)
-    return Files(name=name, path=Path(path), format=reader, follow=follow)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, Columns, as_json
-from tidegate.gate.sources.files import IN_CONFIG, Files, Follow, Part
+from tidegate.gate.sources.files import IN_CONFIG, Follow, Part
 from tidegate.gate.sources.lines import (
     LONGEST,
     Bytes,
@@ -37,13 +37,6 @@ OLD = re.compile("([0-9]+):([0-9]+)")
 
 PIPE = "-"
 """What stands for standard input where files have a name."""
-
-
-def json_source(
-    name: str, path: str | Path, columns: Columns, *, follow: Follow | None = None
-) -> Files:
-    """The lines of a file or of a folder of them; with `follow`, as they are added."""
-    return Files(name=name, path=Path(path), format=JsonLines(columns=columns), follow=follow)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,15 +164,9 @@ def lines_after(
 ) -> Iterator[tuple[list[bytes], Seen, bool]]:
     """The lines of a file after what was read of it, which must still be there.
 
-    With some of them comes what was read with them, and whether the file ends there.
-
-    Args:
-        file: A file of lines. The last may lack its line feed, unless the file is followed: then
-            it is not complete yet.
-        header: What it starts with and is no record.
-        start: What was read of it.
-        count: How many records a batch has, but for the last one before the end of what there is.
-        follow: Called at the end of what there is: whether to look again. None is never.
+    With some of them comes what was read with them, and whether the file ends there. Each time they
+    are `count`, but for the last before the end of what there is. The last line of all may lack its
+    line feed, unless the file is followed: then it is not complete yet.
     """
     named = sha256(header.rstrip(b"\r\n")).hexdigest() if header else None
     size = file.seek(0, io.SEEK_END)

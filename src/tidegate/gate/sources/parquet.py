@@ -15,18 +15,11 @@ from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
 from tidegate.gate.sources.columns import MOST, Columns, as_json
-from tidegate.gate.sources.files import Files, Follow, Part
+from tidegate.gate.sources.files import Follow, Part
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
 FLOATS = {pa.float32(), pa.float64()}
-
-
-def parquet_source(
-    name: str, path: str | Path, columns: Columns, *, follow: Follow | None = None
-) -> Files:
-    """The rows of a Parquet file or of a folder of them; `follow` is for a folder that grows."""
-    return Files(name=name, path=Path(path), format=Parquet(columns=columns), follow=follow)
 
 
 @dataclass(frozen=True, kw_only=True)
