@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
-from typing import ClassVar, Protocol
 
-from tidegate.features.feature_map import configurable
+from tidegate.features.feature_map import NamedMap, configurable
 from tidegate.gate.config.keys import one_of
 from tidegate.kinds import parameters
-from tidegate.learn.learner import LEARNERS
+from tidegate.learn.learner import LEARNERS, NamedLearner
 from tidegate.learn.loss import LOSSES
+from tidegate.learn.loss.margins import NamedLoss
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone
 
@@ -108,12 +108,6 @@ MAPS = "What every record goes through before it is scaled, in the order of the 
 LEARN = 'How models are learnt; "auto" chooses by the budget and the classes. Kinds'
 
 
-class Kind(Protocol):
-    """What has a line about itself."""
-
-    about: ClassVar[str]
-
-
 def about() -> dict[str, str]:
     """What the models of each kind of schedule are, in a line."""
     known = {kind: each.about for kind, each in alone().items()}
@@ -140,7 +134,7 @@ def example(kind: str) -> str:
     )
 
 
-def _choices(kinds: Mapping[str, type[Kind]]) -> str:
+def _choices(kinds: Mapping[str, type[NamedMap | NamedLearner | NamedLoss]]) -> str:
     """Kinds of a thing, each with what it is."""
     *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())
     return f"{', '.join(most)} or {last}"

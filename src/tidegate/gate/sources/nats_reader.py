@@ -215,8 +215,10 @@ class Reader:
             messages = await self._some(min(self._left, most), BYTES) or await self._some(1)
             if self._source.subject is None:
                 messages = self._before_gap(messages)
-            else:
-                await self._check_first()
+            else:  # what comes next may be lost by now, also of other subjects
+                info = await self._jetstream.stream_info(self._source.stream)
+                if info.state.first_seq > self._place.sequence + 1:
+                    raise self._gone(self._place.sequence, info.state.first_seq)
         self._place = replace(_place(messages[-1]), whose=self._source.whose)
         return [message.data for message in messages]
 
@@ -230,12 +232,6 @@ class Reader:
         if gap == 0:
             raise self._gap
         return messages[:gap]
-
-    async def _check_first(self) -> None:
-        """Refuse a stream that has begun to lose what comes next, maybe of other subjects."""
-        info = await self._jetstream.stream_info(self._source.stream)
-        if info.state.first_seq > self._place.sequence + 1:
-            raise self._gone(self._place.sequence, info.state.first_seq)
 
     async def _some(self, n: int, room: int = 0) -> list[Msg]:
         """The next `n` messages, or the first of them.
@@ -320,9 +316,8 @@ def _explained(source: NatsStream) -> Iterator[None]:
     except nats.js.errors.NotFoundError as error:
         raise SourceError(f"there is no stream {source.stream} on {source}") from error
     except nats.js.errors.BadRequestError as error:
-        raise SourceError(
-            f"{source} refuses stream {source.stream}: {error.description}"
-        ) from error
+        told = f"refuses stream {source.stream}: {error.description}"
+        raise SourceError(f"{source} {told}") from error
     except ssl.SSLCertVerificationError as error:
         told = f"the certificate is not trusted: {error.verify_message}"
         raise SourceError(f"{source}: {told}") from error

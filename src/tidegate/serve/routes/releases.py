@@ -31,7 +31,6 @@ HEARTBEAT = 15.0
 MANY = 100
 """Releases that are read at a time."""
 
-NONE_YET = "nothing is released yet"
 FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
     "weights.safetensors": (to_safetensors, "application/octet-stream"),
     "model.onnx": (to_onnx, "application/octet-stream"),
@@ -85,7 +84,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
                 if not await _within(news, until - time.monotonic()):
                     break
         if not tag:
-            raise HTTPException(404, NONE_YET)
+            raise HTTPException(404, "nothing is released yet")
         return Response(status_code=304, headers={"ETag": tag})
 
     @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
