@@ -37,10 +37,6 @@ class Basic(Phased):
     about: ClassVar[str] = (
         "a model of all records at every doubling, refined by every step in between"
     )
-    alone: ClassVar[bool] = True
-    source: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     block: int = parameter(
         "records before the first model: the step, or 2, 4, 8, ... times it", 8192

@@ -2,15 +2,17 @@
 
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 from tidegate.checks import optional, whole
 from tidegate.schedule.fit import Fit
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.phases import doubled
+from tidegate.schedule.protocol import Schedule
 from tidegate.schedule.steps import Steps
 
 
-class Blocks:
+class Blocks(Schedule, Protocol):
     """A block is a step; fits read 1, 2, 4, ... of them, and a step is in one of each level."""
 
     block: int
@@ -29,11 +31,6 @@ class Blocks:
     def first(self) -> int:
         """The first block."""
         return 1
-
-    @property
-    def look_back(self) -> None:
-        """All the way: a fit on everything is always to come."""
-        return
 
     @property
     def largest(self) -> int | None:

@@ -42,10 +42,6 @@ class Continual(Phased):
 
     kind: ClassVar[str] = "continual"
     about: ClassVar[str] = "a model of all records so far, refreshed at every step"
-    alone: ClassVar[bool] = True
-    source: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     block: int = parameter(
         "records before the first model: the step, or 2, 4, 8, ... times it", 8192

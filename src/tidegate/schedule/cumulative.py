@@ -35,8 +35,6 @@ class Cumulative(Blocks):
     about: ClassVar[str] = "a model of all records so far, whenever their number has doubled"
     alone: ClassVar[bool] = False
     source: ClassVar[bool] = True
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     block: int = parameter("records before the first model", 8192)
     sample: int | None = parameter("a fit reads at most this many of its records", default=None)

@@ -12,13 +12,13 @@ from typing import ClassVar
 from tidegate.checks import refuse, whole
 from tidegate.schedule.fit import Fit, SlotWeight, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
+from tidegate.schedule.protocol import Stepped
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Growing:
+class Growing(Stepped):
     """A base on everything whenever the stream has grown by a little, each from the one before.
 
     The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k, in whole
@@ -54,8 +54,6 @@ class Growing:
 
     kind: ClassVar[str] = "growing"
     about: ClassVar[str] = "a model of all records whenever they have grown, the newest count most"
-    alone: ClassVar[bool] = True
-    source: ClassVar[bool] = False
     weighs: ClassVar[bool] = True
     allocated: ClassVar[bool] = False
 
@@ -106,24 +104,9 @@ class Growing:
         return 1 - (marks[number] / marks[number + 1]) ** 2
 
     @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
-
-    @cached_property
     def first(self) -> int:
         """The first base."""
         return self.steps.complete(self.block)
-
-    @property
-    def look_back(self) -> None:
-        """All the way: bases read all of the history."""
-        return
-
-    @property
-    def largest(self) -> None:
-        """No limit: bases read all of the history."""
-        return
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base of this time, if there is one."""

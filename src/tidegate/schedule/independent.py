@@ -3,19 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import whole
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.protocol import Stepped
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Independent:
+class Independent(Stepped):
     """Fit each step on its own, with no prior; a record is read once.
 
         t = 1  [0]
@@ -31,20 +30,11 @@ class Independent:
 
     kind: ClassVar[str] = "independent"
     about: ClassVar[str] = "a model of each step alone, a baseline to compare with"
-    alone: ClassVar[bool] = True
-    source: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     step: int = parameter("records between two models", 1024)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
-
-    @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
 
     @property
     def first(self) -> int:

@@ -36,10 +36,6 @@ class MultiResolution(Blocks):
 
     kind: ClassVar[str] = "multiresolution"
     about: ClassVar[str] = "models of the newest 1, 2, 4, ... blocks of records"
-    alone: ClassVar[bool] = True
-    source: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     block: int = parameter("records in the smallest block", 1024)
     sample: int | None = parameter("a fit reads at most this many of its records", default=None)

@@ -1,16 +1,16 @@
 """Phases: what the schedules with a base at every doubling share. All of it counts in steps."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Levels
-from tidegate.schedule.steps import Steps
+from tidegate.schedule.protocol import Stepped
 
 
 class Phase(NamedTuple):
@@ -64,11 +64,10 @@ def base_fit(
     )
 
 
-class Phased(ABC):
+class Phased(Stepped, Protocol):
     """A base on everything at every doubling of `block`, an update at every other step."""
 
     block: int
-    step: int
 
     def __post_init__(self) -> None:
         step, block = whole("step", self.step), whole("block", self.block)
@@ -78,24 +77,9 @@ class Phased(ABC):
         object.__setattr__(self, "block", block)
 
     @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
-
-    @cached_property
     def first(self) -> int:
         """The first base."""
         return self.steps.complete(self.block)
-
-    @property
-    def look_back(self) -> None:
-        """All the way: bases read all of the history."""
-        return
-
-    @property
-    def largest(self) -> int | None:
-        """No limit: bases read all of the history."""
-        return None
 
     def due(self, now: int) -> Sequence[Fit]:
         """The one fit of this step."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from tidegate.schedule.fit import Fit
@@ -12,8 +13,8 @@ from tidegate.schedule.steps import Steps
 class Charged(Protocol):
     """Fits that records are charged for: a schedule of one stream, or one side of two."""
 
-    weighs: ClassVar[bool]
-    allocated: ClassVar[bool]
+    weighs: ClassVar[bool] = False
+    allocated: ClassVar[bool] = True
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """The share of a fit before scaling; it depends on its role, level and phase alone."""
@@ -27,7 +28,7 @@ class Schedule(Charged, Protocol):
 
     It is a frozen dataclass whose fields are made by `parameter`, in a file that holds all that is
     known about it, and is added to the others by `register`. Its parameters are numbers of records;
-    all that it answers counts in steps, except `largest`.
+    all that it answers counts in steps, except `largest`. What most schedules say is the default.
 
     Attributes:
         kind: Its name in configurations and on the command line.
@@ -40,8 +41,8 @@ class Schedule(Charged, Protocol):
 
     kind: ClassVar[str]
     about: ClassVar[str]
-    alone: ClassVar[bool]
-    source: ClassVar[bool]
+    alone: ClassVar[bool] = True
+    source: ClassVar[bool] = False
 
     def __init__(self, **parameters: Any) -> None: ...
 
@@ -56,10 +57,12 @@ class Schedule(Charged, Protocol):
     @property
     def look_back(self) -> int | None:
         """How many of the newest steps a fit can read at the most; None if all of them."""
+        return None
 
     @property
     def largest(self) -> int | None:
         """The most records that any fit reads; None if there is no limit."""
+        return None
 
     def due(self, now: int) -> Sequence[Fit]:
         """The fits to carry out once `now` steps are complete, in order."""
@@ -69,6 +72,17 @@ class Schedule(Charged, Protocol):
 
     def settled(self, now: int) -> int:
         """Steps before this one are, after time `now`, read all together or never again."""
+
+
+class Stepped(Schedule, Protocol):
+    """A schedule with the number of records in a step as a parameter."""
+
+    step: int
+
+    @cached_property
+    def steps(self) -> Steps:
+        """All of one size."""
+        return Steps(self.step)
 
 
 def fits(schedule: Schedule, until: int) -> Iterator[Fit]:

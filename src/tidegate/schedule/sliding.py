@@ -11,13 +11,13 @@ from tidegate.checks import optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.protocol import Stepped
 from tidegate.schedule.registry import parameter, register
-from tidegate.schedule.steps import Steps
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class SlidingWindow:
+class SlidingWindow(Stepped):
     """A chain of models whose spans tile the window exactly, at every step.
 
     A pass starts with a base block right after `left` = 2^m - 1 older steps. s steps later the
@@ -47,10 +47,7 @@ class SlidingWindow:
 
     kind: ClassVar[str] = "sliding"
     about: ClassVar[str] = "a model of exactly the newest `window` records, at every step"
-    alone: ClassVar[bool] = True
     source: ClassVar[bool] = True
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     window: int = parameter(
         "how many of the newest records a model is about, two steps or more", 7168
@@ -64,11 +61,6 @@ class SlidingWindow:
         object.__setattr__(self, "sample", optional("sample", self.sample))
         if self.window % self.step or self.window < 2 * self.step:
             raise refuse("window", f"two or more whole steps of {self.step}", self.window)
-
-    @cached_property
-    def steps(self) -> Steps:
-        """All of one size."""
-        return Steps(self.step)
 
     @cached_property
     def first(self) -> int:

@@ -9,20 +9,17 @@ from tidegate.checks import refuse, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, Stream
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.protocol import Schedule
+from tidegate.schedule.protocol import Charged, Schedule
 from tidegate.schedule.registry import sources
 from tidegate.schedule.steps import Steps
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Charged):
     """The target side of a TwoStream, as far as shares are concerned.
 
     Its phases are as long as the source lets them be, so every level may occur in each.
     """
-
-    weighs: ClassVar[bool] = False
-    allocated: ClassVar[bool] = True
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """Updates by their level."""
