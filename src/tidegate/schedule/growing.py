@@ -1,12 +1,12 @@
 """All of the history again and again; the newest records count most."""
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import dropwhile, islice
+from itertools import count, dropwhile, pairwise
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
@@ -74,51 +74,45 @@ class Growing(Stepped):
         if not (isinstance(growth, Fraction) and Fraction(1, 64) <= growth < 1):
             raise refuse("growth", "a Fraction from 1/64 to below 1", told=str(growth))
 
-    def _times(self) -> Iterator[int]:
-        """When bases are made."""
-        time = self.first
-        while True:
-            yield time
-            time = self._after(time)
-
-    def _after(self, time: int) -> int:
-        """When the base after one is made."""
-        part, of = self.growth.as_integer_ratio()
-        return time + max(1, time * part // of)
-
-    @cached_property
-    def _known(self) -> list[int]:
-        """The times that have been asked for so far."""
-        return [self.first]
-
-    def _until(self, now: int) -> list[int]:
-        """All times up to a time and the one after."""
-        known = self._known
-        while known[-1] <= now:
-            known.append(self._after(known[-1]))
-        return known[: bisect_right(known, now) + 1]
-
-    def share(self, number: int) -> Fraction:
-        """What a record of the newest block pays for a base."""
-        marks = _marks(list(islice(self._times(), number + 2)))
-        return 1 - (marks[number] / marks[number + 1]) ** 2
-
     @cached_property
     def first(self) -> int:
         """The first base."""
         return self.steps.complete(self.block)
 
+    @cached_property
+    def _times(self) -> list[int]:
+        """When bases are made, as far as that has been asked for."""
+        return [self.first]
+
+    def _time(self, number: int) -> int:
+        """When a base is made."""
+        times, (part, of) = self._times, self.growth.as_integer_ratio()
+        while len(times) <= number:
+            times.append(times[-1] + max(1, times[-1] * part // of))
+        return times[number]
+
+    def _mark(self, number: int) -> Fraction:
+        """What records count for in proportion: the time their block ends at, but for the first."""
+        return Fraction(self._time(number)) if number else Fraction(3, 4) * self._time(1)
+
+    def share(self, number: int) -> Fraction:
+        """What a record of the newest block pays for a base."""
+        return 1 - (self._mark(number) / self._mark(number + 1)) ** 2
+
     def due(self, now: int) -> Sequence[Fit]:
         """The base of this time, if there is one."""
-        times = self._until(now)
-        if len(times) < 2 or times[-2] != now:
+        while self._times[-1] < now:
+            self._time(len(self._times))
+        number = bisect_left(self._times, now)
+        if self._times[number] != now:
             return ()
-        marks, number = _marks(times), len(times) - 2
-        edges = [0, *times[:-1]]
-        slot_weights = tuple(
-            SlotWeight(Span(edges[j], edges[j + 1]), marks[j] / marks[number])
-            for j in range(number + 1)
-        )
+        if number == 0:
+            return (Fit(number, now, Span(0, now), None, "base", number),)
+        newest = self._mark(number)
+        edges = pairwise([0, *self._times[: number + 1]])
+        slot_weights = [
+            SlotWeight(Span(*edge), self._mark(j) / newest) for j, edge in enumerate(edges)
+        ]
         return (
             Fit(
                 number,
@@ -127,11 +121,36 @@ class Growing(Stepped):
                 None,
                 "base",
                 number,
-                slot_weights=slot_weights if number else (),
-                behind=(_behind(times, marks),) if number else (),
-                start=number - 1 if number else None,
+                slot_weights=tuple(slot_weights),
+                behind=(self._behind(number),),
+                start=number - 1,
             ),
         )
+
+    @cached_property
+    def _sums(self) -> list[tuple[float, float]]:
+        """For each base, as far as that has been asked for: what `_behind` adds up."""
+        return []
+
+    def _behind(self, number: int) -> float:
+        """How many steps would tell what all bases before one have told.
+
+        What a base tells is the square of what its records count for together, times its share;
+        what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
+        S / sqrt(I), where n is what the newest one's records count for together.
+        """
+        for k in range(len(self._sums), number + 1):
+            total, told = self._sums[-1] if k else (0.0, 0.0)
+            size = self._time(k) - (self._time(k - 1) if k else 0)
+            total += float(self._mark(k)) * size  # in units of 1 / the mark of k
+            self._sums.append((total, told + self._newest(k, total)))
+        total, told = self._sums[number]
+        newest = self._newest(number, total)
+        return total / float(self._mark(number)) * (math.sqrt(told / newest) - 1)
+
+    def _newest(self, number: int, total: float) -> float:
+        """What a base tells, given what its records count for in units of 1 / its mark."""
+        return (total / float(self._mark(number))) ** 2 * float(self.share(number))
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (its own shares)
         """What a record of the newest block pays."""
@@ -143,33 +162,8 @@ class Growing(Stepped):
 
     def reads(self, step: int) -> Iterator[int]:
         """Every base from the first that holds the step on."""
-        return dropwhile(lambda time: time <= step, self._times())
+        return dropwhile(lambda time: time <= step, map(self._time, count()))
 
     def settled(self, now: int) -> int:  # noqa: ARG002 (the same at all times)
         """None: every block counts for something else for ever, but there are few blocks."""
         return 0
-
-
-def _marks(times: Sequence[int]) -> list[Fraction]:
-    """What records count for in proportion: the time their block ends at, but for the first.
-
-    >>> [str(mark) for mark in _marks([4, 6, 9])]
-    ['9/2', '6', '9']
-    """
-    return [Fraction(3, 4) * times[1], *map(Fraction, times[1:])]
-
-
-def _behind(times: Sequence[int], marks: Sequence[Fraction]) -> float:
-    """How many steps would tell what all bases before the newest one have told.
-
-    What a base tells is the square of what its records count for together, times its share;
-    what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
-    S / sqrt(I), where n is what the newest one's records count for together.
-    """
-    sizes = [times[0], *(times[j + 1] - times[j] for j in range(len(times) - 2))]
-    told, total = 0.0, 0.0
-    for k in range(len(sizes)):
-        total += float(marks[k]) * sizes[k]  # in units of 1 / marks[k]
-        newest = (total / float(marks[k])) ** 2 * float(1 - (marks[k] / marks[k + 1]) ** 2)
-        told += newest
-    return total / float(marks[len(sizes) - 1]) * (math.sqrt(told / newest) - 1)
