@@ -101,7 +101,7 @@ class Runtime(Protocol[Published]):
         """The private weights of a fit; another process may compute them."""
 
     def publish(
-        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived | None, /
+        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived, /
     ) -> Sequence[Published]:
         """Charge the fits of a step and publish those to be released: all of them or none.
 

@@ -15,7 +15,8 @@ from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Ledger
 from tidegate.progress import ONLY, Progress
 from tidegate.release import Release
-from tidegate.schedule import Span
+from tidegate.schedule import RecordFit, Span
+from tidegate.schedule.fit import superseded
 from tidegate.schedule.twostream import Arrived
 
 
@@ -39,30 +40,20 @@ class MemoryRun:
     def __init__(
         self, plan: Plan | TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
     ) -> None:
-        if (
-            isinstance(plan, Plan)
-            and plan.schedule.weighs
-            and not trainer.learner.takes_slot_weights
-        ):
+        if plan.schedule.weighs and not trainer.learner.takes_slot_weights:
             name = type(plan.schedule).__name__
             raise refuse("learner", f"GradientPerturbation for a {name} schedule", trainer.learner)
         trainer.learner.check_size(trainer.task, plan.schedule.largest)
-        self.plan = plan
+        self.plan, self.progress = plan, Progress(plan, self)
         self.releases: list[Release] = []
-        self.ledgers: Ledger | TwoLedgers = (
-            plan.ledger() if isinstance(plan, Plan) else plan.ledgers()
-        )
+        self.ledgers = plan.ledger() if isinstance(plan, Plan) else plan.ledgers()
         self._trainer = trainer
         self._engine = Memory() if engine is None else engine
         self._held = {stream: Held() for stream in self.progress.streams}
-        self._weights: dict[int, Weights] = {}
+        self._weights: dict[int, Weights] = {}  # of fits that are released or not superseded
+        self._unreleased: list[RecordFit] = []  # those whose weights may come to be superseded
         self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced at once, when a step ends
         self._turns: tuple[str, ...] = ()  # streams with new records, in the order of their batches
-
-    @property
-    def progress(self) -> Progress:
-        """How far the plan has been carried out."""
-        return Progress(self.plan, self)
 
     def take(self, records: Records, stream: str = ONLY) -> None:
         """Add records to a stream and carry out what is due."""
@@ -123,7 +114,7 @@ class MemoryRun:
         return self._weights[number]
 
     def publish(
-        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived | None
+        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
     ) -> list[Release]:
         """Charge the fits that are not yet, then publish those that are not yet."""
         ledger, published = self.ledger(stream), len(self.releases)
@@ -134,11 +125,19 @@ class MemoryRun:
             newest = self.releases[-1].fit.number if self.releases else -1
             if each.line.fit.released and each.line.fit.number > newest:
                 self.releases.append(each.release(len(self.releases)))
-        self._done = {**self._done[0], stream: step.stop}, after or self._done[1]
+        self._done = {**self._done[0], stream: step.stop}, after
         if isinstance(self.ledgers, TwoLedgers):
             self.ledgers.settle(self.arrived())
         elif isinstance(self.plan, Plan):
             self.plan.settle(self.ledgers, step.stop)
         for name, held in self._held.items():
             held.forget(self.progress.needed(name))
+        self._drop_superseded([each.line.fit for each in made])
         return self.releases[published:]
+
+    def _drop_superseded(self, due: Sequence[RecordFit]) -> None:
+        """Let go of the models that no fit needs after a step, whose fits these are."""
+        for number in superseded(self._unreleased, due):
+            self._weights.pop(number, None)
+        fits = (fit for fit in (*self._unreleased, *due) if not fit.released)
+        self._unreleased = [fit for fit in fits if fit.number in self._weights]

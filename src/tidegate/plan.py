@@ -1,7 +1,7 @@
 """The plan: what is released when and what it costs each record, before there is any data."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
@@ -195,12 +195,7 @@ class TwoStreamPlan:
     @cached_property
     def target(self) -> Shares:
         """The shares of the target stream, good for any order of arrivals."""
-        return Shares(
-            schedule=Target(),
-            budget=self.budget,
-            allocation=self.allocation,
-            reserve=self.reserve,
-        )
+        return replace(self.source.shares, schedule=Target())
 
     @property
     def first(self) -> int:
@@ -210,7 +205,7 @@ class TwoStreamPlan:
     def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Line]]:
         """What follows when a step of a stream completes: the state after it, and its lines."""
         so_far, fits = self.schedule.arrive(so_far, stream)
-        steps = self.schedule.steps(stream)
+        steps = self.schedule.steps[stream]
         shares = self.source.shares if stream == "source" else self.target
         return so_far, [Line(steps.fit(fit), shares.of(fit)) for fit in fits]
 
@@ -220,13 +215,6 @@ class TwoStreamPlan:
         for stream in arrivals:
             so_far, lines = self.arrive(so_far, stream)
             yield from lines
-
-    def needed(self, so_far: Arrived, stream: Stream) -> int:
-        """Records of a stream before this one are never read by a fit to come."""
-        steps = self.schedule.steps(stream)
-        if stream == "target":
-            return steps.count(so_far.phase_start)
-        return steps.count(needed(self.schedule.source, so_far.source))
 
     def ledgers(self, *, crowd: int = 64) -> "TwoLedgers":
         """Empty ledgers that this plan's lines can be posted to."""
@@ -250,7 +238,7 @@ class TwoLedgers:
         self._source_schedule = plan.schedule.source
         self._phases = TargetPhases(plan.target)
         self.source = plan.source.ledger(crowd=crowd)
-        steps = plan.schedule.steps("target")
+        steps = plan.schedule.steps["target"]
         self.target = Ledger(recall=self._phases.paid, steps=steps, crowd=crowd)
 
     def of(self, stream: str) -> Ledger:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
-from tidegate.schedule import Span, Steps, Stream
+from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
@@ -36,31 +36,28 @@ class Progress:
     """
 
     def __init__(self, plan: Plan | TwoStreamPlan, counts: Counts) -> None:
-        self.streams = ["source", "target"] if isinstance(plan, TwoStreamPlan) else [ONLY]
         self._plan, self._counts = plan, counts
-
-    def _steps(self, stream: str) -> Steps:
-        if isinstance(self._plan, Plan):
-            return self._plan.steps
-        return self._plan.schedule.steps(_stream(stream))
+        self._first = plan if isinstance(plan, Plan) else plan.source
+        self._steps = {ONLY: plan.steps} if isinstance(plan, Plan) else plan.schedule.steps
+        self.streams = list(self._steps)
 
     def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
-        return self._steps(stream).size
+        return self._steps[stream].size
 
     def next(self, stream: str) -> Span:
         """The records of the next step of a stream."""
-        steps = self._steps(stream)
+        steps = self._steps[stream]
         done = steps.complete(self._counts.done(stream))
         return steps.records(Span(done, done + 1))
 
     def next_model(self, stream: str) -> int:
         """How many records of a stream there are when it makes its next model, after the first."""
-        if isinstance(self._plan, Plan):
-            steps = self._plan.steps
-            done = steps.complete(self._counts.done(stream))
-            return steps.count(next(self._plan.schedule.reads(done)))
-        return self.next(stream).stop
+        if isinstance(self._plan, TwoStreamPlan):
+            return self.next(stream).stop
+        steps = self._plan.steps
+        done = steps.complete(self._counts.done(stream))
+        return steps.count(next(self._plan.schedule.reads(done)))
 
     def complete(self, stream: str) -> bool:
         """Whether the next step of a stream has all its records."""
@@ -75,28 +72,20 @@ class Progress:
         early = stream == "target" and self._counts.arrived().model is None
         return early, self.next(stream).stop
 
-    def due(self, stream: str) -> tuple[list[Line], Arrived | None]:
+    def due(self, stream: str) -> tuple[list[Line], Arrived]:
         """The lines of the next step, and what the future of two streams depends on after it."""
-        if isinstance(self._plan, Plan):
-            return self._plan.due(self.next(stream).stop), None
         return lines_at(self._plan, self._counts.arrived(), stream, self.next(stream).stop)
 
     def needed(self, stream: str) -> int:
         """The first record of a stream that a fit to come may read."""
-        if isinstance(self._plan, Plan):
-            return self._plan.needed(self._counts.done(stream))
-        return self._plan.needed(self._counts.arrived(), _stream(stream))
+        if stream == "target":
+            return self._steps[stream].count(self._counts.arrived().phase_start)
+        return self._first.needed(self._counts.done(stream))
 
     def cut(self, stream: str) -> int | None:
         """Where records of a stream are forgotten: after any of so many, or never."""
-        plan = self._plan
-        schedule = plan.schedule if isinstance(plan, Plan) else plan.schedule.source
-        forgets = stream == "target" or schedule.look_back is not None
+        forgets = stream == "target" or self._first.schedule.look_back is not None
         return self.step(stream) if forgets else None
-
-
-def _stream(name: str) -> Stream:
-    return "source" if name == "source" else "target"
 
 
 def lines_at(
@@ -105,5 +94,5 @@ def lines_at(
     """The lines of a step of a stream, and what the future of two streams depends on after it."""
     if isinstance(plan, Plan):
         return plan.due(at), so_far
-    after, lines = plan.arrive(so_far, _stream(stream))
+    after, lines = plan.arrive(so_far, "source" if stream == "source" else "target")
     return lines, after

@@ -22,7 +22,7 @@ from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.progress import Progress
 from tidegate.release import About, Card, StoredRelease, make_card
-from tidegate.schedule import Span, Steps
+from tidegate.schedule import Span, Steps, TwoStream
 from tidegate.schedule.twostream import Arrived
 
 Clock = Callable[[], datetime]
@@ -49,6 +49,7 @@ class DurableRun:
         self, store: Store, config: Config, train: Callable[[FitJob], Weights], clock: Clock = now
     ) -> None:
         self.store, self.config, self.train = store, config, train
+        self.count, self.done, self.fit = store.count, store.done, store.fit
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)
         self._clock = clock
@@ -70,23 +71,14 @@ class DurableRun:
 
     # --- how far it is
 
-    def count(self, stream: str) -> int:
-        """How many records of a stream are durable."""
-        return self.store.count(stream)
-
-    def done(self, stream: str) -> int:
-        """The time up to which all due fits have been carried out."""
-        return self.store.done(stream)
-
     def arrived(self) -> Arrived:
         """What the future of two streams depends on."""
-        state = self.store.state()
-        if state is None:
+        if isinstance(self.plan, Plan) or (state := self.store.state()) is None:
             return Arrived()
         with readable("the state of the two streams in the database"):
             numbers = json.loads(state)
             chain = {int(level): number for level, number in numbers.pop("chain").items()}
-            return _mapped(Arrived(**numbers, chain=chain), self.plan, Steps.complete)
+            return _mapped(Arrived(**numbers, chain=chain), self.plan.schedule, Steps.complete)
 
     def turn(self) -> str | None:
         """Of two streams that are complete, the one that would be if records came in turns."""
@@ -95,17 +87,10 @@ class DurableRun:
 
     # --- what the executor asks for
 
-    def fit(self, number: int) -> Weights:
-        """The model of a fit."""
-        return self.store.fit(number)
-
     def trainer(self, number: int) -> Trainer[Task]:
         """What makes a fit: each has bits of its own."""
         return Trainer(
-            task=self._task,
-            learner=self._learner,
-            budget=self.plan.budget,
-            bits=self._bits(number),
+            task=self._task, learner=self._learner, budget=self.plan.budget, bits=self._bits(number)
         )
 
     def _bits(self, *place: int) -> Bits:
@@ -114,13 +99,13 @@ class DurableRun:
         return SystemBits() if seed is None else NotPrivateBits(seed, *place)
 
     def publish(
-        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived | None
+        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
     ) -> list[StoredRelease]:
         """Charge, keep and release the fits of a step in one transaction."""
         evaluation = self._evaluation(stream, step)
         measured = None if evaluation is None else quality.on_card(evaluation, step)
         fits = [self._made(each, measured) for each in made]
-        state = None if after is None else as_text(self.plan, after)
+        state = as_text(self.plan, after)
         released = self.store.publish(stream, step.stop, fits, state, evaluation)
         self.after_commit()
         return released
@@ -179,18 +164,16 @@ class DurableRun:
             self.store.forget(stream, self.progress.needed(stream))
 
 
-def as_text(plan: Plan | TwoStreamPlan, so_far: Arrived) -> str:
+def as_text(plan: Plan | TwoStreamPlan, so_far: Arrived) -> str | None:
     """What the future of two streams depends on, as the store keeps it: in records."""
-    return json.dumps(asdict(_mapped(so_far, plan, Steps.count)))
-
-
-def _mapped(
-    so_far: Arrived, plan: Plan | TwoStreamPlan, by: Callable[[Steps, int], int]
-) -> Arrived:
-    """The state of two streams with its steps mapped to records, or the other way round."""
     if isinstance(plan, Plan):
-        return so_far
-    source, target = plan.schedule.steps("source"), plan.schedule.steps("target")
+        return None
+    return json.dumps(asdict(_mapped(so_far, plan.schedule, Steps.count)))
+
+
+def _mapped(so_far: Arrived, schedule: TwoStream, by: Callable[[Steps, int], int]) -> Arrived:
+    """The state of two streams with its steps mapped to records, or the other way round."""
+    source, target = schedule.steps["source"], schedule.steps["target"]
     return replace(
         so_far,
         source=by(source, so_far.source),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
@@ -83,9 +84,10 @@ class TwoStream:
         """No limit: a phase of the target lasts until the source's next model."""
         return
 
-    def steps(self, stream: Stream) -> Steps:
-        """Which records the steps of a stream hold."""
-        return self.source.steps if stream == "source" else Steps(self.step)
+    @cached_property
+    def steps(self) -> dict[str, Steps]:
+        """Which records the steps of each stream hold."""
+        return {"source": self.source.steps, "target": Steps(self.step)}
 
     def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
         """What follows when a step of a stream completes: the state after it, and its fits.

@@ -237,10 +237,7 @@ class Config:
         if not isinstance(source, StandardInput):
             return source
         schedule = self.schedule.build()
-        if isinstance(schedule, TwoStream):
-            steps = schedule.steps("source" if stream == "source" else "target")
-        else:
-            steps = schedule.steps
+        steps = schedule.steps[stream] if isinstance(schedule, TwoStream) else schedule.steps
         return replace(source, step=steps.size)
 
     @property
