@@ -52,18 +52,17 @@ def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
         export.write(folder / name, data)
     newest = max(release.number, newest_published(folder) or 0)
     export.write(folder / "latest", f"{newest:06}\n".encode())
-    return {name: _digest(data) for name, data in files.items()}
+    return _digests(files)
 
 
 def _files(release: StoredRelease) -> dict[str, bytes]:
     """What is published of a release, by the names of the files, in the order of their writing."""
     files = {_name(release.number, kind): export.KINDS[kind](release) for kind in KINDS}
-    listed = manifest({name: _digest(data) for name, data in files.items()})
-    return {**files, _name(release.number, "sha256"): listed}
+    return {**files, _name(release.number, "sha256"): manifest(_digests(files))}
 
 
-def _digests(release: StoredRelease) -> dict[str, str]:
-    return {name: _digest(data) for name, data in _files(release).items()}
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 
 def manifest(digests: Mapping[str, str]) -> bytes:
@@ -99,14 +98,19 @@ def check_known(folder: Path, store: Store) -> None:
 
     Going on would make models again that are out already, with new noise: a second charge.
     """
-    newest, known = max(_numbers(folder), default=None), store.newest()
-    if newest is not None and newest > (-1 if known is None else known.number):
+    newest = max(_numbers(folder), default=-1)
+    if newest > _newest_made(store):
         raise StoreError(
             f"{folder} holds release {newest}, which the state does not know: the state is an "
             "older copy, or the folder is of another; see docs/store.md"
         )
-    if newest is not None:
+    if newest >= 0:
         check_same(folder, store.release(newest))
+
+
+def _newest_made(store: Store) -> int:
+    newest = store.newest()
+    return -1 if newest is None else newest.number
 
 
 def catch_up(folder: Path, store: Store) -> None:
@@ -147,7 +151,7 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
     unknown = [n for n in range(0 if newest is None else newest.number + 1) if n not in known]
     wanted = dict(known)
     for release in map(store.release, unknown):
-        files, old = _digests(release), HISTORY not in release.card
+        files, old = _digests(_files(release)), HISTORY not in release.card
         if old:  # version 0.1.0 had other words, and no manifest
             kinds = (".safetensors", ".json")
             files = {name: files[name] for name in files if name.endswith(kinds)}
@@ -158,7 +162,7 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
         wanted[release.number] = files
     if last >= 0:
         for what in verify(folder, last):
-            yield Problem(where=str(folder), what=what)
+            yield Problem(str(folder), what)
     wrong = [
         name
         for _, files in sorted(wanted.items())
@@ -168,7 +172,7 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
     if wrong:  # a folder of another state would have a line for each
         which = wrong[0] if len(wrong) == 1 else f"{wrong[0]} and {len(wrong) - 1:,} more"
         what = f"{which} missing, or not as the state has published: see docs/store.md"
-        yield Problem(where=str(folder), what=what)
+        yield Problem(str(folder), what)
 
 
 def _step(release: StoredRelease) -> tuple[str, int]:
@@ -183,12 +187,10 @@ def strangers(folder: Path, store: Store) -> Iterator[Problem]:
         folder: Where releases are published.
         store: What has made them, as it is now: a release is in the state before it is here.
     """
-    found = _numbers(folder)
-    newest = store.newest()
-    made = -1 if newest is None else newest.number
+    found, made = _numbers(folder), _newest_made(store)
     for number in [each for each in found if each > made][:1]:
         what = f"release {number} is there, which the state has not made: see docs/store.md"
-        yield Problem(where=str(folder), what=what)
+        yield Problem(str(folder), what)
 
 
 def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
@@ -238,13 +240,12 @@ def _problems_of(
     card = _file(folder, number, "json")
     if _read(card) != export.to_json(release):
         yield f"{card} is missing, or not the card of release {number}"
-    names = [_file(folder, number, kind).name for kind in KINDS]
-    found = {name: _digest_of(folder / name) for name in names}
+    names = [_name(number, kind) for kind in KINDS]
+    found = {name: data for name in names if (data := _read(folder / name)) is not None}
     listed = _file(folder, number, "sha256")
-    if any(digest is None for digest in found.values()):
-        gone = [name for name, digest in found.items() if digest is None]
+    if gone := [name for name in names if name not in found]:
         yield f"{folder / gone[0]} is missing"
-    elif _read(listed) != manifest({name: digest or "" for name, digest in found.items()}):
+    elif _read(listed) != manifest(_digests(found)):
         yield f"{listed} is missing, or the files of release {number} are not those that it lists"
 
 
@@ -281,13 +282,9 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def _digest_of(path: Path) -> str | None:
     data = _read(path)
-    return None if data is None else _digest(data)
+    return None if data is None else hashlib.sha256(data).hexdigest()
 
 
 def _hash(path: Path) -> str | None:

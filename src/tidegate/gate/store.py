@@ -147,7 +147,7 @@ class Segment:
     file: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Problem:
     """Something that is wrong with the state.
 
@@ -160,13 +160,18 @@ class Problem:
     what: str
 
 
+def damage(where: str, what: str) -> Problem:
+    """A problem that only a copy helps against."""
+    return Problem(where, f"{what}: {RESTORE}")
+
+
 def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
     """Problems one by one; what can no longer be read on the way is the last of them."""
     try:
         with readable(where):
             yield from problems
     except StoreError as error:
-        yield Problem(where=where, what=str(error))
+        yield Problem(where, str(error))
 
 
 class Store(Protocol):

@@ -11,8 +11,7 @@ from tidegate.gate.durable_run import as_text
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.quality import on_card
-from tidegate.gate.store import RESTORE, Evaluation, Problem, Step, reported
-from tidegate.plan import TwoStreamPlan
+from tidegate.gate.store import Evaluation, Problem, Step, damage, reported
 from tidegate.privacy import Line
 from tidegate.progress import lines_at
 from tidegate.release import Card, canonical
@@ -36,25 +35,24 @@ def verify(gate: Gate, told: Told = str) -> Iterator[Problem]:
         gate: What to verify; it may be one that only looks.
         told: Told what is being checked, as that takes its time.
     """
-    publish = gate.config.publish
-    with gate.store.snapshot():
+    store, publish = gate.store, gate.config.publish
+    with store.snapshot():
         told("records, models and releases")
-        yield from gate.store.verify()
+        yield from store.verify()
         told("the plan, step by step")
-        yield from reported(gate.store.database, _against_plan(gate))
-        yield from reported(gate.store.database, _missing_records(gate))
+        yield from reported(store.database, _against_plan(gate))
+        yield from reported(store.database, _missing_records(gate))
         told("the cards")
-        yield from reported(gate.store.database, _against_cards(gate))
+        yield from reported(store.database, _against_cards(gate))
         told("the ledger")
-        yield from reported(gate.store.database, _overcharged(gate))
+        yield from reported(store.database, _overcharged(gate))
         if publish is not None:
             told(f"what is published in {publish.folder}")
-            folder = Path(publish.folder)
-            yield from reported(publish.folder, publish_folder.problems(folder, gate.store))
+            found = publish_folder.problems(Path(publish.folder), store)
+            yield from reported(publish.folder, found)
     if publish is not None:
-        yield from reported(
-            publish.folder, publish_folder.strangers(Path(publish.folder), gate.store)
-        )
+        strangers = publish_folder.strangers(Path(publish.folder), store)
+        yield from reported(publish.folder, strangers)
 
 
 def _overcharged(gate: Gate) -> Iterator[Problem]:
@@ -63,7 +61,7 @@ def _overcharged(gate: Gate) -> Iterator[Problem]:
         worst = ledger.worst()
         if worst.share > 1:
             what = f"record {worst.record} has paid {worst.share}, more than its whole budget"
-            yield Problem(where=stream, what=what)
+            yield Problem(stream, what)
 
 
 def _against_plan(gate: Gate) -> Iterator[Problem]:
@@ -72,16 +70,15 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
     for wanted, found in zip_longest(planned.lines(gate.store.steps()), gate.store.lines()):
         one = wanted or found
         if one is not None and wanted != found:
-            what = f"planned is {_line(wanted)}, charged was {_line(found)}: {RESTORE}"
-            yield Problem(where=f"fit {one.fit.number}", what=what)
+            what = f"planned is {_line(wanted)}, charged was {_line(found)}"
+            yield damage(f"fit {one.fit.number}", what)
     yield from planned.problems
-    for stream in gate.streams:
-        if planned.done[stream] != gate.store.done(stream):
-            what = f"steps end at {planned.done[stream]}, not {gate.store.done(stream)}: {RESTORE}"
-            yield Problem(where=stream, what=what)
-    begun = isinstance(gate.plan, TwoStreamPlan) and any(planned.done.values())
+    for stream, done in planned.done.items():
+        if done != gate.store.done(stream):
+            yield damage(stream, f"steps end at {done}, not {gate.store.done(stream)}")
+    begun = any(planned.done.values())
     if gate.store.state() != (as_text(gate.plan, planned.so_far) if begun else None):
-        yield Problem(where=gate.store.database, what=f"does not follow from its steps: {RESTORE}")
+        yield damage(gate.store.database, "does not follow from its steps")
 
 
 def _missing_records(gate: Gate) -> Iterator[Problem]:
@@ -93,8 +90,8 @@ def _missing_records(gate: Gate) -> Iterator[Problem]:
         needed, count = gate.progress.needed(stream), gate.store.count(stream)
         found = min(first.get(stream, count), count)
         if needed < found:
-            what = f"records [{needed}, {found}) are missing, which a fit to come needs: {RESTORE}"
-            yield Problem(where=stream, what=what)
+            what = f"records [{needed}, {found}) are missing, which a fit to come needs"
+            yield damage(stream, what)
 
 
 def _against_cards(gate: Gate) -> Iterator[Problem]:
@@ -112,8 +109,8 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
         found = {key: _value(card, key) for key in wanted}
         for key in sorted(wanted):
             if wanted[key] != found[key]:
-                what = f"its card says {key} {found[key]}, not {wanted[key]}: {RESTORE}"
-                yield Problem(where=f"fit {line.fit.number}", what=what)
+                what = f"its card says {key} {found[key]}, not {wanted[key]}"
+                yield damage(f"fit {line.fit.number}", what)
 
 
 FIXED = ("norm", "regularization", "classes", "dtype", "columns", "label")
@@ -168,8 +165,7 @@ class _Planned:
             self._expect(step, "is of records", span, step.span)
             self._expect(step, "has paid for", self._evaluation(), _paid(step.evaluation))
             self.done[step.stream] = step.span.stop
-            plan, at = self._gate.plan, step.span.stop
-            due, self.so_far = lines_at(plan, self.so_far, step.stream, at)
+            due, self.so_far = lines_at(self._gate.plan, self.so_far, step.stream, step.span.stop)
             for line in due:
                 self._releases += line.fit.released
                 yield line
@@ -182,8 +178,7 @@ class _Planned:
     def _expect(self, step: Step, what: str, wanted: object, found: object) -> None:
         if wanted != found:
             where = f"the step of {step.stream} at {step.span.stop}"
-            told = f"{what} {found}, planned is {wanted}: {RESTORE}"
-            self.problems.append(Problem(where=where, what=told))
+            self.problems.append(damage(where, f"{what} {found}, planned is {wanted}"))
 
 
 def _paid(evaluation: Evaluation | None) -> str:

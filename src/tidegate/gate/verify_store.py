@@ -14,7 +14,7 @@ from tidegate.gate.lock import witness_of
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import DAMAGED, RESTORE, Problem, Segment, readable, reported
+from tidegate.gate.store import DAMAGED, RESTORE, Problem, Segment, damage, readable, reported
 from tidegate.release import FIRST
 
 
@@ -38,18 +38,18 @@ def _explaining(state: StateDatabase, found: Iterator[Problem]) -> Iterator[Prob
 
 def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
     if state.one("SELECT seal FROM state")[0] != state.seal():
-        yield Problem(where=state.db.name, what=DAMAGED)
+        yield Problem(state.db.name, DAMAGED)
     known = state.witness or witness_of(state.folder)
     if known is None:
         what = "is missing or damaged: nothing shows whether the newest transactions are there"
-        yield Problem(where="lock", what=f"{what}; see docs/store.md")
+        yield Problem("lock", f"{what}; see docs/store.md")
     elif known.committed > (committed := state.one("SELECT committed FROM state")[0]):
-        what = f"has lost the last {known.committed - committed} transaction(s): {RESTORE}"
-        yield Problem(where=state.db.name, what=what)
+        what = f"has lost the last {known.committed - committed} transaction(s)"
+        yield damage(state.db.name, what)
     for source in records.sources():
         yield from _problem(f"the offset of {source}", records.offset, source)
     for what in state.db.problems():
-        yield Problem(where=state.db.name, what=f"{what}; {RESTORE}")
+        yield Problem(state.db.name, f"{what}; {RESTORE}")
 
 
 def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
@@ -57,12 +57,11 @@ def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
     kept, found = state.kept_sums(), sums_of(state.db)
     for table in COLUMNS:
         if kept[table] != found[table]:
-            what = f"rows of the table {table} were changed, added or deleted: {RESTORE}"
-            yield Problem(where=state.db.name, what=what)
+            what = f"rows of the table {table} were changed, added or deleted"
+            yield damage(state.db.name, what)
     made = state.db.schema()
     if made is not None and sorted(made) != sorted(each.strip() for each in SCHEMA.split(";")):
-        what = f"its tables are not those of layout {LAYOUT}: {RESTORE}"
-        yield Problem(where=state.db.name, what=what)
+        yield damage(state.db.name, f"its tables are not those of layout {LAYOUT}")
 
 
 def _verify_history(state: StateDatabase) -> Iterator[Problem]:
@@ -77,24 +76,20 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
                 card = json.loads(fit[4])
             named = named or HISTORY in card
             if named and card.get(HISTORY) != history:
-                what = f"its card names another history than the state has: {RESTORE}"
-                yield Problem(where=f"fit {fit[0]}", what=what)
+                yield damage(f"fit {fit[0]}", "its card names another history than the state has")
             history = after_fit(history, fit)
         history = after_step(history, step)
         if history != kept:
-            what = f"it, or a fit that it made, is not what was written: {RESTORE}"
-            yield Problem(where=f"step {step[0]}", what=what)
+            yield damage(f"step {step[0]}", "it, or a fit that it made, is not what was written")
             history = kept  # one line for each that is wrong
         came: list[tuple[str | None, int]] = json.loads(step[-1] or "[]")
         for source, count in came:
             sources[source] += count
         # of a step from before an upgrade the sources are not known
         if step[-1] is not None and sum(count for _, count in came) != step[3] - step[2]:
-            what = f"its sources do not add up to its records: {RESTORE}"
-            yield Problem(where=f"step {step[0]}", what=what)
+            yield damage(f"step {step[0]}", "its sources do not add up to its records")
     if fits != state.one("SELECT count(*) FROM fits")[0]:
-        what = f"it has fits that no step has made: {RESTORE}"
-        yield Problem(where=state.db.name, what=what)
+        yield damage(state.db.name, "it has fits that no step has made")
     yield from _verify_arrivals(state, sources)
 
 
@@ -107,14 +102,12 @@ def _verify_arrivals(state: StateDatabase, sources: "Counter[str | None]") -> It
         reached[stream] = stop if start < stop and start == reached.get(stream) else -1
     counts = {stream: count for stream, _, count in streams}
     for stream in sorted(name for name, stop in reached.items() if stop != counts.get(name)):
-        what = f"the sources of records that wait do not add up to them: {RESTORE}"
-        yield Problem(where=stream, what=what)
+        yield damage(stream, "the sources of records that wait do not add up to them")
     offsets = {row[0]: row[2] for row in state.rows("offsets", "records >= ?", 0)}
     for source in sorted({*offsets, *(each for each in sources if each is not None)}):
         if offsets.get(source) != sources[source]:
             told = f"{sources[source]} records came from it, its offset says"
-            what = f"{told} {offsets.get(source, 'nothing')}: {RESTORE}"
-            yield Problem(where=f"the source {source}", what=what)
+            yield damage(f"the source {source}", f"{told} {offsets.get(source, 'nothing')}")
 
 
 def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
@@ -123,8 +116,7 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
     for segment in records.held():
         stream, (start, stop) = segment.stream, segment.span
         if start != reached.get(stream, start):
-            what = f"segments end at {reached[stream]} and go on at {start}"
-            yield Problem(where=stream, what=what)
+            yield Problem(stream, f"segments end at {reached[stream]} and go on at {start}")
         reached[stream] = stop
         for problem in _problem(segment.file or stream, _check_segment, state, records, segment):
             if _holds(state, segment):
@@ -132,7 +124,7 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
     for stream, total in state.db.execute("SELECT stream, count FROM streams"):
         if reached.get(stream, total) != total:
             what = f"segments end at {reached[stream]}, but {total} records were taken"
-            yield Problem(where=stream, what=what)
+            yield Problem(stream, what)
 
 
 def _check_segment(state: StateDatabase, records: RecordLog, segment: Segment) -> None:
@@ -155,18 +147,17 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
             fields = json.loads(fit)
             level, at, released = (fields[name] for name in ("level", "at", "released"))
         if (release is not None) != released:
-            yield Problem(where=f"fit {number}", what="is released, or should be")
+            yield Problem(f"fit {number}", "is released, or should be")
         if release is not None:
             yield from _problem(f"release {release}", releases.release, release)
             if (release, chained_to) != (expected, previous):
                 what = f"should be release {expected}, after {previous}"
-                yield Problem(where=f"release {release}", what=what)
+                yield Problem(f"release {release}", what)
             expected, previous = release + 1, stored_hash
         newest, numbers = needed.get((stream, level), (at, set()))
         needed[stream, level] = (at, {number} | (numbers if newest == at else set()))
     for number in sorted(dropped & {each for _, some in needed.values() for each in some}):
-        what = f"its model is missing, which a fit to come may need: {RESTORE}"
-        yield Problem(where=f"fit {number}", what=what)
+        yield damage(f"fit {number}", "its model is missing, which a fit to come may need")
 
 
 def _holds(state: StateDatabase, segment: Segment) -> bool:
@@ -182,4 +173,4 @@ def _problem(where: str, read: Callable[..., object], *what: Any) -> Iterator[Pr
     try:
         read(*what)
     except StoreError as error:
-        yield Problem(where=where, what=str(error))
+        yield Problem(where, str(error))
