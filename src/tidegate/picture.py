@@ -123,12 +123,8 @@ def legend() -> Text:
     return Text.assemble(
         (BASE, "blue"),
         " base, which a chain starts with;  ",
-        ("2", level_style(2)),
-        " ",
-        ("1", level_style(1)),
-        " ",
-        ("0", level_style(0)),
-        " updates by level, each refining the one before;  ",
+        *((f"{level} ", level_style(level)) for level in (2, 1, 0)),
+        "updates by level, each refining the one before;  ",
         (RELEASE, "bold white"),
         " ends the chain: the release",
     )

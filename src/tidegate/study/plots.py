@@ -68,7 +68,10 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
     for axes, column in zip(row, panel.columns, strict=True):
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
-            _draw(axes, line, _color(line, panel), curves[line])
+            dashes, width, _ = STYLES[line.kind]
+            over = 3 if line.kind == "not private" else 2  # where curves meet, both are to be seen
+            style = {"linestyle": dashes, "linewidth": width, "zorder": over}
+            curves[line].draw(axes, _color(line, panel), marker=".", markersize=3, **style)
         axes.grid(axis="y", color="0.9", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.locator_params(axis="x", nbins=5)
@@ -80,14 +83,6 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
         axes.set_ylim(math.floor(max(worst - 0.5 / grid, 0) * grid) / grid, 1)
     row[0].set_ylabel("test accuracy")
     return row
-
-
-def _draw(axes: "Axes", line: Line, color: str, curve: Curve) -> None:
-    dashes, width, _ = STYLES[line.kind]
-    over = 3 if line.kind == "not private" else 2  # where two curves meet, both are to be seen
-    curve.draw(
-        axes, color, linestyle=dashes, linewidth=width, marker=".", markersize=3, zorder=over
-    )
 
 
 def _color(line: Line, panel: Panel) -> str:
