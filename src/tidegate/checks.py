@@ -2,7 +2,9 @@
 
 import math
 from fractions import Fraction
+from importlib import import_module
 from numbers import Integral, Real
+from typing import Any
 
 MAX_COUNT = 2**53
 """Largest count accepted anywhere: beyond it a float, and so JSON, cannot name every record."""
@@ -114,3 +116,12 @@ def ratio(name: str, value: object) -> Fraction:
     if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
         raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
     return exact
+
+
+def optional_module(name: str, extra: str) -> Any:
+    """A module that is there only if an extra is installed."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = f"{error.name} is not installed: pip install 'tidegate[{extra}]'"
+        raise InvalidValueError(missing) from None

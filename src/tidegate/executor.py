@@ -37,24 +37,14 @@ class FitJob:
     start: Weights | None
 
     def train(self, store: "RecordStore", engine: Engine) -> Weights:
-        """The private weights.
-
-        Args:
-            store: Where the records are.
-            engine: Where their sums are computed.
-        """
+        """The private weights, from the records in a store as an engine sums them up."""
         read = reader(store, self.stream, engine)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedFit:
-    """A fit that has been trained, and is neither charged nor published yet.
-
-    Attributes:
-        job: What was to be trained.
-        weights: Its model.
-    """
+    """A fit that has been trained, and is neither charged nor published yet."""
 
     job: FitJob
     weights: Weights
@@ -120,12 +110,7 @@ def advance(runtime: Runtime[Published]) -> Iterator[Published]:
 
 
 def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
-    """Train all fits of the next step of a stream, then charge and publish them.
-
-    Args:
-        runtime: Where models come from and go to.
-        stream: One whose next step is complete.
-    """
+    """Train all fits of the next step of a stream, which is complete; charge and publish them."""
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
     made: dict[int, TrainedFit] = {}

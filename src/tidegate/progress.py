@@ -25,15 +25,7 @@ class Counts(Protocol):
 
 
 class Progress:
-    """Which step of which stream comes next, which fits it makes due and which records they need.
-
-    Args:
-        plan: What is carried out.
-        counts: How far it has been.
-
-    Attributes:
-        streams: The names of the streams.
-    """
+    """Which step of which stream comes next, which fits it makes due, which records they need."""
 
     def __init__(self, plan: Plan | TwoStreamPlan, counts: Counts) -> None:
         self._plan, self._counts = plan, counts

@@ -15,7 +15,7 @@ from tests.cli.run import tidegate
 from tests.gate.gatelife import TWO, config, opened, stream
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
-from tidegate.gate.integrity import BEGINNING, after_fit, after_step, digest
+from tidegate.gate.integrity import BEGINNING, after, digest
 from tidegate.gate.layout import STEP, sums_of, with_fits
 from tidegate.gate.publish_folder import manifest
 from tidegate.gate.sources import Batches
@@ -83,8 +83,8 @@ def redo_history(database: SqliteDatabase) -> None:
     steps = database.execute(f"SELECT {STEP} FROM steps ORDER BY number").fetchall()
     for step, fits in with_fits(database, steps):
         for fit in fits:
-            known = after_fit(known, fit)
-        known = after_step(known, step)
+            known = after(known, fit)
+        known = after(known, step)
         database.execute("UPDATE steps SET history = ? WHERE number = ?", (known, step[0]))
 
 

@@ -4,18 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 
-class Answer(Protocol):
-    """The rows that a query gives."""
-
-    def fetchone(self) -> Any:
-        """The next row, None after the last."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-
 class Database(Protocol):
     """A connection. Whoever writes is the only one to, from `connect` to `close`.
 
@@ -34,13 +22,13 @@ class Database(Protocol):
     pad: bytes
 
     def connect(self) -> None:
-        """Get hold of it."""
+        """Connect."""
 
-    def execute(self, query: str, values: Sequence[Any] = ()) -> Answer:
-        """Ask or tell something."""
+    def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
+        """Execute a statement; a cursor over the rows that it gives."""
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> object:
-        """Tell the same of many rows."""
+        """Execute a statement for each of many rows."""
 
     def layout(self) -> int:
         """The version of the layout, 0 before `create`."""
@@ -89,4 +77,4 @@ class Database(Protocol):
         """Another connection to look with, which sees what there is now."""
 
     def close(self) -> None:
-        """Let go of it, if it was got hold of."""
+        """Close the connection, if there is one."""

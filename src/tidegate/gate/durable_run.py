@@ -36,13 +36,8 @@ def now() -> datetime:
 class DurableRun:
     """What the executor carries out a plan with, where everything is kept in a store.
 
-    A step that is cut short has been seen by nobody: it is made again as a whole.
-
-    Args:
-        store: Where all is kept.
-        config: What to do.
-        train: Makes a fit, here or in another process.
-        clock: What time it is, for the cards.
+    A step that is cut short has been seen by nobody: it is made again as a whole. `train` makes a
+    fit here or in another process.
     """
 
     def __init__(

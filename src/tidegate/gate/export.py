@@ -8,7 +8,6 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, optional_module, refuse
 from tidegate.features import NormClip
 from tidegate.features.codec import built_step
 from tidegate.features.feature_map import MAPS, FeatureMap, InOnnx
@@ -145,7 +144,7 @@ def to_onnx(release: StoredRelease) -> bytes:
     numbers, and the exact sums of the random maps are not to be had in ONNX. A record that is not
     finite gets no error, as it would from `Model`, but probabilities that are not numbers.
     """
-    onnx = _extra("onnx", "onnx")
+    onnx = optional_module("onnx", "onnx")
     card, weights = release.card, release.weights
     if weights.ndim == 1:  # of two classes, the first has margin 0
         weights = np.column_stack([np.zeros_like(weights), weights])
@@ -215,15 +214,6 @@ def write(path: Path, data: bytes) -> None:
             return
     write_whole(path, data, point="export")
     sync_folder(path.parent)
-
-
-def _extra(module: str, extra: str) -> Any:
-    """A module that is there only if an extra is installed."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = f"{error.name} is not installed: pip install 'tidegate[{extra}]'"
-        raise InvalidValueError(missing) from None
 
 
 def _from_npz(data: bytes) -> tuple[NDArray[np.float64], str]:

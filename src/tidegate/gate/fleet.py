@@ -29,13 +29,7 @@ MEMBERS = "members"
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One stream of a fleet.
-
-    Attributes:
-        name: What it is called.
-        config: What its Gate does.
-        folder: Where its state is.
-    """
+    """One stream of a fleet: what it is called, what its Gate does, and where its state is."""
 
     name: str
     config: Config
@@ -57,12 +51,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """Some members, and the folder that has a state for each.
-
-    Attributes:
-        root: The folder.
-        members: In the order of the configuration.
-    """
+    """Members in the order of the configuration, and the folder that has a state for each."""
 
     root: Path
     members: tuple[Member, ...]
@@ -93,13 +82,15 @@ class Fleet:
     def statuses(self) -> dict[str, MemberStatus]:
         """What has become of the members by the notes, "stopped" if nobody goes on with them."""
         known, goes_on = self._recorded(), held(self.root)
-        statuses = {
-            member.name: known.get(member.name) or _unrecorded(member) for member in self.members
-        }
-        return {
-            name: MemberStatus(state="stopped") if _ongoing(status) and not goes_on else status
-            for name, status in statuses.items()
-        }
+        statuses = {}
+        for member in self.members:
+            status = known.get(member.name)
+            if status is None:
+                status = MemberStatus(state="stopped" if member.folder.exists() else "new")
+            elif status.state in {"running", "waiting"} and not goes_on:
+                status = MemberStatus(state="stopped")
+            statuses[member.name] = status
+        return statuses
 
     def _recorded(self) -> dict[str, MemberStatus]:
         """The notes; none if a power failure has torn them, for nothing depends on them."""
@@ -112,14 +103,6 @@ class Fleet:
     @property
     def _notes(self) -> Path:
         return self.root / "members.json"
-
-
-def _unrecorded(member: Member) -> MemberStatus:
-    return MemberStatus(state="stopped" if member.folder.exists() else "new")
-
-
-def _ongoing(status: MemberStatus) -> bool:
-    return status.state in {"running", "waiting"}
 
 
 def _configs(shared: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[tuple[str, Config]]:

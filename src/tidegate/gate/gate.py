@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -19,14 +18,7 @@ from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
-from tidegate.gate.store import (
-    RESTORE,
-    Batch,
-    NoStateError,
-    Quarantined,
-    Store,
-    readable,
-)
+from tidegate.gate.store import RESTORE, Batch, NoStateError, Quarantined, Store, readable
 from tidegate.gate.taken import (
     check_configured,
     check_given,
@@ -146,12 +138,7 @@ class Gate:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -93,23 +93,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def after_fit(history: str, row: Sequence[Any]) -> str:
-    """The history after a fit.
+def after(history: str, row: Sequence[Any]) -> str:
+    """The history after a fit, or after a step whose fits are in it already.
 
     Args:
         history: The digest before it.
-        row: Its number, stream, fit, share, card, shape, digest of the weights, number of the
-            release, hash of the release before and hash; fit and card with their slot weights.
-    """
-    return digest([history, *row])
-
-
-def after_step(history: str, row: Sequence[Any]) -> str:
-    """The history after a step whose fits are in it already.
-
-    Args:
-        history: The digest after the last of its fits.
-        row: Its number, stream, start, stop, evaluated release, share, accuracy, deviation and
-            sources.
+        row: Of a fit, what `layout.FIT` names, fit and card with their slot weights; of a step,
+            what `layout.STEP` names.
     """
     return digest([history, *row])

@@ -13,7 +13,7 @@ from tidegate.checks import StoreError
 from tidegate.gate.config.config import OPERATIONAL
 from tidegate.gate.database import Database
 from tidegate.gate.fit_rows import drop, line_of
-from tidegate.gate.integrity import BEGINNING, COLUMNS, Sums, after_fit, after_step
+from tidegate.gate.integrity import BEGINNING, COLUMNS, Sums, after
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.segments import checksum
 from tidegate.gate.store import DAMAGED
@@ -76,11 +76,7 @@ STEP = "number, stream, start, stop, release, share, accuracy, deviation, source
 
 
 def migrate(database: Database) -> Sums:
-    """Bring a state of an older layout to this one, within a transaction; the sums of its tables.
-
-    Args:
-        database: The state; the caller has seen that its layout is an older one.
-    """
+    """Within a transaction, bring a state of an older layout to this one; the sums of its tables."""
     for layout in range(database.layout(), LAYOUT):
         MIGRATIONS[layout](database)
     database.keep_layout(LAYOUT)
@@ -163,9 +159,8 @@ def _steps_of_2(database: Database) -> Iterator[tuple[Any, ...]]:
     history = BEGINNING
     steps = database.execute("SELECT * FROM old_steps ORDER BY number").fetchall()
     for step, fits in with_fits(database, [(*step, None) for step in steps]):
-        for fit in fits:
-            history = after_fit(history, fit)
-        history = after_step(history, step)
+        for row in (*fits, step):
+            history = after(history, row)
         yield (*step, history)
 
 
@@ -200,12 +195,7 @@ def _superseded_of_3(database: Database) -> list[int]:
 
 
 def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Each step with the fits that it made, in order.
-
-    Args:
-        database: Where the fits are.
-        steps: Rows that begin with the columns `STEP`, in their order.
-    """
+    """Each step with the fits that it made; rows of steps, in order, begin with those of `STEP`."""
     planned = PlannedWeights(database)
     fits = (
         (*row[:2], planned.written_out(row[2]), row[3], planned.written_out(row[4]), *row[5:])

@@ -1,14 +1,12 @@
 """Where a state's database and segments are, if they are not in its folder."""
 
 import json
-import secrets
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import optional_module, refuse
 from tidegate.gate.database import Database
 from tidegate.gate.segment_folder import (
     LocalFolder,
@@ -79,11 +77,6 @@ class Elsewhere(NamedTuple):
     locations: Locations
 
     @classmethod
-    def new(cls, locations: Locations) -> Self:
-        """A name that no other state has, at some locations."""
-        return cls(f"tidegate_{secrets.token_hex(8)}", locations)
-
-    @classmethod
     def of(cls, folder: Path) -> Self | None:
         """What `keep` has written, None if it has not."""
         try:
@@ -113,12 +106,6 @@ class Elsewhere(NamedTuple):
         """The database of the state in a folder, not connected yet."""
         if self.locations.database is None:
             return SqliteDatabase(folder, writes=writes)
-        try:
-            postgres = import_module("tidegate.gate.postgres")
-        except ModuleNotFoundError as error:
-            missing = f"{error.name} is not installed: pip install 'tidegate[postgres]'"
-            raise InvalidValueError(missing) from None
-        made: Database = postgres.PostgresDatabase(
-            self.locations.database, self.name, writes=writes
-        )
+        kind = optional_module("tidegate.gate.postgres", "postgres").PostgresDatabase
+        made: Database = kind(self.locations.database, self.name, writes=writes)
         return made

@@ -25,9 +25,6 @@ class Lock:
     The file also says which process holds it and how many transactions that process has seen
     committed. A database that knows of fewer has lost some: the one kind of damage that SQLite
     takes for an ordinary crash. If the file is deleted, the next transaction writes it again.
-
-    Args:
-        folder: The state to lock.
     """
 
     def __init__(self, folder: Path) -> None:

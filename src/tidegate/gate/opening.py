@@ -1,6 +1,7 @@
 """Opening a state: find or make it, lock it, bring it to the newest layout."""
 
 import os
+import secrets
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -96,7 +97,8 @@ def _elsewhere(folder: Path, wanted: Locations | None) -> Elsewhere:
     known = Elsewhere.of(folder)
     if known is None:
         here = (folder / FILE).exists()
-        known = Elsewhere.new(Locations() if here or wanted is None else wanted)
+        locations = Locations() if here or wanted is None else wanted
+        known = Elsewhere(f"tidegate_{secrets.token_hex(8)}", locations)
     for name, place in asdict(known.locations).items():
         if wanted is not None and (other := getattr(wanted, name)) != place:
             told = f"{folder} has its {name} in {place or 'the folder'}"

@@ -22,11 +22,7 @@ SHORT, LONG = f'"{KEY}":"{PLANNED}"', f'"{KEY}":[['
 
 
 class PlannedWeights:
-    """Slot weights as the plan says them, by the settings that a state was made with.
-
-    Args:
-        database: Where the settings are.
-    """
+    """Slot weights as the plan says them, by the settings that a state was made with."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -140,11 +140,8 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
     """What is wrong with the files, and where they are not what the state has published.
 
     A stop may come between a step and the files of its releases, or before the state knows these:
-    of the newest step they may be missing. What is there must be what the state would publish.
-
-    Args:
-        folder: Where releases are published; what is newer there than the state is left alone.
-        store: What they should be.
+    of the newest step they may be missing. What is there must be what the state would publish; what
+    is newer than the state is left alone.
     """
     known, newest = store.published(), store.newest()
     last = max(known, default=-1)
@@ -181,12 +178,7 @@ def _step(release: StoredRelease) -> tuple[str, int]:
 
 
 def strangers(folder: Path, store: Store) -> Iterator[Problem]:
-    """Releases in the folder that the state has not made.
-
-    Args:
-        folder: Where releases are published.
-        store: What has made them, as it is now: a release is in the state before it is here.
-    """
+    """Releases in the folder that the state, which has a release before the folder, has not made."""
     found, made = _numbers(folder), _newest_made(store)
     for number in [each for each in found if each > made][:1]:
         what = f"release {number} is there, which the state has not made: see docs/store.md"

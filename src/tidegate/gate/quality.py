@@ -18,15 +18,7 @@ from tidegate.schedule import Span
 def evaluate(
     release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
 ) -> Evaluation:
-    """Try a release on the step after it: every record of the step pays the share, once.
-
-    Args:
-        release: A release that was made without the step.
-        step: The records that have just come in.
-        budget: What the share is a share of.
-        share: What each record pays.
-        bits: Where the noise comes from.
-    """
+    """Try a release on the step after it: every record of the step pays the share, once."""
     spent = allowance_of(budget, share)
     return Evaluation(
         release=release.number,

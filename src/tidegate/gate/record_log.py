@@ -38,8 +38,6 @@ class RecordLog:
     are, never on the batches they came in.
 
     Args:
-        state: Its database.
-        files: Where its segments are.
         segment_records: The most records in a file; wide rows have fewer, see `segment_slots`. A
             file of less than 1/1024 of it is tiny.
     """
@@ -226,7 +224,8 @@ class RecordLog:
             ), 0) ORDER BY start"""
         values = (stream, span.stop, span.start, stream, span.start)
         with self._state.explained():
-            return self._db.execute(query, values).fetchall()
+            rows: list[Any] = self._db.execute(query, values).fetchall()
+            return rows
 
     def distrust(self) -> None:
         """Verify the checksum of every file again when it is next read."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
 from tidegate.gate.fit_rows import drop, fit_row, line_of, paid_of, sha256_of, step_of, weights_of
-from tidegate.gate.integrity import BEGINNING, after_fit, after_step
+from tidegate.gate.integrity import BEGINNING, after
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
@@ -20,11 +20,7 @@ from tidegate.schedule.fit import superseded
 
 
 class ReleaseLog:
-    """All steps that have been carried out, with their fits, charges, evaluations and releases.
-
-    Args:
-        state: Its database.
-    """
+    """All steps that have been carried out, with their fits, charges, evaluations and releases."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
@@ -114,7 +110,7 @@ class ReleaseLog:
             row = list(fit_row(stream, one, previous, number, history))
             if one.line.fit.released:
                 number, previous = number + 1, row[-1]
-            history = after_fit(history, [*row[:6], *row[7:]])
+            history = after(history, [*row[:6], *row[7:]])
             for text in (2, 4):  # the fit and its card
                 row[text] = self._planned.left_out(row[text])
             marks = ", ".join("?" * len(row))
@@ -135,7 +131,7 @@ class ReleaseLog:
         sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
         row = (number, step.stream, *step.span, *paid_of(step.evaluation), sources)
         marks = ", ".join("?" * (len(row) + 1))
-        values = (*row, after_step(history, row))
+        values = (*row, after(history, row))
         self._db.execute(f"INSERT INTO steps VALUES ({marks})", values)  # noqa: S608
 
     def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:

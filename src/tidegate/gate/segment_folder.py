@@ -162,12 +162,7 @@ def fetched(where: Where) -> Any:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """See that a folder is there, and that its name and those of all made for it are durable.
-
-    Args:
-        folder: What is to be there.
-        mode: Who may do what with it; not with those it lies in.
-    """
+    """See that a folder is there, and that its name and those of all made for it are durable."""
     if not folder.parent.exists():
         make_folder(folder.parent)
     folder.mkdir(mode, exist_ok=True)

@@ -18,10 +18,6 @@ from tidegate.gate.store import RESTORE, readable
 class StateDatabase:
     """The one way in and out of a state's database.
 
-    Args:
-        folder: The state folder.
-        db: Its database.
-
     Attributes:
         lock: Held while the state is open for writing.
         ready: Whether its tables are those of the newest layout.
@@ -145,7 +141,8 @@ class StateDatabase:
         """Some rows of a table that has a sum."""
         query = f"SELECT {COLUMNS[table]} FROM {table} WHERE {where}"  # noqa: S608
         with self.explained():
-            return self.db.execute(query, values).fetchall()
+            rows: list[Any] = self.db.execute(query, values).fetchall()
+            return rows
 
     def delete(self, table: str, where: str, *values: Any) -> list[Any]:
         """Within a transaction, delete some rows of a table that has a sum; what they were."""

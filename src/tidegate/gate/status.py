@@ -27,12 +27,7 @@ def promise(gate: Gate) -> Row:
 
 
 def public_status(gate: Gate, view: LedgerView) -> Row:
-    """What a state holds, without anything that records have a say in but through a release.
-
-    Args:
-        gate: Whose state it is; it may be one that only looks.
-        view: What has been charged, as it was read last.
-    """
+    """What a state holds, without anything that records have a say in but through a release."""
     quality = [
         {
             "at": step.span.stop,

@@ -85,13 +85,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Made:
-    """A fit that has been carried out, on its way in.
-
-    Attributes:
-        line: The fit and what it costs.
-        weights: Its model.
-        card: What it is, in values that JSON has; the store adds the number of a release.
-    """
+    """A fit that has been carried out, on its way in; the store adds a release's number to a card."""
 
     line: Line
     weights: NDArray[np.float64]
@@ -117,13 +111,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step that has been carried out.
-
-    Attributes:
-        stream: The stream that it is of.
-        span: Its records.
-        evaluation: How good the release before was on them, if that was bought.
-    """
+    """A step that has been carried out, and how good the release before was on it, if bought."""
 
     stream: str
     span: Span

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate import segments
-from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, after_fit, after_step
+from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, after
 from tidegate.gate.layout import LAYOUT, SCHEMA, STEP, sums_of, with_fits
 from tidegate.gate.lock import witness_of
 from tidegate.gate.record_log import RecordLog
@@ -77,8 +77,8 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
             named = named or HISTORY in card
             if named and card.get(HISTORY) != history:
                 yield damage(f"fit {fit[0]}", "its card names another history than the state has")
-            history = after_fit(history, fit)
-        history = after_step(history, step)
+            history = after(history, fit)
+        history = after(history, step)
         if history != kept:
             yield damage(f"step {step[0]}", "it, or a fit that it made, is not what was written")
             history = kept  # one line for each that is wrong

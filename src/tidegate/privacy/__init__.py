@@ -10,9 +10,8 @@ from tidegate.privacy.budget import (
     gaussian_epsilon,
     gaussian_mu,
 )
-from tidegate.privacy.certificate import certify
 from tidegate.privacy.ledger import Ledger, LedgerError, Line, Paid
-from tidegate.privacy.shares import Shares
+from tidegate.privacy.shares import Shares, certify
 from tidegate.schedule.levels import Certificate
 
 __all__ = [

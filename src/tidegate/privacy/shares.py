@@ -1,4 +1,8 @@
-"""Shares: raw shares, scaled so that the record that pays most pays 1."""
+"""Shares: raw shares, scaled so that the record that pays most pays 1.
+
+How much that is before is certified: each form stands with its schedule, is derived in
+docs/proofs/certificate.md and held against brute force in tests/laws.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,10 +11,11 @@ from functools import cached_property
 from tidegate.checks import refuse
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
-from tidegate.privacy.certificate import certify
 from tidegate.schedule import Fit
 from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.protocol import Charged
+from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.twostream import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +83,22 @@ class Shares:
             raw = self.schedule.raw_share(fit, self.levels)
             share = self._known[key] = raw * self._scale
         return share
+
+
+def certify(schedule: Charged, levels: Levels) -> Certificate:
+    """The exact supremum of the ledger, over all records and all time, before scaling.
+
+    >>> from fractions import Fraction
+    >>> from tidegate.schedule import Continual, SlidingWindow
+    >>> halves = Levels(rate=Fraction(1, 2))
+    >>> str(certify(SlidingWindow(window=7, step=1), halves).supremum)
+    '7/12'
+    >>> str(certify(Continual(block=8, step=1), halves).supremum)
+    '11/8'
+    """
+    if type(schedule) not in (*SCHEDULES.values(), Target):
+        # a subclass may make other fits than it is certified for
+        raise refuse(
+            "schedule", "one that a certificate is proved for", told=type(schedule).__name__
+        )
+    return schedule.certificate(levels)

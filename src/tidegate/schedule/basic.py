@@ -1,13 +1,11 @@
 """The appendix's basic release: Continual without its larger updates."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, Phased, phase_reads, phase_share
+from tidegate.schedule.phases import Phase, Phased
 from tidegate.schedule.registry import parameter, register
 
 
@@ -49,14 +47,10 @@ class Basic(Phased):
         span = Span(now - 1, now)
         return Fit(number, now, span, number - 1, "update", 0, phase.number, behind=(now - 1,))
 
-    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Bases by their level; updates have one level, filled up if so told."""
-        return phase_share(fit, levels, 1)
+    def update_levels(self, phase: int) -> int:  # noqa: ARG002 (the same for all)
+        """One: updates are of one step."""
+        return 1
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
         """An update and all later bases."""
         return TENDS_TO_ONE
-
-    def reads(self, step: int) -> Iterator[int]:
-        """The step's own update, then all later bases."""
-        return phase_reads(step, self.first, powers=False)

@@ -1,6 +1,5 @@
 """Algorithm 4, and 7 with `sample`: all of the history, refreshed at every step."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -9,7 +8,7 @@ from tidegate.checks import optional
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, Phased, phase_reads, phase_share
+from tidegate.schedule.phases import Phase, Phased
 from tidegate.schedule.registry import parameter, register
 
 
@@ -78,21 +77,13 @@ class Continual(Phased):
             behind=behind,
         )
 
-    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Bases and updates by their level; updates fill what the bases leave if so told."""
-        return phase_share(fit, levels, self._update_levels(fit.phase))
-
-    def _update_levels(self, phase: int) -> int:
-        """How many levels of updates a phase has."""
+    def update_levels(self, phase: int) -> int:
+        """How many levels of updates a phase has: the largest reads half as much as its base."""
         return log2(self.first) + phase
 
     def certificate(self, levels: Levels) -> Certificate:
         """The first step of phase 0: all its updates, and every base but the first."""
         if levels.filled:
             return TENDS_TO_ONE
-        excess = levels.rate - levels.rate ** self._update_levels(0)
+        excess = levels.rate - levels.rate ** self.update_levels(0)
         return Certificate(supremum=1 + max(Fraction(0), excess), attained=False)
-
-    def reads(self, step: int) -> Iterator[int]:
-        """The step's own update, the larger ones of its phase, then all later bases."""
-        return phase_reads(step, self.first, powers=True)

@@ -41,15 +41,7 @@ class Phase(NamedTuple):
 def base_fit(
     number: int, now: int, level: int, start: int | None = None, sample: int | None = None
 ) -> Fit:
-    """The fit on all steps so far that opens a phase.
-
-    Args:
-        number: Its number.
-        now: How many steps there are.
-        level: How often they have doubled.
-        start: The number of the base before.
-        sample: How many records it reads at the most.
-    """
+    """The fit on all steps so far, which have doubled `level` times, that opens a phase."""
     return Fit(
         number,
         now,
@@ -96,6 +88,38 @@ class Phased(Stepped, Protocol):
     def update(self, now: int, phase: Phase) -> Fit:
         """The fit of a step that is not a doubling."""
 
+    @abstractmethod
+    def update_levels(self, phase: int) -> int:
+        """How many levels of updates a phase has."""
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """Bases and updates by their level.
+
+        Filled, a phase's updates get what its bases leave, so that its worst record pays 1 in the
+        limit: the bases after phase q take r^(q + 1) from its records, and the updates of the
+        record that is in all L levels of them add up to 1 - r^L before.
+        """
+        share = levels.raw_share(fit.level)
+        if fit.role == "base" or not levels.filled:
+            return share
+        rate = levels.rate
+        return share * (1 - rate ** (fit.phase + 1)) / (1 - rate ** self.update_levels(fit.phase))
+
+    def reads(self, step: int) -> Iterator[int]:
+        """The step's own update, the larger ones of its phase, then all later bases."""
+        base = self.first
+        if step >= base:
+            phase = Phase.of(step, base)
+            since = phase.since + 1
+            if since < phase.base:
+                yield phase.base + since
+            for level in range(since.bit_length(), self.update_levels(phase.number)):
+                yield phase.base + (1 << level)
+            base = 2 * phase.base
+        while True:
+            yield base
+            base *= 2
+
     def settled(self, now: int) -> int:
         """The span of the last base: every later base holds it whole, no update touches it."""
         return doubled(now, self.first)
@@ -109,47 +133,3 @@ def doubled(now: int, block: int) -> int:
     """
     blocks = now // block
     return block << log2(blocks) if blocks else 0
-
-
-def phase_share(fit: Fit, levels: Levels, update_levels: int) -> Fraction:
-    """The raw share of a fit of a phase.
-
-    Filled, a phase's updates get what its bases leave, so that its worst record pays 1 in the
-    limit: the bases after phase q take r^(q + 1) from its records, and the updates of the record
-    that is in all L levels of them add up to 1 - r^L before.
-
-    Args:
-        fit: The fit.
-        levels: How shares fall from level to level.
-        update_levels: How many levels of updates its phase has.
-    """
-    share = levels.raw_share(fit.level)
-    if fit.role == "base" or not levels.filled:
-        return share
-    rate = levels.rate
-    return share * (1 - rate ** (fit.phase + 1)) / (1 - rate**update_levels)
-
-
-def phase_reads(step: int, block: int, *, powers: bool) -> Iterator[int]:
-    """The times at which a phase's updates, then all later bases, may read a step.
-
-    Args:
-        step: The step.
-        block: Steps in the first base.
-        powers: Whether updates of 1, 2, 4, ... steps since the base reread what came since it.
-    """
-    base = block
-    if step >= block:
-        phase = Phase.of(step, block)
-        since = phase.since + 1
-        if since < phase.base:
-            yield phase.base + since
-        if powers:
-            size = 2 << log2(since)
-            while size < phase.base:
-                yield phase.base + size
-                size *= 2
-        base = 2 * phase.base
-    while True:
-        yield base
-        base *= 2
