@@ -74,13 +74,7 @@ class Plan:
 
     @property
     def first(self) -> int:
-        """How many records there are when the first model is released.
-
-        >>> from tidegate.privacy import PureDP
-        >>> from tidegate.schedule import SlidingWindow
-        >>> Plan(schedule=SlidingWindow(window=70, step=10), budget=PureDP(1.0)).first
-        70
-        """
+        """How many records there are when the first model is released."""
         return self.steps.count(self.schedule.first)
 
     @cached_property

@@ -76,7 +76,7 @@ STEP = "number, stream, start, stop, release, share, accuracy, deviation, source
 
 
 def migrate(database: Database) -> Sums:
-    """Within a transaction, bring a state of an older layout to this one; the sums of its tables."""
+    """Within a transaction, bring a state of an older layout to this one; the sums of tables."""
     for layout in range(database.layout(), LAYOUT):
         MIGRATIONS[layout](database)
     database.keep_layout(LAYOUT)

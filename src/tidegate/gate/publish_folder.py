@@ -178,7 +178,7 @@ def _step(release: StoredRelease) -> tuple[str, int]:
 
 
 def strangers(folder: Path, store: Store) -> Iterator[Problem]:
-    """Releases in the folder that the state, which has a release before the folder, has not made."""
+    """Releases in the folder that the state has not made; they would be in the state first."""
     found, made = _numbers(folder), _newest_made(store)
     for number in [each for each in found if each > made][:1]:
         what = f"release {number} is there, which the state has not made: see docs/store.md"

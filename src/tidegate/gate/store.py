@@ -85,7 +85,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Made:
-    """A fit that has been carried out, on its way in; the store adds a release's number to a card."""
+    """A fit that has been carried out, on its way in; the store numbers the card of a release."""
 
     line: Line
     weights: NDArray[np.float64]

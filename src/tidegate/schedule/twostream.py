@@ -162,7 +162,3 @@ class Arrived:
     phase_start: int = 0
     kept: int | None = None
     chain: dict[int, int] = field(default_factory=dict)
-
-    def of(self, stream: Stream) -> int:
-        """Steps of a stream so far."""
-        return self.source if stream == "source" else self.target
