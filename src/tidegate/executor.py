@@ -20,21 +20,13 @@ from tidegate.schedule.twostream import Arrived
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitJob:
-    """A fit to be trained; all that it takes but the records, so that any process can do it.
-
-    Attributes:
-        stream: The stream that it reads.
-        line: The fit and what it costs.
-        trainer: What makes it, with the bits that are its own.
-        prior: The model that it is drawn to.
-        start: The model that a descent may start at.
-    """
+    """A fit to be trained; all that it takes but the records, so that any process can do it."""
 
     stream: str
     line: Line
-    trainer: Trainer[Any]
-    prior: Weights | None
-    start: Weights | None
+    trainer: Trainer[Any]  # with the bits that are the fit's own
+    prior: Weights | None  # the model that it is drawn to
+    start: Weights | None  # the model that a descent may start at
 
     def train(self, store: "RecordStore", engine: Engine) -> Weights:
         """The private weights, from the records in a store as an engine sums them up."""

@@ -352,6 +352,16 @@ def test_only_the_window_is_held(size: int, container: Container) -> None:
         assert in_memory <= 2 * (held.count - held.first)
 
 
+def test_models_that_no_fit_needs_are_let_go() -> None:
+    """Of those that are not released the newest of each level are held, however long it runs."""
+    face = classifier(SlidingWindowClassifier, window=28, step=4)
+    X, y = batch_for(face, records=200)
+    for start in range(0, 200, 10):
+        face.partial_fit(X[start : start + 10], y[start : start + 10])
+        held = set(face._begun.run._weights) - {release.fit.number for release in face.releases_}
+        assert len(held) <= 2  # the base and level 1
+
+
 def number_records(start: int, stop: int) -> Records:
     numbers = np.arange(start, stop)
     return Records(numbers[:, None].astype(np.float64), numbers, numbers % 3 > 0)

@@ -8,18 +8,12 @@ class Database(Protocol):
     """A connection. Whoever writes is the only one to, from `connect` to `close`.
 
     Queries are in the SQL that both have in common, with a ? for each value.
-
-    Attributes:
-        name: What `verify` calls it.
-        where: What errors call it.
-        errors: What it raises when something is wrong with it.
-        pad: What is put before records in a row, so that nothing of them outlives the row.
     """
 
-    name: str
-    where: str
-    errors: type[Exception]
-    pad: bytes
+    name: str  # what `verify` calls it
+    where: str  # what errors call it
+    errors: type[Exception]  # what it raises when something is wrong with it
+    pad: bytes  # is put before records in a row, so that nothing of them outlives the row
 
     def connect(self) -> None:
         """Connect."""

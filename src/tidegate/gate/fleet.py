@@ -38,15 +38,10 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberStatus:
-    """What has become of a member.
+    """What has become of a member."""
 
-    Attributes:
-        state: "running", "waiting" for more, "finished" or "failed".
-        why: Why it has failed, in one line.
-    """
-
-    state: str
-    why: str | None = None
+    state: str  # "new", "running", "waiting" for more, "finished", "failed" or "stopped"
+    why: str | None = None  # it has failed, in one line
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,24 +14,15 @@ Row = dict[str, Any]
 
 
 class LedgerView:
-    """What has been charged, read as it grows.
-
-    Args:
-        store: What has been charged; it may be open for reading only.
-        streams: The names of its streams.
-
-    Attributes:
-        ledgers: What the records of each stream have paid, as of the last `read`.
-        evaluated: The steps on which a release was tried, in order.
-    """
+    """What has been charged, read as it grows from a store that may be open for reading only."""
 
     def __init__(self, store: Store, streams: Sequence[str]) -> None:
         self._store = store
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
+        self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tried
         self._lines: dict[int, tuple[str, Line]] = {}
         self._steps = 0
         self._newest: int | None = None
-        self.evaluated: list[tuple[Step, Evaluation]] = []
 
     def catch_up(self) -> None:
         """Read what has been charged since the last time, as of one moment."""

@@ -131,22 +131,15 @@ def write(folder: SegmentFolder, stem: str, records: Records) -> Written:
 class Stored:
     """Slots of a segment: a `Piece` that is loaded wherever the segment's file can be read.
 
-    Attributes:
-        where: The file that holds the segment, or the database.
-        data: The segment itself after the pad of its database, if it has no file of its own.
-        size: Its bytes.
-        checksum: Their checksum.
-        count: How many slots the segment has.
-        slots: Which of them these are.
-        sound: The files whose checksum has been verified; who is sent a piece trusts none.
+    Files whose checksum has been verified are `sound`; who is sent a piece trusts none.
     """
 
-    where: Where
-    data: bytes | None = field(repr=False)
-    size: int
+    where: Where  # the file that holds the segment, or the database
+    data: bytes | None = field(repr=False)  # after the database's pad, if there is no file
+    size: int  # of the segment, in bytes
     checksum: int
-    count: int
-    slots: slice | Slots
+    count: int  # how many slots the segment has
+    slots: slice | Slots  # which of them these are
     sound: set[str] = field(repr=False, compare=False)
 
     @property

@@ -16,22 +16,14 @@ from tidegate.gate.store import RESTORE, readable
 
 
 class StateDatabase:
-    """The one way in and out of a state's database.
-
-    Attributes:
-        lock: Held while the state is open for writing.
-        ready: Whether its tables are those of the newest layout.
-        sums: Those of the transaction under way.
-        witness: What the lock said when the last snapshot began.
-        scrubbing: Sees that what is deleted leaves the database's files.
-    """
+    """The one way in and out of a state's database."""
 
     def __init__(self, folder: Path, db: Database) -> None:
         self.folder, self.db = folder, db
-        self.lock: Lock | None = None
-        self.ready = False
-        self.sums = Sums()
-        self.witness: Witness | None = None
+        self.lock: Lock | None = None  # held while the state is open for writing
+        self.ready = False  # whether its tables are those of the newest layout
+        self.sums = Sums()  # those of the transaction under way
+        self.witness: Witness | None = None  # what the lock said when the last snapshot began
         self._turn = threading.RLock()
         self.scrubbing = Scrubbing(self._turn, self._scrub)
 

@@ -40,40 +40,27 @@ class NoStateError(StoreError):
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A record that cannot be used: private, for the operator who may see the records.
+    """A record that cannot be used: private, for the operator who may see the records."""
 
-    Attributes:
-        slot: Where it is: in a Batch counted from its first record, in a Store from the stream's.
-        reason: Why it cannot be used.
-        payload: What arrived, as JSON text; None once the slot's records are forgotten.
-    """
-
-    slot: int
+    slot: int  # in a Batch counted from its first record, in a Store from the stream's
     reason: str
-    payload: str | None
+    payload: str | None  # what arrived, as JSON text; None once the slot's records are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Cleaned records on their way in.
 
-    Attributes:
-        stream: The stream they belong to.
-        records: The records; every batch of a stream has the same kind of rows.
-        quarantine: Those of them that cannot be used.
-        source: Where they came from, if that place can be read again from an offset.
-        offset: How far the source has been read with this batch.
-        key: Names the batch, if its sender may send it twice: the second time nothing is added.
-        cut: Where the stream may be cut off by `forget`: at multiples of this many slots.
+    A `key` names a batch that its sender may send twice: the second time nothing is added.
     """
 
     stream: str
-    records: Records
-    quarantine: tuple[Quarantined, ...] = ()
-    source: str | None = None
-    offset: str | None = None
+    records: Records  # every batch of a stream has the same kind of rows
+    quarantine: tuple[Quarantined, ...] = ()  # those of them that cannot be used
+    source: str | None = None  # where they came from, if it can be read again from an offset
+    offset: str | None = None  # how far the source has been read with this batch
     key: str | None = None
-    cut: int | None = None
+    cut: int | None = None  # `forget` may cut the stream off at multiples of this many slots
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.offset is None):
@@ -94,19 +81,12 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A release that was tried on a step which came after it: a line of the ledger of its own.
-
-    Attributes:
-        release: The number of the release.
-        share: What each record of the step has paid for it.
-        accuracy: The share of the step's slots that it got right, plus noise.
-        deviation: Of that noise.
-    """
+    """A release that was tried on a step which came after it: a line of the ledger of its own."""
 
     release: int
-    share: Fraction
-    accuracy: float
-    deviation: float
+    share: Fraction  # what each record of the step has paid for it
+    accuracy: float  # the part of the step's slots that it got right, plus noise
+    deviation: float  # of that noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,32 +100,20 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """A run of raw records that is still held.
-
-    Attributes:
-        stream: The stream they belong to.
-        span: Their slots.
-        size: Bytes they take.
-        file: The file that holds them; None while they wait inside the database.
-    """
+    """A run of raw records that is still held."""
 
     stream: str
     span: Span
-    size: int
-    file: str | None
+    size: int  # in bytes
+    file: str | None  # None while they wait inside the database
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with the state.
+    """Something that is wrong with the state."""
 
-    Attributes:
-        where: The file, the fit or the stream it is about.
-        what: What is wrong, and what to do.
-    """
-
-    where: str
-    what: str
+    where: str  # the file, the fit or the stream it is about
+    what: str  # what is wrong, and what to do
 
 
 def damage(where: str, what: str) -> Problem:

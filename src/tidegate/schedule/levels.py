@@ -8,16 +8,12 @@ from fractions import Fraction
 class Levels:
     """The raw shares of levels: geometric, a level up is worth `rate` times as much.
 
-    Attributes:
-        rate: The ratio of two levels' shares, above 0 and below 1.
-        filled: Whether levels also get what a schedule with finitely many of them would leave.
-
     >>> str(Levels(rate=Fraction(1, 2)).raw_share(2))
     '1/8'
     """
 
-    rate: Fraction
-    filled: bool = False
+    rate: Fraction  # the ratio of two levels' shares, above 0 and below 1
+    filled: bool = False  # levels also get what a schedule with finitely many of them would leave
 
     def raw_share(self, level: int) -> Fraction:
         """(1 - r) r^level: the raw shares of all levels add up to 1."""

@@ -14,17 +14,11 @@ from tidegate.schedule.protocol import Stepped
 
 
 class Phase(NamedTuple):
-    """Where a time stands between two bases.
+    """Where a time stands between two bases."""
 
-    Attributes:
-        number: How often the base has been refitted.
-        base: When the phase's base was fitted (the paper's t_g), which is also its length.
-        since: Steps since then (the paper's i).
-    """
-
-    number: int
-    base: int
-    since: int
+    number: int  # how often the base has been refitted
+    base: int  # when the phase's base was fitted (the paper's t_g), which is also its length
+    since: int  # steps since then (the paper's i)
 
     @classmethod
     def of(cls, now: int, block: int) -> "Phase":

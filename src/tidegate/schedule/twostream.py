@@ -145,20 +145,13 @@ class TwoStream:
 class Arrived:
     """What the future of two streams depends on: a handful of public numbers.
 
-    Attributes:
-        source: Steps of the source so far.
-        target: Steps of the target so far.
-        fits: How many fits there have been.
-        model: The number of the source's present model.
-        phase_start: The target step at which that model came; earlier ones are read no more.
-        kept: The number of the update that is kept as f_c.
-        chain: The number of the source's newest fit of each level: a fit's prior is one above.
+    `chain` has the number of the source's newest fit of each level: a fit's prior is one above.
     """
 
-    source: int = 0
-    target: int = 0
-    fits: int = 0
-    model: int | None = None
-    phase_start: int = 0
-    kept: int | None = None
+    source: int = 0  # steps of the source so far
+    target: int = 0  # steps of the target so far
+    fits: int = 0  # how many there have been
+    model: int | None = None  # the number of the source's present model
+    phase_start: int = 0  # the target step at which it came; earlier ones are read no more
+    kept: int | None = None  # the number of the update that is kept as f_c
     chain: dict[int, int] = field(default_factory=dict)
