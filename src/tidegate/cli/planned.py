@@ -12,12 +12,13 @@ from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
 from tidegate.privacy.meaning import amounts
 from tidegate.schedule import Schedule, Stream, TwoStream
-from tidegate.schedule.registry import SCHEDULES, build
+from tidegate.schedule.registry import SCHEDULES, build, sources
 
 MAX_STEPS = 10**9
 """More steps than this are refused: printing them would take hours and tell nobody anything."""
 
-TWO_STREAMS = {"block", "window", "step", "sample", "target_step", "source_steps", "target_steps"}
+TARGET = {"target_step", "source_steps", "target_steps"}
+"""What a plan of two streams is told besides the parameters of its source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +125,17 @@ def two_streams(
     sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
 ) -> Planned:
     """The plan of a source and a target stream, whose steps arrive in rounds."""
-    _refuse_unknown("twostream", sizes, TWO_STREAMS)
+    names = {kind: [each.name for each in parameters(one)] for kind, one in sources().items()}
+    _refuse_unknown("twostream", sizes, TARGET.union(*names.values()))
     if "target_step" not in sizes:
         raise InvalidValueError("twostream needs --target-step")
     target_step = sizes.pop("target_step")
     per_round, targets = sizes.pop("source_steps", 1), sizes.pop("target_steps", 1)
-    if not {"window", "block"} & set(sizes):
-        raise InvalidValueError("twostream needs --window and --step, or --block, for its source")
-    kind = "sliding" if "window" in sizes else "cumulative"
+    found = [kind for kind, own in names.items() if own[0] in sizes]
+    if not found:
+        first = " or ".join(option_name(own[0]) for own in names.values())
+        raise InvalidValueError(f"twostream needs {first} for its source")
+    kind = max(found, key=lambda kind: len(sizes.keys() & names[kind]))
     source = _made(kind, sizes, f"a {kind} source")
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation

@@ -249,7 +249,9 @@ class Exact(NamedTuple):
         """The part made of records; an unusable slot holds zeros, and so has no gradient."""
         # Fail closed: somebody would pay too much.
         if weighted != (records.slot_weights is not None):
-            raise refuse("emphasis", "given with the records if and only if the fit has one", None)
+            raise refuse(
+                "slot_weights", "given with the records if and only if the fit has some", None
+            )
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
         return cls(rows, row_lengths(rows), records.y, records.slot_weights)

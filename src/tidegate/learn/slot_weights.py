@@ -58,7 +58,7 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
         return list(pieces)
     covered, held = sum(span.size for span, _ in slot_weights), sum(piece.n for piece in pieces)
     if covered != held:
-        raise refuse("emphasis", f"that of {held} slots", told=f"that of {covered}")
+        raise refuse("slot_weights", f"those of {held} slots", told=f"those of {covered}")
     left = [(span.size, down(part)) for span, part in slot_weights]
     result: list[Piece] = []
     for piece in pieces:

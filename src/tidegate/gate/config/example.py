@@ -1,7 +1,7 @@
 """A configuration to start from, with words for those who see one for the first time."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from textwrap import wrap
 
 from tidegate.features.feature_map import NamedMap, configurable
@@ -11,15 +11,15 @@ from tidegate.learn.learner import LEARNERS, NamedLearner
 from tidegate.learn.loss import LOSSES
 from tidegate.learn.loss.margins import NamedLoss
 from tidegate.schedule import Schedule, TwoStream
-from tidegate.schedule.registry import SCHEDULES, alone
+from tidegate.schedule.registry import SCHEDULES, alone, sources
 
 TARGET = """\
 step = 256        # records of the target between two models
 
+{others}
 [schedule.source]
-kind = "sliding"  # or "cumulative" with a `block`, for all of the source
-window = 7168     # how many of the newest source records a model is about
-step = 1024       # source records between two models"""
+kind = "{kind}"
+{sizes}"""
 
 ONE = """\
 [source]          # leave this section out to hand records over from Python
@@ -126,7 +126,7 @@ def example(kind: str) -> str:
     return TEXT.format(
         about=about()[kind],
         kind=kind,
-        sizes=TARGET if two else "\n".join(_sizes(SCHEDULES[kind])),
+        sizes=_target() if two else _sizes(SCHEDULES[kind]),
         allocation=ALLOCATION if two or SCHEDULES[kind].allocated else "",
         maps=_comment(f"{MAPS}: {_choices(configurable())}."),
         learners=_comment(f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}."),
@@ -144,8 +144,21 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in wrap(text, 98, break_on_hyphens=False))
 
 
-def _sizes(schedule: type[Schedule]) -> Iterator[str]:
+def _target() -> str:
+    """The parameters of two streams."""
+    source, *others = sorted(sources(), key=lambda kind: not sources()[kind].alone)
+    names = ", ".join(f'"{kind}" ({sources()[kind].about})' for kind in others)
+    return TARGET.format(
+        kind=source,
+        sizes=_sizes(sources()[source]),
+        others=_comment(f"Of the source stream; other kinds: {names}."),
+    )
+
+
+def _sizes(schedule: type[Schedule]) -> str:
     """A line for each parameter of a schedule that has an example."""
-    for each in parameters(schedule):
-        if each.example is not None:
-            yield f"{each.name} = {json.dumps(each.example)}".ljust(17) + f" # {each.help}"
+    return "\n".join(
+        f"{each.name} = {json.dumps(each.example)}".ljust(17) + f" # {each.help}"
+        for each in parameters(schedule)
+        if each.example is not None
+    )
