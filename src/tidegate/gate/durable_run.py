@@ -44,7 +44,6 @@ class DurableRun:
         self, store: Store, config: Config, train: Callable[[FitJob], Weights], clock: Clock = now
     ) -> None:
         self.store, self.config, self.train = store, config, train
-        self.count, self.done, self.fit = store.count, store.done, store.fit
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)
         self._clock = clock
@@ -66,6 +65,14 @@ class DurableRun:
 
     # --- how far it is
 
+    def count(self, stream: str) -> int:
+        """How many records of a stream have arrived."""
+        return self.store.count(stream)
+
+    def done(self, stream: str) -> int:
+        """The time up to which all due fits of a stream have been carried out."""
+        return self.store.done(stream)
+
     def arrived(self) -> Arrived:
         """What the future of two streams depends on."""
         if isinstance(self.plan, Plan) or (state := self.store.state()) is None:
@@ -81,6 +88,10 @@ class DurableRun:
         return min(ready, key=self.progress.turn, default=None)
 
     # --- what the executor asks for
+
+    def fit(self, number: int) -> Weights:
+        """The model of a fit of an earlier step."""
+        return self.store.fit(number)
 
     def trainer(self, number: int) -> Trainer[Task]:
         """What makes a fit: each has bits of its own."""
