@@ -26,6 +26,8 @@ class Parameter(NamedTuple):
         example: What `tidegate init` writes; None to leave it out.
         name: What it is called, in Python, TOML and on the command line.
         required: Whether it must be given.
+        default: What it is if it is not given and need not be.
+        only: The kinds that it is for, if not for all that have it.
     """
 
     help: str
@@ -33,6 +35,8 @@ class Parameter(NamedTuple):
     example: int | str | None = None
     name: str = ""
     required: bool = False
+    default: Any = None
+    only: tuple[str, ...] = ()
 
 
 def parameter(
@@ -53,8 +57,11 @@ def parameters(kind: type[Any]) -> Iterator[Parameter]:
     ['window', 'step', 'sample']
     """
     for each in fields(kind):
-        stated: Parameter = each.metadata["parameter"]
-        yield stated._replace(name=each.name, required=each.default is MISSING)
+        if "parameter" in each.metadata:
+            stated: Parameter = each.metadata["parameter"]
+            required = each.default is MISSING
+            default = None if required else each.default
+            yield stated._replace(name=each.name, required=required, default=default)
 
 
 def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[str, Any]) -> Made:

@@ -507,7 +507,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             "learner.kind must be output for a budget without a delta, got",
         ),
         ("learner", {"regularization": 0}, "learner.regularization must be above 0 for OutputPert"),
-        ("learner", {"regularization": -1}, "learner.regularization must be a finite number above"),
+        ("learner", {"regularization": -1}, "learner.regularization must be a finite number, 0"),
         ("learner", {"regularization": False}, "learner.regularization must be a finite number"),
         ("quality", {"share": 0}, "quality.share must be a ratio above 0 and below 1"),
         ("quality", {"share": 1.0}, "quality.share must be a ratio above 0 and below 1"),

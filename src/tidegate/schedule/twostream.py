@@ -11,7 +11,7 @@ from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, Stream
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
 from tidegate.schedule.protocol import Charged, Schedule
-from tidegate.schedule.registry import sources
+from tidegate.schedule.registry import parameter, sources
 from tidegate.schedule.steps import Steps
 
 
@@ -65,7 +65,7 @@ class TwoStream:
     """
 
     source: Schedule
-    step: int
+    step: int = parameter("target records between two models", 256)
 
     kind: ClassVar[str] = "twostream"
     about: ClassVar[str] = (

@@ -94,18 +94,40 @@ class Config:
     records is missing
     """
 
-    schedule: ScheduleTable = key(schedule_table)
-    budget: BudgetTable = key(table(BudgetTable))
-    records: RecordsTable = key(table(RecordsTable))
-    allocation: AllocationTable = key(table(AllocationTable), default=AllocationTable())
-    features: tuple[FeatureTable, ...] = key(tables(feature_table), default=())
-    learner: LearnerTable = key(learner_table, default=LearnerTable())
-    quality: QualityTable = key(table(QualityTable), default=QualityTable())
-    source: SourceTable | TwoSources | None = key(one_or_two, default=None)
-    publish: PublishTable | None = key(table(PublishTable), default=None)
-    compute: ComputeTable = key(table(ComputeTable), default=ComputeTable())
-    store: StoreTable | None = key(table(StoreTable), default=None)
-    not_private_seed: int | None = key(partial(whole, least=0), default=None)
+    schedule: ScheduleTable = key(schedule_table, "when models are made, and of which records")
+    budget: BudgetTable = key(
+        table(BudgetTable), "what all models together may reveal about any one record, for ever"
+    )
+    records: RecordsTable = key(
+        table(RecordsTable), "what a record is; none of this is read off the data"
+    )
+    allocation: AllocationTable = key(
+        table(AllocationTable), "how the budget is split", default=AllocationTable()
+    )
+    features: tuple[FeatureTable, ...] = key(
+        tables(feature_table), "maps that every record goes through, in this order", default=()
+    )
+    learner: LearnerTable = key(
+        learner_table, "how models are learnt and made private", default=LearnerTable()
+    )
+    quality: QualityTable = key(
+        table(QualityTable), "how the accuracy of models is measured", default=QualityTable()
+    )
+    source: SourceTable | TwoSources | None = key(
+        one_or_two, "where records come from; without it, from Python or over HTTP", default=None
+    )
+    publish: PublishTable | None = key(
+        table(PublishTable), "where models are written as well; no record ever is", default=None
+    )
+    compute: ComputeTable = key(
+        table(ComputeTable), "where models are computed", default=ComputeTable()
+    )
+    store: StoreTable | None = key(
+        table(StoreTable), "where the state's data is, if not in its folder", default=None
+    )
+    not_private_seed: int | None = key(
+        partial(whole, least=0), "for tests: noise that anyone with the seed can undo", default=None
+    )
 
     def __post_init__(self) -> None:
         """Say what was left open, and refuse sections that do not go together."""

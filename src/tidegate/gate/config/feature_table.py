@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.features.feature_map import NamedMap, configurable
-from tidegate.gate.config.keys import KindTable, one_of, read_keys
+from tidegate.gate.config.keys import KindTable, key, one_of_kinds, read_keys
 from tidegate.kinds import build, checks_of, values_of
 
 
@@ -15,7 +15,7 @@ from tidegate.kinds import build, checks_of, values_of
 class FeatureTable(KindTable):
     """A feature map by its registered name."""
 
-    map: str
+    map: str = key(one_of_kinds(configurable), "the name of the map")
 
     @property
     def takes_text(self) -> bool:
@@ -32,7 +32,7 @@ def feature_table(path: str, given: object) -> FeatureTable:
     """Read the table; all its mistakes are found, each with the path of its key."""
     maps = configurable()
     chosen = given.get("map") if isinstance(given, Mapping) else None
-    checks = {"map": one_of(*maps), **checks_of(maps, chosen)}
+    checks = {**checks_of({"": FeatureTable}, None), **checks_of(maps, chosen)}
     return read_keys(path, given, checks, {"map"}, _made)
 
 

@@ -1,12 +1,12 @@
 """How the tables of a configuration are read: every mistake is found, and named by its key."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from tidegate.checks import MAX_COUNT, InvalidValueError, positive, refuse, whole
-from tidegate.kinds import Check
+from tidegate.kinds import Check, Parameter, checks_of, parameters
 
 Table = TypeVar("Table")
 
@@ -19,9 +19,15 @@ class ConfigError(InvalidValueError):
         super().__init__("\n".join(self.mistakes))
 
 
-def key(check: Check, **default: Any) -> Any:
-    """A key of a table; without a default it must be given."""
-    return field(metadata={"check": check}, **default)
+def key(
+    check: Check,
+    help: str,  # noqa: A002
+    *,
+    only: tuple[str, ...] = (),
+    **default: Any,
+) -> Any:
+    """A key of a table, see `Parameter`; without a default it must be given."""
+    return field(metadata={"parameter": Parameter(help, check, only=only)}, **default)
 
 
 def one_of(*allowed: str) -> Check:
@@ -35,6 +41,15 @@ def one_of(*allowed: str) -> Check:
     return check
 
 
+def one_of_kinds(kinds: Callable[[], Iterable[str]]) -> Check:
+    """One of the kinds that are registered when a value is checked."""
+
+    def check(name: str, value: object) -> Any:
+        return one_of(*kinds())(name, value)
+
+    return check
+
+
 def word(name: str, value: object) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
@@ -44,7 +59,12 @@ def word(name: str, value: object) -> str:
 
 def zero_or_more(name: str, value: object) -> float:
     """A finite number that is not below 0."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else positive(name, value)
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    try:
+        return positive(name, value)
+    except InvalidValueError:
+        raise refuse(name, "a finite number, 0 or more", value) from None
 
 
 def flag(name: str, value: object) -> bool:
@@ -96,9 +116,8 @@ def tables(read: Check) -> Check:
 
 def read_table(kind: type[Table], path: str, given: object) -> Table:
     """A table whose keys are the fields of a dataclass."""
-    checks = {each.name: each.metadata["check"] for each in fields(kind)}  # type: ignore[arg-type]
-    required = {each.name for each in fields(kind) if each.default is MISSING}  # type: ignore[arg-type]
-    return read_keys(path, given, checks, required, kind)
+    required = {each.name for each in parameters(kind) if each.required}
+    return read_keys(path, given, checks_of({"": kind}, None), required, kind)
 
 
 def read_keys(

@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.gate.config.keys import KindTable, one_of, read_keys, zero_or_more
+from tidegate.gate.config.keys import (
+    KindTable,
+    key,
+    one_of_kinds,
+    read_keys,
+    zero_or_more,
+)
 from tidegate.kinds import build, checks_of, values_of
 from tidegate.learn.learner import LEARNERS, Learner, NamedLearner, Task, automatic_learner
 from tidegate.learn.loss import LOSSES, automatic_loss, loss_of
@@ -17,9 +23,17 @@ from tidegate.schedule import Schedule, TwoStream
 class LearnerTable(KindTable):
     """A learner of a kind, with what it minimises."""
 
-    kind: str = "auto"
-    loss: str = "auto"
-    regularization: float | None = None  # which leaves it to the learner
+    kind: str = key(
+        one_of_kinds(lambda: ["auto", *LEARNERS]), '"auto" chooses by the budget', default="auto"
+    )
+    loss: str = key(
+        one_of_kinds(lambda: ["auto", *LOSSES]),
+        '"auto" chooses by the number of classes',
+        default="auto",
+    )
+    regularization: float | None = key(
+        zero_or_more, "lambda, the pull towards the prior; by default the learner's", default=None
+    )
 
     def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
         """The table with everything said that was left open."""
@@ -56,12 +70,8 @@ class LearnerTable(KindTable):
 
 def learner_table(path: str, given: object) -> LearnerTable:
     """Read the table; all its mistakes are found, each with the path of its key."""
-    checks = {
-        "kind": one_of("auto", *LEARNERS),
-        "loss": one_of("auto", *LOSSES),
-        "regularization": zero_or_more,
-        **checks_of(LEARNERS, given.get("kind") if isinstance(given, Mapping) else None),
-    }
+    chosen = given.get("kind") if isinstance(given, Mapping) else None
+    checks = {**checks_of({"": LearnerTable}, None), **checks_of(LEARNERS, chosen)}
     return read_keys(path, given, checks, (), _made)
 
 

@@ -1,13 +1,12 @@
 """[schedule]: when models are made, and of which records. Its keys are those of its kind."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from tidegate import kinds
 from tidegate.checks import InvalidValueError
-from tidegate.gate.config.keys import KindTable, one_of, read_keys
+from tidegate.gate.config.keys import KindTable, key, one_of_kinds, read_keys
 from tidegate.kinds import checks_of, values_of
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, build, sources
@@ -17,8 +16,16 @@ from tidegate.schedule.registry import SCHEDULES, alone, build, sources
 class ScheduleTable(KindTable):
     """A schedule of a registered kind, or of two streams with the schedule of their source."""
 
-    kind: str
-    source: "ScheduleTable | None" = None
+    kind: str = key(
+        one_of_kinds(lambda: [*alone(), TwoStream.kind]),
+        "when models are made, see docs/how-to/choose-a-schedule.md",
+    )
+    source: "ScheduleTable | None" = key(
+        lambda *given: source_table(*given),  # noqa: PLW0108 (it is defined below)
+        "needed: the schedule of the source stream, see [schedule.source]",
+        only=(TwoStream.kind,),
+        default=None,
+    )
 
     def build(self) -> Schedule | TwoStream:
         """The schedule."""
@@ -32,14 +39,24 @@ class ScheduleTable(KindTable):
 
 def schedule_table(path: str, given: object) -> ScheduleTable:
     """Read the table; all its mistakes are found, each with the path of its key."""
-    return _read(path, given, [*alone(), TwoStream.kind])
+    return _read(path, given, ScheduleTable)
 
 
-def _read(path: str, given: object, names: Collection[str]) -> ScheduleTable:
+@dataclass(frozen=True, kw_only=True)
+class SourceSchedule:
+    """[schedule.source]: the key that all kinds of schedules of a source stream have."""
+
+    kind: str = key(one_of_kinds(sources), "when models of the source stream are made")
+
+
+def source_table(path: str, given: object) -> ScheduleTable:
+    """Read the table of the source of two streams."""
+    return _read(path, given, SourceSchedule)
+
+
+def _read(path: str, given: object, table: type[Any]) -> ScheduleTable:
     chosen = given.get("kind") if isinstance(given, Mapping) else None
-    checks = {"kind": one_of(*names), **checks_of(SCHEDULES, chosen)}
-    if TwoStream.kind in names:
-        checks["source"] = partial(_read, names=sources())
+    checks = {**checks_of({"": table}, None), **checks_of(SCHEDULES, chosen)}
     return read_keys(path, given, checks, {"kind"}, _made)
 
 

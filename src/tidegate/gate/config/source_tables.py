@@ -56,11 +56,23 @@ def passed_over(name: str, value: object) -> Resume:
 class FileTable:
     """[source]: files; `path` is a file, a folder, or "-" for standard input."""
 
-    type: str = key(one_of(*FILES))
-    path: str = key(word)
-    follow: bool = key(flag, default=False)
-    delimiter: str | None = key(as_delimiter, default=None)
-    resume: Resume | None = key(passed_over, default=None)
+    type: str = key(
+        one_of(*FILES), 'the format; jsonl: JSON lines. "nats" and "kafka": see docs/sources.md'
+    )
+    path: str = key(
+        word, 'a file or folder, from the working directory on; "-" (jsonl): standard input'
+    )
+    follow: bool = key(
+        flag, "wait for new lines in a file, or new files in a folder", default=False
+    )
+    delimiter: str | None = key(
+        as_delimiter, "the separator, if it is not a comma", only=("csv",), default=None
+    )
+    resume: Resume | None = key(
+        passed_over,
+        "the two texts in the error about a file that has changed, to go on with it",
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if self.path == STANDARD_INPUT and self.type != "jsonl":
@@ -141,9 +153,15 @@ class BrokerTable:
 
     source: ClassVar[type[Broker]]
 
-    follow: bool = key(flag, default=False)
-    patience: float = key(positive, default=PATIENCE)
-    resume: Resume | None = key(resumed, default=None)
+    follow: bool = key(flag, "wait for new messages", default=False)
+    patience: float = key(
+        positive, "seconds to wait for a server that does not answer", default=PATIENCE
+    )
+    resume: Resume | None = key(
+        resumed,
+        "the two texts in the error about lost messages, to go on without them",
+        default=None,
+    )
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; one that is followed looks for news after each pause, as a file does."""
@@ -157,12 +175,16 @@ class NatsTable(BrokerTable):
 
     source = NatsStream
 
-    type: str = key(one_of("nats"))
-    url: tuple[str, ...] = key(urls)
-    stream: str = key(stream_name)
-    subject: str | None = key(subjects, default=None)
-    credentials: str | None = key(word, default=None)
-    ca: str | None = key(word, default=None)
+    type: str = key(one_of("nats"), "a stream of NATS JetStream")
+    url: tuple[str, ...] = key(
+        urls, "a server such as nats://host:4222, or a list; no password in it"
+    )
+    stream: str = key(stream_name, "the name of the stream")
+    subject: str | None = key(
+        subjects, "read only these messages, such as records.north.>", default=None
+    )
+    credentials: str | None = key(word, "a file of NATS credentials", default=None)
+    ca: str | None = key(word, "a file of certificates to trust, if not the system's", default=None)
 
     @property
     def identity(self) -> SourceIdentity:
@@ -177,10 +199,10 @@ class KafkaTable(BrokerTable):
 
     source = KafkaTopic
 
-    type: str = key(one_of("kafka"))
-    servers: tuple[str, ...] = key(servers)
-    topic: str = key(word)
-    settings: str | None = key(word, default=None)
+    type: str = key(one_of("kafka"), "a topic of Kafka")
+    servers: tuple[str, ...] = key(servers, "a broker such as host:9092, or a list")
+    topic: str = key(word, "the name of the topic")
+    settings: str | None = key(word, "a file of settings for librdkafka", default=None)
 
     @property
     def identity(self) -> SourceIdentity:
@@ -206,8 +228,8 @@ def one_source(name: str, value: object) -> SourceTable:
 class TwoSources:
     """[source.source] and [source.target]: where the records of two streams come from."""
 
-    source: SourceTable = key(one_source)
-    target: SourceTable = key(one_source)
+    source: SourceTable = key(one_source, "of the source stream")
+    target: SourceTable = key(one_source, "of the target stream")
 
 
 def one_or_two(name: str, value: object) -> SourceTable | TwoSources:

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
 class BudgetTable:
     """[budget]: what any single record may lose, over all time."""
 
-    epsilon: float = key(positive)
-    delta: float | None = key(partial(between, low=0, high=1), default=None)
-    weak_delta: bool | None = key(flag, default=None, compare=False)
+    epsilon: float = key(
+        positive, "smaller is more private and noisier: 1 is a strong promise, 10 a weak one"
+    )
+    delta: float | None = key(
+        partial(between, low=0, high=1),
+        "far below 1 / records (docs/guarantee.md); without it: stricter, more noise",
+        default=None,
+    )
+    weak_delta: bool | None = key(
+        flag, "confirms a delta above 0.001, which hardly protects", default=None, compare=False
+    )
 
     def __post_init__(self) -> None:
         self.build()
@@ -44,8 +52,17 @@ ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.
 class AllocationTable:
     """[allocation]: how shares of the budget go to levels."""
 
-    name: str = key(one_of(*ALLOCATIONS), default=Paper.name)
-    rate: Fraction | None = key(ratio, default=None)
+    name: str = key(
+        one_of(*ALLOCATIONS),
+        '"paper" splits evenly, "tapered" favours models of more records',
+        default=Paper.name,
+    )
+    rate: Fraction | None = key(
+        ratio,
+        "the ratio of two neighbouring levels' shares; by default chosen by the budget",
+        only=(Tapered.name,),
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         self.build()
@@ -65,12 +82,21 @@ class AllocationTable:
 class RecordsTable:
     """[records]: what a record is. All of it is public, and none of it is read off the data."""
 
-    classes: tuple[int, ...] | tuple[str, ...] = key(labels)
-    norm: float = key(partial(between, low=2**-64, high=2**64))
-    columns: tuple[str, ...] | None = key(words, default=None)
-    text: str | None = key(word, default=None)
-    label: str | None = key(word, default=None)
-    dtype: Dtype = key(one_of("float32", "float64"), default="float32")
+    classes: tuple[int, ...] | tuple[str, ...] = key(
+        labels, 'all labels there can be: whole numbers, or texts such as ["no", "yes"]'
+    )
+    norm: float = key(
+        partial(between, low=2**-64, high=2**64),
+        "records longer than this (root of the sum of squares) are scaled down to it",
+    )
+    columns: tuple[str, ...] | None = key(
+        words, "the columns of numbers, best near 0 and of similar size", default=None
+    )
+    text: str | None = key(
+        word, "the column of text, instead of columns; the first map must take text", default=None
+    )
+    label: str | None = key(word, "the column of labels", default=None)
+    dtype: Dtype = key(one_of("float32", "float64"), "how numbers are stored", default="float32")
 
     def __post_init__(self) -> None:
         if self.columns is not None and self.text is not None:
@@ -105,8 +131,14 @@ FILES: dict[str, Callable[..., Format]] = {"csv": Csv, "parquet": Parquet, "json
 class QualityTable:
     """[quality]: how the accuracy of the releases is measured."""
 
-    share: Fraction | None = key(ratio, default=None)
-    holdout: str | None = key(word, default=None)
+    share: Fraction | None = key(
+        ratio, "the part of the budget that buys a private accuracy at each step", default=None
+    )
+    holdout: str | None = key(
+        word,
+        "a file of public records to test on; no record of a source may be in it",
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if self.holdout is not None and self._type() not in FILES:
@@ -125,8 +157,12 @@ class QualityTable:
 class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
-    database: str | None = key(word, default=None)
-    segments: str | None = key(word, default=None)
+    database: str | None = key(
+        word, "PostgreSQL; password: in PGPASSWORD or ~/.pgpass", default=None
+    )
+    segments: str | None = key(
+        word, "a URL or absolute path; credentials: in the environment", default=None
+    )
 
     def __post_init__(self) -> None:
         self.build()
@@ -140,7 +176,7 @@ class StoreTable:
 class PublishTable:
     """[publish]: where releases are written as well, in a folder that holds no records."""
 
-    folder: str = key(word)
+    folder: str = key(word, "the folder that releases are written to")
 
 
 def dask(**options: Any) -> "Dask":
@@ -160,9 +196,17 @@ ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "da
 class ComputeTable:
     """[compute]: where the sums of a fit are computed."""
 
-    engine: str = key(one_of(*ENGINES), default="memory")
-    workers: int | None = key(optional, default=None)
-    scheduler: str | None = key(word, default=None)
+    engine: str = key(
+        one_of(*ENGINES),
+        '"disk" if the records of a model do not fit in memory; "dask" for a cluster',
+        default="memory",
+    )
+    workers: int | None = key(
+        optional, "how many processes to start on this machine", only=("dask",), default=None
+    )
+    scheduler: str | None = key(
+        word, "the address of a scheduler that runs already", only=("dask",), default=None
+    )
 
     def __post_init__(self) -> None:
         self.build()

@@ -1,0 +1,69 @@
+"""The sections of a configuration and their keys, for `tidegate init` and the reference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.features.feature_map import configurable
+from tidegate.gate.config.feature_table import FeatureTable
+from tidegate.gate.config.learner_table import LearnerTable
+from tidegate.gate.config.schedule_table import ScheduleTable, SourceSchedule
+from tidegate.gate.config.source_tables import BROKERS, FileTable
+from tidegate.gate.config.tables import (
+    FILES,
+    AllocationTable,
+    BudgetTable,
+    ComputeTable,
+    PublishTable,
+    QualityTable,
+    RecordsTable,
+    StoreTable,
+)
+from tidegate.kinds import Parameter, parameters
+from tidegate.learn.learner import LEARNERS
+from tidegate.schedule import TwoStream
+from tidegate.schedule.registry import alone, sources
+
+ALL = ""
+"""Stands for all kinds of a section."""
+
+Tables = Mapping[str, type[Any]]
+"""What has the keys of a section, by the kind that it is for."""
+
+
+def sections() -> dict[str, Tables]:
+    """The tables of all sections, by the section's name."""
+    return {
+        "schedule": {ALL: ScheduleTable, **alone(), TwoStream.kind: TwoStream},
+        "schedule.source": {ALL: SourceSchedule, **sources()},
+        "budget": {ALL: BudgetTable},
+        "records": {ALL: RecordsTable},
+        "allocation": {ALL: AllocationTable},
+        "features": {ALL: FeatureTable, **configurable()},
+        "learner": {ALL: LearnerTable, **LEARNERS},
+        "quality": {ALL: QualityTable},
+        "source": {**dict.fromkeys(FILES, FileTable), **BROKERS},
+        "publish": {ALL: PublishTable},
+        "compute": {ALL: ComputeTable},
+        "store": {ALL: StoreTable},
+    }
+
+
+def keys_of(tables: Tables) -> list[Parameter]:
+    """The keys of a section, each with the kinds that it is for unless it is for all.
+
+    >>> for each in keys_of(sections()["source"])[:4]:
+    ...     print(each.name, *each.only)
+    type csv parquet jsonl
+    path csv parquet jsonl
+    follow csv parquet jsonl
+    delimiter csv
+    """
+    keys: dict[tuple[str, str], Parameter] = {}
+    for kind, table in tables.items():
+        for each in parameters(table):
+            if kind == ALL:
+                keys[each.name, each.help] = each
+            elif kind in (each.only or [kind]):
+                known = keys.get((each.name, each.help), each._replace(only=()))
+                keys[each.name, each.help] = each._replace(only=(*known.only, kind))
+    return list(keys.values())
