@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow coverage check bench clean
+.PHONY: help demo test test-slow coverage check bench reference clean
 
 help:
 	@echo "make demo       see Tidegate at work"
@@ -17,6 +17,7 @@ help:
 	@echo "make coverage   run all tests and show which lines they reach"
 	@echo "make check      lint, types and the import contract"
 	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP); writes docs/bench.md"
+	@echo "make reference  write docs/reference/ from commands, configuration and docstrings"
 	@echo "make clean      remove the virtual environment and all caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -48,6 +49,9 @@ check: $(READY)
 bench: $(READY)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m bench --page docs/bench.md
+
+reference: $(READY)
+	@$(BIN)/python -m reference
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

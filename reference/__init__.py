@@ -1,0 +1,1 @@
+"""Writes docs/reference/ from the commands, the tables of the configuration and the docstrings."""

@@ -1,0 +1,54 @@
+"""Docstrings as Markdown."""
+
+import re
+from doctest import DocTestParser, Example
+from itertools import groupby
+
+from reference.markdown import code
+
+SECTION = re.compile(r"(?m)^(Args|Attributes|Returns|Raises|Yields):\n((?:(?: {4}.*)?(?:\n|\Z))+)")
+ITEM = re.compile(r"(?m)^ {4}(\*{0,2}\w+): ")
+TITLES = {"Args": "Parameters:", "Attributes": "Attributes:"}
+
+
+def to_markdown(docstring: str) -> str:
+    """A cleaned docstring: its lists of parameters as lists, its examples as code."""
+    pieces = [each for each in DocTestParser().parse(docstring) if not _blank(each)]
+    groups = [list(group) for _, group in groupby(pieces, type)]
+    return "\n\n".join(
+        _prose(each[0]) if isinstance(each[0], str) else _code(each) for each in groups
+    )
+
+
+def _blank(piece: str | Example) -> bool:
+    return isinstance(piece, str) and not piece.strip()
+
+
+def _code(examples: list[str | Example]) -> str:
+    """Code that can be copied: what it prints stands in comments."""
+    lines: list[str] = []
+    for each in examples:
+        if isinstance(each, Example):
+            lines += each.source.rstrip("\n").split("\n")
+            lines += [
+                f"# {line}".rstrip() for line in each.want.replace("<BLANKLINE>", "").splitlines()
+            ]
+    return code("\n".join(lines), "python")
+
+
+def _prose(text: str) -> str:
+    return SECTION.sub(_section, text.strip("\n") + "\n").strip("\n")
+
+
+def _section(found: re.Match[str]) -> str:
+    title, body = found.groups()
+    _, *items = ITEM.split(body) if title in {*TITLES, "Raises"} else ("",)
+    if not items:
+        return f"{title}: {_one_line(body)}\n\n"
+    pairs = zip(items[::2], items[1::2], strict=True)
+    listed = "\n".join(f"- `{name}`: {_one_line(text)}" for name, text in pairs)
+    return f"{TITLES.get(title, f'{title}:')}\n\n{listed}\n\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
