@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
+from tidegate.glossary import TERMS
 from tidegate.privacy.meaning import meaning
 
 pytestmark = [needed, pytest.mark.xdist_group("page")]
@@ -358,3 +359,14 @@ def test_says_so_where_the_noise_has_a_seed(
     with opened(browser, url) as page:
         inside(page)
         expect(page.get_by_role("alert").first).to_contain_text("NOT PRIVATE")
+
+
+def test_terms_are_explained_where_they_appear(page: Page) -> None:
+    for name in ("epsilon", "share", "chain"):
+        words = TERMS[name]
+        expect(page.locator(f'abbr[title="{words}"]').first).to_be_visible()
+    assert page.locator("abbr:not([title])").count() == 0
+    page.get_by_text("What the words mean").click()
+    assert page.locator("#terms dt").count() == len(TERMS)
+    expect(page.locator("#terms")).to_contain_text(TERMS["ledger"])
+    page.get_by_text("What the words mean").click()

@@ -16,6 +16,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.memory import check_room, explain, lacking
 
 COMMANDS = {
+    "explain": ("explain", "Say what a term means: share, ledger, epsilon, ..."),
     "demo": ("demo", "See private models follow a stream that drifts."),
     "plan": ("plan", "Show what would be released when, and what each record pays."),
     "paper": ("paper", "Draw the figures of the paper: as published, and as they are privately."),
@@ -34,6 +35,9 @@ COMMANDS = {
     "token": ("token", "Make, list and revoke the tokens of a served state."),
 }
 """In which module of this package each command is and what it does, as one meets them."""
+
+LIGHT = {"plan", "explain"}
+"""Commands that run without numpy."""
 
 
 class Commands(click.Group):
@@ -65,7 +69,7 @@ class Commands(click.Group):
             near = get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {cmd_name!r}: {hint}")
-        if cmd_name != "plan":  # all others load numpy and more
+        if cmd_name not in LIGHT:
             check_room()
         module = import_module(f"tidegate.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)

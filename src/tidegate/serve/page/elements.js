@@ -1,5 +1,7 @@
 // Numbers as text and elements as trees: the little that every part of the page needs.
 
+import { TERMS } from "./glossary.js";
+
 export const $ = (id) => document.getElementById(id);
 
 export const count = (number) => number.toLocaleString("en");
@@ -35,6 +37,20 @@ export function el(tag, attributes = {}, ...children) {
   }
   made.append(...children);
   return made;
+}
+
+/** A term of the glossary, with its definition as a tooltip. */
+export const term = (name, text = name) => el("abbr", { title: TERMS[name] }, text);
+
+/** Give the terms of the page itself their tooltips, and list all definitions below it. */
+export function showTerms() {
+  for (const each of document.querySelectorAll("abbr[data-term]")) {
+    each.title = TERMS[each.dataset.term];
+  }
+  const rows = Object.entries(TERMS).sort(([one], [other]) => one.localeCompare(other));
+  $("terms").replaceChildren(
+    ...rows.flatMap(([name, words]) => [el("dt", {}, name), el("dd", {}, words)]),
+  );
 }
 
 /** A number that programs can read as well. */

@@ -1,6 +1,6 @@
 // The page: asks the service what is so, shows it, and keeps it up to date by its events.
 
-import { $, count } from "./elements.js";
+import { $, count, showTerms } from "./elements.js";
 import { showHeld } from "./held.js";
 import { showLedger, showLedgerTable } from "./ledger.js";
 import { showForm } from "./predict.js";
@@ -157,5 +157,6 @@ $("authentication-form").onsubmit = (event) => {
 onhashchange = () => tokenFromAddress() && location.reload();
 
 theme(localStorage.getItem("tidegate-theme"));
+showTerms();
 tokenFromAddress();
 run();

@@ -1,12 +1,14 @@
 """The page at `/`: a few files of our own and Plotly's bundle, all served from this machine."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import FastAPI, HTTPException
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, Response
 
 from tidegate.checks import InvalidValueError
+from tidegate.glossary import TERMS
 
 HERE = Path(__file__).parent
 
@@ -29,7 +31,7 @@ def add_page(app: FastAPI) -> None:
     >>> app = FastAPI(openapi_url=None)
     >>> add_page(app)
     >>> [route.path for route in app.routes]
-    ['/', '/page/plotly.min.js', '/page/{name}']
+    ['/', '/page/plotly.min.js', '/page/glossary.js', '/page/{name}']
     """
     bundle = _bundle()
 
@@ -41,6 +43,11 @@ def add_page(app: FastAPI) -> None:
     def plotly() -> FileResponse:
         kept = {**HEADERS, "Cache-Control": "max-age=86400"}  # five megabytes
         return FileResponse(bundle, media_type="text/javascript", headers=kept)
+
+    @app.get("/page/glossary.js", include_in_schema=False)
+    def glossary() -> Response:
+        text = f"export const TERMS = {json.dumps(TERMS)};\n"
+        return Response(text, media_type="text/javascript", headers=HEADERS)
 
     @app.get("/page/{name}", include_in_schema=False)
     def file(name: str) -> FileResponse:

@@ -1,13 +1,16 @@
 // The promise in a sentence, how much of it is used, and how things stand.
 
-import { $, count, el, exact, percent, records, small } from "./elements.js";
+import { $, count, el, exact, percent, records, small, term } from "./elements.js";
 import { firstAt } from "./stream.js";
 
 export function showPromise({ budget, meaning, private: kept }, { lines }) {
   const { epsilon, delta } = budget;
-  $("promise").textContent =
-    "All models released here, now and for ever, together tell at most " +
-    `ε = ${epsilon}${delta ? `, δ = ${small(delta)}` : ""} about any one record.`;
+  $("promise").replaceChildren(
+    "All models released here, now and for ever, together tell at most ",
+    term("epsilon", "ε"), `\u00a0=\u00a0${epsilon}`,
+    ...(delta ? [", ", term("delta", "δ"), `\u00a0=\u00a0${small(delta)}`] : []),
+    " about any one record.",
+  );
   const most = Math.max(...lines.map((line) => line.paid));
   $("used").replaceChildren(
     "So far the record that has paid most has used ",

@@ -4,7 +4,7 @@
 // charts, but cannot do this: it does not animate shapes, and its bars have no identity that would
 // let one block slide while another takes its place.
 
-import { $, count, el, percent, records, span, table } from "./elements.js";
+import { $, count, el, percent, records, span, table, term } from "./elements.js";
 
 const LEAVING = 900; // milliseconds, a little more than the transitions in page.css
 const MOST_CELLS = 64;
@@ -21,13 +21,7 @@ const figures = new Map();
 /** Show each stream with its part of the chain, and the chain as a table. */
 export function showStreams({ streams, schedule }, { chain }) {
   const all = chain.at(-1)?.emphasized;
-  $("stream-words").textContent = all
-    ? "The newest model went on from the one before, over all records; the newest count most."
-    : chain.length
-    ? `The newest model is a chain: a base, then ${chain.length - 1} refinements, each on ` +
-      "records of its own. Blocks stay while the stream flows on, so a record is read only a few " +
-      "times."
-    : "Records arrive; the first model comes when there are enough of them.";
+  $("stream-words").replaceChildren(...storyOf(chain, all));
   const cells = [];
   for (const stream of streams) {
     if (!figures.has(stream.stream)) {
@@ -47,6 +41,17 @@ export function showStreams({ streams, schedule }, { chain }) {
   ]);
   const heads = ["place", "model", "of records", all ? "cost of the newest" : "cost of each"];
   table($("chain-table"), "The chain of the newest model", heads, rows);
+}
+
+/** How the newest model was made, in words. */
+function storyOf(chain, all) {
+  if (all) return ["The newest model went on from the one before; the newest records count most."];
+  if (!chain.length) return ["Records arrive; the first model comes when there are enough of them."];
+  return [
+    "The newest model is the end of a ", term("chain"), ": a ", term("base"),
+    `, then ${chain.length - 1} `, term("update", "updates"), ", each on records of its own. ",
+    "Blocks stay while the stream flows on, so a record is read only a few times.",
+  ];
 }
 
 /** The colour of a block: the base has its own, updates take turns by level. */

@@ -1,0 +1,34 @@
+"""`tidegate explain`: what the words of Tidegate mean."""
+
+import json
+
+import click
+from rich.console import Console
+
+from tidegate.cli import options
+from tidegate.glossary import GLOSSARY, TERMS, definition
+
+EPILOG = """\b
+Examples:
+  tidegate explain share
+  tidegate explain slot weight
+  tidegate explain                       all terms
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("term", nargs=-1)
+@options.form
+def explain(term: tuple[str, ...], form: str) -> None:
+    """Say what a TERM means, or list all terms."""
+    name = " ".join(term)
+    if form == "json":
+        found = {name: definition(name)} if term else TERMS
+        for each, words in found.items():
+            click.echo(json.dumps({"term": each, "meaning": words}))
+    elif term:
+        Console(highlight=False).print(definition(name), markup=False)
+    else:
+        for subject, terms in GLOSSARY.items():
+            Console(highlight=False).print(f"{subject}: {', '.join(terms)}")
+        click.echo("\ntidegate explain TERM says what one means.")

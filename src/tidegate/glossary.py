@@ -1,0 +1,139 @@
+"""The words of Tidegate, each defined once: documentation, page and command line read them here."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from tidegate.checks import InvalidValueError
+
+GLOSSARY: Mapping[str, Mapping[str, str]] = {
+    "Records": {
+        "record": "One row of data: its features and its label, in a fixed slot of the stream. "
+        "The guarantee hides the content of one record.",
+        "stream": "The records in the order in which they arrive. It has no end.",
+        "slot": "The place of a record in the stream, counted from 0. A record keeps its slot even "
+        "if it cannot be used.",
+        "neighbouring streams": "Two streams of the same length that differ in the content of one "
+        "record. The guarantee says that releases from one look much like releases from the other.",
+        "step": "A fixed number of consecutive records. Training happens only when a step is "
+        "complete.",
+        "span": "A range of consecutive records (or steps): its start is in it, its stop is not.",
+        "window": "The newest records, as many as you choose, that each model of a sliding "
+        "schedule is trained on.",
+        "norm": "The largest length that a record's features may have. You choose it; longer "
+        "records are scaled down to it, which limits the influence of any one record.",
+        "quarantine": "Where records that cannot be used are listed, with the reason. They keep "
+        "their slots and count as nothing in every fit; only the operator may see the list.",
+        "holdout": "Public records, apart from the stream, on which releases are tested. They "
+        "cost nothing, because they are not private.",
+        "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
+        "also the name of the large one.",
+        "target": "With two streams, the small one: models of the source stream are refined on it.",
+    },
+    "Training": {
+        "model": "The weights that a fit makes. They turn the features of a record into a "
+        "prediction.",
+        "fit": "One training run: on the records of one span, starting from a prior or from "
+        "scratch. It is the unit that the ledger charges.",
+        "prior": "The earlier private model that a fit starts from. Using it again costs nothing, "
+        "because its records have already paid for it.",
+        "base": "A fit from scratch, the first of a chain. It is usually on the largest block of "
+        "records.",
+        "update": "A fit that refines the model before it in a chain, on records of its own.",
+        "chain": "A base and the updates that refine it, one after the other. The model at its end "
+        "knows the records of all of them.",
+        "level": "The size class of an update: a block of one level up is twice as long.",
+        "schedule": "The rule that says which fits happen when. It depends on public numbers only, "
+        "never on what the records contain.",
+        "plan": "A schedule with the share of every fit. It can be printed and checked before the "
+        "first record arrives.",
+        "learner": "The method that turns the records of a fit into a private model, by adding "
+        "noise to the result or to the gradients.",
+        "slot weight": "How much a slot counts in a fit, above 0 and up to 1, by its place alone. "
+        "Cards and JSON call it `emphasis`.",
+        "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
+        "share of the fit, the larger they are.",
+    },
+    "Privacy": {
+        "differential privacy": "A limit on how much the releases can depend on any one record. "
+        "It holds whatever else an attacker knows.",
+        "budget": "The limit for one record over all time: `PureDP(epsilon)` or "
+        "`ApproxDP(epsilon, delta)`.",
+        "epsilon": "The main number of a budget; smaller is more private. Changing one record "
+        "multiplies the probability of any set of outcomes by at most e^epsilon, plus delta if "
+        "there is one.",
+        "delta": "The second number of an `ApproxDP` budget: how far probabilities may exceed the "
+        "limit that epsilon sets. Choose it far below one over the number of records.",
+        "mu": "The budget of `ApproxDP` as Gaussian noise measures it. Squares of mu add up from "
+        "fit to fit.",
+        "share": "The part of a record's budget that one fit spends, between 0 and 1. Every record "
+        "of the fit pays it, or less where its slot weight is below 1.",
+        "allocation": "The rule that divides the budget among levels.",
+        "ledger": "The account of what each record has paid: the sum of its shares, never more "
+        "than 1. A full account is planned, not an alarm.",
+        "certificate": "The most that any record can ever pay under a plan, proved before the "
+        "first record arrives.",
+        "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
+        "share of the budget is reserved for it.",
+    },
+    "Running": {
+        "gate": "The program that carries out a plan: it takes records in and gives releases out, "
+        "and goes on where it stopped after a crash.",
+        "state": "The folder in which a gate keeps all it needs: records, ledger, releases. Raw "
+        "records are in it, so protect it as you protect them.",
+        "store": "The part of a gate that writes its state, so that a crash loses nothing and "
+        "charges nothing twice.",
+        "release": "A private model together with its card. It never changes, and anyone may see "
+        "it.",
+        "card": "What a release says about itself: which records it read, what they paid, how it "
+        "was made and what is promised.",
+        "hash chain": "The fingerprint of each release covers that of the one before. So an edited "
+        "or missing release is noticed.",
+        "fleet": "Many gates run from one configuration, each with a ledger of its own.",
+        "token": "A secret that lets a program or a person use a served gate: to send records, to "
+        "read what is released, or to see who did what.",
+    },
+}
+"""The terms, by subject, in the order in which they are best read."""
+
+SYMBOLS = {"ε": "epsilon", "δ": "delta", "μ": "mu", "emphasis": "slot weight"}
+
+TERMS = {term: words for terms in GLOSSARY.values() for term, words in terms.items()}
+
+
+def definition(term: str) -> str:
+    """What a term means.
+
+    Args:
+        term: The term, in any case, also in the plural or with its words joined by a mark.
+
+    >>> definition("Allocations")
+    'The rule that divides the budget among levels.'
+    >>> definition("leger")
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: no term 'leger': did you mean ledger?
+    """
+    plain = " ".join(term.lower().replace("-", " ").replace("_", " ").split())
+    for spelling in (SYMBOLS.get(plain, plain), plain.removesuffix("s")):
+        if spelling in TERMS:
+            return TERMS[spelling]
+    near = get_close_matches(plain, TERMS, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "tidegate explain lists all terms"
+    raise InvalidValueError(f"no term {term[:60]!r}: {hint}")
+
+
+def to_markdown() -> str:
+    """The glossary as a page."""
+    lines = [
+        "# Glossary",
+        "",
+        "One word for one thing, in code, command line, page and documentation. In a terminal:",
+        "`tidegate explain share`. This page is written by `python -m tidegate.glossary`.",
+    ]
+    for subject, terms in GLOSSARY.items():
+        lines += ["", f"## {subject}", "", "| term | meaning |", "|---|---|"]
+        lines += [f"| {term} | {words} |" for term, words in terms.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(to_markdown(), end="")
