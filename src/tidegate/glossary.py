@@ -116,7 +116,7 @@ def definition(term: str) -> str:
     for spelling in (SYMBOLS.get(plain, plain), plain.removesuffix("s")):
         if spelling in TERMS:
             return TERMS[spelling]
-    near = get_close_matches(plain, TERMS, n=3)
+    near = get_close_matches(plain, TERMS, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else "tidegate explain lists all terms"
     raise InvalidValueError(f"no term {term[:60]!r}: {hint}")
 

@@ -498,5 +498,5 @@ def test_a_run_closes_its_sources_however_it_stops(
             list(gate.run(held))
         else:
             monkeypatch.setattr("click.echo", broken)
-            runs._show(partial(gate.run, held), form="json", quiet=False)
+            runs._show(gate, partial(gate.run, held), form="json", quiet=False)
     assert [getgeneratorstate(each) for each in held.held] == [GEN_CLOSED] * 2  # tried, and run

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import laplace, norm
 
 from tidegate.privacy import ApproxDP, PureDP
-from tidegate.privacy.meaning import meaning, name
+from tidegate.privacy.meaning import bets_won, meaning, name, paid_so_far
 
 epsilons = st.floats(0.01, 10)
 deltas = st.floats(1e-9, 1e-3)
@@ -32,8 +32,10 @@ def claimed(sentence: str) -> Claim:
         f"{record}the probability of every set of outcomes stays at most {factor} times what it "
         r"was, plus (?P<delta>\S+)\."
     )
-    found = re.fullmatch(pure, sentence) or re.fullmatch(approximate, sentence)
+    promise, _, bet = sentence.partition(" A bet ")
+    found = re.fullmatch(pure, promise) or re.fullmatch(approximate, promise)
     assert found, sentence
+    assert re.match(r"on which of two equally likely contents it has wins at most [\d.]+ % of", bet)
     return Claim(np.exp(float(found["epsilon"])), float(found.groupdict().get("delta") or 0))
 
 
@@ -67,3 +69,26 @@ def test_numbers_in_words_are_exact_or_rounded_up(epsilon: float) -> None:
         factor = re.search(r"under (\S+)\)", meaning(epsilon, delta))
         assert factor is None or np.exp(epsilon) < float(factor[1]) <= np.exp(epsilon) + 0.0101
         assert str(epsilon).removesuffix(".0") in name(epsilon, delta)
+
+
+@given(epsilons, deltas)
+def test_no_bet_is_won_more_often_than_the_sentence_says(epsilon: float, delta: float) -> None:
+    """The best test between two outcomes wins half of 1 plus their distance in total variation."""
+    mu = ApproxDP(epsilon, delta).mu
+    assert norm.cdf(mu / 2) <= bets_won(epsilon, delta) / 100
+    laplace_wins = (1 - np.expm1(-epsilon / 2)) / 2
+    assert laplace_wins <= bets_won(epsilon, 0.0) / 100
+
+
+@given(epsilons, st.one_of(st.just(0.0), deltas))
+def test_bets_are_rounded_up_by_a_tenth_of_a_per_cent_at_most(epsilon: float, delta: float) -> None:
+    """Without a delta, randomised response wins exactly e^epsilon / (e^epsilon + 1) of them."""
+    exact = 100 * (np.exp(epsilon) + delta) / (np.exp(epsilon) + 1)
+    assert exact - 1e-9 <= bets_won(epsilon, delta) <= exact + 0.1 + 1e-6
+    assert f"wins at most {bets_won(epsilon, delta):g} % of the time" in meaning(epsilon, delta)
+
+
+def test_a_full_account_is_not_an_alarm() -> None:
+    assert "of its budget; no record can ever pay more than 100 %" in paid_so_far(0.99)
+    assert "99.9 %" in paid_so_far(0.9981)  # rounded up
+    assert "100 % of its budget: all that the plan will ever charge it" in paid_so_far(1.0)

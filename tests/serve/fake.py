@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -20,6 +21,7 @@ from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
+from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, SlidingWindow, Span
 from tidegate.serve.page.page import add_page
 
@@ -82,6 +84,12 @@ class Fake:
             number = fit.prior
         return found[::-1]
 
+    def trained_on(self, fit: RecordFit) -> str:
+        fits = [fit]
+        while (prior := fits[-1].prior) is not None:
+            fits.append(self.fits[prior][0])
+        return in_words(reduce(extended, reversed(fits), Reach()), fit)
+
     def card(self, number: int) -> dict[str, Any]:
         fit = self.released[number]
         share = self.fits[fit.number][1]
@@ -117,6 +125,7 @@ class Fake:
             "at": card["at"],
             "hash": f"{number:064x}",
             "time": card["time"],
+            "trained_on": self.trained_on(self.released[number]),
             "card": card,
         }
 
@@ -137,6 +146,7 @@ class Fake:
             "meaning": meaning(1.0, 1e-6),
             "releases": len(self.released),
             "newest": None,
+            "trained_on": self.trained_on(self.released[-1]) if self.released else None,
             "training": False,
             "quality": quality,
             "streams": [

@@ -19,7 +19,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
 from tidegate.glossary import TERMS
-from tidegate.privacy.meaning import meaning
+from tidegate.privacy.meaning import meaning, paid_so_far
+from tidegate.privacy.rounding import down
 
 pytestmark = [needed, pytest.mark.xdist_group("page")]
 
@@ -123,6 +124,10 @@ def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
         1.0,
     ]
     assert values(page, "#used")[0] == pytest.approx(float(worst.share))
+    expect(page.locator("#used")).to_have_text(paid_so_far(down(worst.share)))
+    newest = fake.trained_on(fake.released[-1])
+    expect(page.locator("#stream-words")).to_contain_text(f"The newest model is {newest}.")
+    expect(page.locator("#releases dd").first).to_have_text(newest)
     drawn = page.evaluate("document.querySelector('#ledger-charts .chart').data[0].y")
     assert max(drawn) == pytest.approx(100 * float(worst.share))
     bound = page.evaluate("document.querySelector('#ledger-charts .chart').layout.shapes[0].y0")

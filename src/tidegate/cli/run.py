@@ -14,6 +14,7 @@ from tidegate.cli.state import release_row
 from tidegate.cli.types import PATH
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.release import StoredRelease
 
 RUN_EPILOG = """\b
@@ -54,7 +55,7 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     with Gate.open(folder, settings, sources=sources) as gate:
         if new and form == "table" and not quiet:  # who expected an old one should know
             click.echo(f"{folder} is new: no record has paid anything yet", err=True)
-        _show(partial(gate.run, follow=follow), form=form, quiet=quiet)
+        _show(gate, partial(gate.run, follow=follow), form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)
             click.echo(f"The state is in {folder}; see tidegate status {folder}")
@@ -94,15 +95,18 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
     with Gate.open(state) as gate:
         name, source = gate.stream(stream), gate.config.source_of(file, resume)
         before = gate.store.count(name)
-        _show(partial(gate.run, {name: source}), form=form, quiet=quiet)
+        _show(gate, partial(gate.run, {name: source}), form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)
             taken = gate.store.count(name) - before
             click.echo(f"{taken:,} records of {file} were new; {state} has {before + taken:,}")
 
 
-def _show(run: Callable[..., Generator[StoredRelease]], *, form: str, quiet: bool) -> None:
+def _show(
+    gate: Gate, run: Callable[..., Generator[StoredRelease]], *, form: str, quiet: bool
+) -> None:
     """Print each release of a run, and how far it is."""
+    view = gate.ledger_view()
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
@@ -110,20 +114,19 @@ def _show(run: Callable[..., Generator[StoredRelease]], *, form: str, quiet: boo
             for release in releases:
                 progress.update(task, releases=release.number + 1)
                 if form == "json":
-                    click.echo(json.dumps(release_row(release)))
+                    click.echo(json.dumps(release_row(release, view)))
                 elif not quiet:
-                    click.echo(_line(release))
+                    click.echo(_line(release, view))
 
 
-def _line(release: StoredRelease) -> str:
-    row = release_row(release)
+def _line(release: StoredRelease, view: LedgerView) -> str:
+    row = release_row(release, view)
     whose = f" {row['stream']}" if row["stream"] else ""
-    how = "fitted" if release.card["prior"] is None else "refined"
     before, holdout = row["accuracy_before"], row["accuracy_on_holdout"]
     return "".join(
         [
-            f"release {release.number:,} after {row['at']:,}{whose} records: {how} on "
-            f"{row['start']:,} to {row['stop'] - 1:,} for {row['share']:.4g} of their budget",
+            f"release {release.number:,} after {row['at']:,}{whose} records: {row['trained_on']}, "
+            f"which cost them {row['share']:.4g} of their budget",
             "" if holdout is None else f", right on {holdout:.1%} of the holdout",
             "" if before is None else f", the one before was right on {before:.1%} of the step",
         ]

@@ -17,6 +17,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
 from tidegate.cli.types import PATH, count
 from tidegate.gate.gate import Gate
+from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
@@ -24,7 +25,7 @@ from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Problem, Step
 from tidegate.gate.verify import Told
 from tidegate.gate.verify import verify as problems_of
-from tidegate.privacy.meaning import amounts
+from tidegate.privacy.meaning import amounts, paid_so_far
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
 from tidegate.serve.tokens import FILE as TOKENS
@@ -64,8 +65,9 @@ def status(state: Path, form: str) -> None:
             f"Raw data of {row['stream']}: {row['held_records']:,} records, "
             f"{row['held_bytes']:,} bytes: {row['held_because']}."
         )
-    newest = f", the newest of {told['newest']}" if told["newest"] else ""
-    console.print(f"{told['releases']:,} releases{newest}. For ever, no record pays more than 1.")
+    newest = f", the newest of {told['newest']}: {told['trained_on']}" if told["newest"] else ""
+    console.print(f"{told['releases']:,} releases{newest}.")
+    console.print(paid_so_far(max(row["worst_share"] for row in streams)))
     if not told["releases"]:
         console.print(f"{missing.capitalize()}.")
 
@@ -87,6 +89,8 @@ def ledger(state: Path, record: int | None, form: str) -> None:
         there = record is None or any(record < gate.store.count(name) for name in gate.streams)
         empty = "it has paid nothing so far" if there else "there is no such record yet"
         options.show(rows, form, empty=empty)
+        if record is None and form == "table":
+            click.echo(paid_so_far(max(row["paid"] for row in rows)))
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
@@ -100,8 +104,13 @@ def releases(state: Path, start: int, form: str) -> None:
         for step in gate.store.steps():
             if step.evaluation is not None:
                 tried[step.evaluation.release].append(_tried(step, step.evaluation))
-        rows = ({**release_row(one), "tried": tried[one.number]} for one in gate.releases(start))
-        options.show(rows if form == "json" else _narrow(list(rows)), form)
+        view = gate.ledger_view()
+        view.read()
+        rows = (
+            {**release_row(one, view), "tried": tried[one.number]} for one in gate.releases(start)
+        )
+        shown = rows if form == "json" else _narrow(list(rows))
+        options.show(shown, form, folded="of_records")
 
 
 def _tried(step: Step, known: Evaluation) -> dict[str, Any]:
@@ -116,19 +125,30 @@ def _tried(step: Step, known: Evaluation) -> dict[str, Any]:
     }
 
 
+ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"}
+"""What other columns of `releases` say already, in fewer words."""
+
+
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows for a terminal: no column without values, hashes and times cut short."""
+    """Rows for a terminal: what each release knows, no column without values, hashes cut short."""
     for row in rows:
         tried = [each["accuracy"] for each in row["tried"]]
         row["tried"] = mean(tried) if tried else None
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
-        short = {**row, "hash": row["hash"][:8], "time": row["time"][:16].replace("T", " ")}
-        # The share says it already, in a unit that needs no explanation.
-        yield {name: v for name, v in short.items() if name not in empty | {"mu", "epsilon"}}
+        knows = row["trained_on"].partition(", ")[0].removeprefix("a model of ")
+        short = {
+            "release": row["release"],
+            "of_records": knows.replace("records ", ""),
+            "read": row["stop"] - row["start"],
+            **row,
+            "time": row["time"][:16].replace("T", " "),
+            "hash": row["hash"][:8],
+        }
+        yield {name: value for name, value in short.items() if name not in empty | ELSEWHERE}
 
 
-def release_row(release: StoredRelease) -> dict[str, Any]:
+def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
     """A release in one line."""
     card = release.card
     unit = "mu" if "mu" in card else "epsilon"
@@ -145,6 +165,7 @@ def release_row(release: StoredRelease) -> dict[str, Any]:
         "accuracy_on_holdout": evaluation.get("holdout", {}).get("accuracy"),
         "time": card["time"],
         "hash": release.hash,
+        "trained_on": view.trained_on(card["fit"]),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.gate.store import Evaluation, Step, Store
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
+from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit
 
 Row = dict[str, Any]
@@ -21,6 +22,7 @@ class LedgerView:
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
         self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tried
         self._lines: dict[int, tuple[str, Line]] = {}
+        self._reach: dict[int, Reach] = {}
         self._steps = 0
         self._newest: int | None = None
 
@@ -88,6 +90,19 @@ class LedgerView:
         while numbers and (prior := self._lines[numbers[-1]][1].fit.prior) is not None:
             numbers.append(prior)
         return [_block(*self._lines[number][1]) for number in reversed(numbers)]
+
+    def trained_on(self, number: int) -> str:
+        """What the model of a fit was trained on, in words."""
+        if number not in self._lines:
+            self.catch_up()
+        last = self._lines[number][1].fit
+        unknown = [] if number in self._reach else [last]
+        while unknown and (prior := unknown[-1].prior) is not None and prior not in self._reach:
+            unknown.append(self._lines[prior][1].fit)
+        for fit in reversed(unknown):
+            before = Reach() if fit.prior is None else self._reach[fit.prior]
+            self._reach[fit.number] = extended(before, fit)
+        return in_words(self._reach[number], last)
 
 
 def _of_fit(stream: str, line: Line, record: int, release: int | None) -> Row:

@@ -39,23 +39,28 @@ def public_status(gate: Gate, view: LedgerView) -> Row:
         for step, evaluation in view.evaluated[-MOST_POINTS:]
     ]
     streams = [_of_stream(gate, stream) for stream in gate.streams]
-    return {**promise(gate), **_released(gate), "streams": streams, "quality": quality}
+    return {**promise(gate), **_released(gate, view), "streams": streams, "quality": quality}
 
 
 def status(gate: Gate) -> Row:
     """What a state holds. It counts unusable records and bytes: for the operator only."""
+    view = gate.ledger_view()
     with gate.store.snapshot():
-        promised, ledgers = promise(gate), gate.ledgers()
+        view.read()
+        promised = promise(gate)
         del promised["meaning"]
-        streams = [_for_operator(gate, stream, ledgers[stream]) for stream in gate.streams]
-        return {**promised, **_released(gate), "streams": streams}
+        streams = [_for_operator(gate, stream, view.ledgers[stream]) for stream in gate.streams]
+        return {**promised, **_released(gate, view), "streams": streams}
 
 
-def _released(gate: Gate) -> Row:
+def _released(gate: Gate, view: LedgerView) -> Row:
     newest = gate.store.newest()
+    if newest is None:
+        return {"releases": 0, "newest": None, "trained_on": None}
     return {
-        "releases": 0 if newest is None else newest.number + 1,
-        "newest": None if newest is None else newest.card["time"],
+        "releases": newest.number + 1,
+        "newest": newest.card["time"],
+        "trained_on": view.trained_on(newest.card["fit"]),
     }
 
 

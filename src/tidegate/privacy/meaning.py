@@ -26,17 +26,21 @@ def amounts(epsilon: float, delta: float) -> str:
 
 
 def meaning(epsilon: float, delta: float) -> str:
-    """What a budget promises about any one record, in one true sentence.
+    """What a budget promises about any one record: the definition, and as a bet.
 
     With a delta it must not say that no outcome becomes more than e^epsilon times as likely: some
     do. What holds is P(S) <= e^epsilon P'(S) + delta, for every set S of outcomes.
 
     >>> print(meaning(1.0, 0.0))
     Replace the content of any one record, and no set of outcomes becomes more than e^1 (under 2.72)
-    times as likely.
+    times as likely. A bet on which of two equally likely contents it has wins at most 73.2 % of
+    the time, even for someone who knows all other records and sees every release; a blind guess
+    wins 50 %.
     >>> print(meaning(1.0, 1e-6))
     Replace the content of any one record, and the probability of every set of outcomes stays at
-    most e^1 (under 2.72) times what it was, plus 1e-06.
+    most e^1 (under 2.72) times what it was, plus 1e-06. A bet on which of two equally likely
+    contents it has wins at most 73.2 % of the time, even for someone who knows all other records
+    and sees every release; a blind guess wins 50 %.
     """
     factor = f"e^{_exact(epsilon)}{_rounded_up(epsilon)}"
     if not delta:
@@ -44,7 +48,42 @@ def meaning(epsilon: float, delta: float) -> str:
     else:
         stays = f"at most {factor} times what it was, plus {_exact(delta)}"
         change = f"the probability of every set of outcomes stays {stays}"
-    return f"Replace the content of any one record, and {change}."
+    return (
+        f"Replace the content of any one record, and {change}. A bet on which of two equally "
+        f"likely contents it has wins at most {bets_won(epsilon, delta):g} % of the time, even for "
+        "someone who knows all other records and sees every release; a blind guess wins 50 %."
+    )
+
+
+def bets_won(epsilon: float, delta: float) -> float:
+    """The per cent of bets between two contents of a record that can be won, rounded up.
+
+    This is (e^epsilon + delta) / (e^epsilon + 1), which docs/guarantee.md derives.
+
+    >>> bets_won(1.0, 1e-6), bets_won(1000.0, 0.0)
+    (73.2, 100.0)
+    """
+    inverse = math.exp(-epsilon)
+    won = (1 + delta * inverse) / (1 + inverse)
+    return min(1000, math.ceil(1000 * won + 1e-9)) / 10  # the 1e-9 covers the errors of floats
+
+
+def paid_so_far(share: float) -> str:
+    """What the most-charged record has paid, so that a full account is not taken for an alarm.
+
+    >>> print(paid_so_far(0.5714))
+    The most-charged record has paid 57.2 % of its budget; no record can ever pay more than 100 %.
+    >>> print(paid_so_far(1.0))
+    The most-charged record has paid 100 % of its budget: all that the plan will ever charge it.
+    Nothing has run out, and no record can pay more.
+    """
+    paid = (
+        f"The most-charged record has paid {math.ceil(1000 * share - 1e-9) / 10:g} % of its budget"
+    )
+    if share < 1:
+        return f"{paid}; no record can ever pay more than 100 %."
+    all_of_it = "all that the plan will ever charge it"
+    return f"{paid}: {all_of_it}. Nothing has run out, and no record can pay more."
 
 
 def _exact(number: float) -> str:

@@ -26,6 +26,7 @@ RELEASE = {
     "hash": "9f" * 32,
     "previous": "41" * 32,
     "time": "2026-01-05T08:00:00+00:00",
+    "trained_on": "a model of records 12,288 to 19,455, refreshed on the newest 1,024",
     "card": CARD,
 }
 RELEASES = {"releases": [RELEASE]}
@@ -80,6 +81,7 @@ STATUS = {
     **PROMISE,
     "releases": 13,
     "newest": "2026-01-05T08:00:00+00:00",
+    "trained_on": RELEASE["trained_on"],
     "streams": [STREAM],
     "quality": [QUALITY],
     "training": False,

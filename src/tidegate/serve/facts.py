@@ -18,19 +18,6 @@ from tidegate.release import StoredRelease, described
 Told = dict[str, Any]
 
 
-def summary(release: StoredRelease) -> Told:
-    """A release without its weights."""
-    card = release.card
-    return {
-        "number": release.number,
-        "at": card["at"],
-        "hash": release.hash,
-        "previous": release.previous,
-        "time": card["time"],
-        "card": card,
-    }
-
-
 class Facts:
     """The public facts of a state, by a reader of its own that never waits for who writes.
 
@@ -49,7 +36,25 @@ class Facts:
     def releases(self, start: int, most: int) -> list[Told]:
         """The releases from a number on."""
         with self._reading:
-            return [summary(release) for release in islice(self.gate.releases(start), most)]
+            found = list(islice(self.gate.releases(start), most))
+            return [self._summary(release) for release in found]
+
+    def summary(self, release: StoredRelease) -> Told:
+        """A release without its weights."""
+        with self._reading:
+            return self._summary(release)
+
+    def _summary(self, release: StoredRelease) -> Told:
+        card = release.card
+        return {
+            "number": release.number,
+            "at": card["at"],
+            "hash": release.hash,
+            "previous": release.previous,
+            "time": card["time"],
+            "trained_on": self._view.trained_on(card["fit"]),
+            "card": card,
+        }
 
     def release(self, number: int) -> StoredRelease | None:
         """One release, None if there is none of this number."""

@@ -3,6 +3,8 @@
 import { $, count, el, exact, percent, records, small, term } from "./elements.js";
 import { firstAt } from "./stream.js";
 
+const FULL = ": all that the plan will ever charge it. Nothing has run out, and no record can pay more.";
+
 export function showPromise({ budget, meaning, private: kept }, { lines }) {
   const { epsilon, delta } = budget;
   $("promise").replaceChildren(
@@ -13,9 +15,8 @@ export function showPromise({ budget, meaning, private: kept }, { lines }) {
   );
   const most = Math.max(...lines.map((line) => line.paid));
   $("used").replaceChildren(
-    "So far the record that has paid most has used ",
-    el("strong", {}, exact(most, percent(most))),
-    " of that. None will ever pay more than 100 %.",
+    "The most-charged record has paid ", el("strong", {}, exact(most, percent(most))),
+    ` of its budget${most < 1 ? "; no record can ever pay more than 100 %." : FULL}`,
   );
   $("meters").replaceChildren(...lines.map((line) => meter(
     line.stream, line.paid, lines.length > 1 ? line.stream : "",
@@ -29,7 +30,7 @@ export function showPromise({ budget, meaning, private: kept }, { lines }) {
 function meter(stream, used, name) {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${used * 100}%`;
-  const words = `Budget used by the record of ${stream} that has paid most`;
+  const words = `Budget paid by the most-charged record of ${stream}; 100 % is planned`;
   return el("div", { class: "quiet" }, name, el("div", {
     class: "meter", role: "meter", "aria-label": words, "aria-valuemin": 0, "aria-valuemax": 100,
     "aria-valuenow": (used * 100).toFixed(1),

@@ -56,7 +56,7 @@ export async function showNewer(total) {
 }
 
 function item(release, kind = "") {
-  const { number, card, hash } = release;
+  const { number } = release;
   const summary = el(
     "summary", {},
     el("span", { class: "number" }, `◆ ${count(number)}`),
@@ -71,15 +71,16 @@ function item(release, kind = "") {
   }, `↓ ${name}`));
   return el(
     "li", { class: kind, "data-number": number },
-    el("details", {}, summary, facts(card, hash), el("p", { class: "row" }, ...files), said),
+    el("details", {}, summary, facts(release), el("p", { class: "row" }, ...files), said),
   );
 }
 
-function facts(card, hash) {
+function facts({ card, hash, trained_on: trained }) {
   const unit = "mu" in card ? "mu" : "epsilon";
   const before = card.evaluation?.step_before;
   const holdout = card.evaluation?.holdout;
   const rows = [
+    ["Is", trained],
     ["Made when", `${count(card.at)} records had arrived`],
     ["Read for it", `records ${span(card.start, card.stop)}`],
     ["Refines", card.prior === null ? "nothing: a base" : `the model of fit ${count(card.prior)}`],

@@ -19,9 +19,9 @@ export function firstAt(schedule) {
 const figures = new Map();
 
 /** Show each stream with its part of the chain, and the chain as a table. */
-export function showStreams({ streams, schedule }, { chain }) {
+export function showStreams({ streams, schedule, trained_on: trained }, { chain }) {
   const all = chain.at(-1)?.emphasized;
-  $("stream-words").replaceChildren(...storyOf(chain, all));
+  $("stream-words").replaceChildren(...storyOf(chain, all, trained));
   const cells = [];
   for (const stream of streams) {
     if (!figures.has(stream.stream)) {
@@ -44,11 +44,11 @@ export function showStreams({ streams, schedule }, { chain }) {
 }
 
 /** How the newest model was made, in words. */
-function storyOf(chain, all) {
-  if (all) return ["The newest model went on from the one before; the newest records count most."];
+function storyOf(chain, all, trained) {
+  if (all) return [`The newest model is ${trained}. It went on from the one before.`];
   if (!chain.length) return ["Records arrive; the first model comes when there are enough of them."];
   return [
-    "The newest model is the end of a ", term("chain"), ": a ", term("base"),
+    `The newest model is ${trained}. It ends a `, term("chain"), ": a ", term("base"),
     `, then ${chain.length - 1} `, term("update", "updates"), ", each on records of its own. ",
     "Blocks stay while the stream flows on, so a record is read only a few times.",
   ];

@@ -18,7 +18,6 @@ from tidegate.checks import MAX_COUNT, InvalidValueError
 from tidegate.gate.export import to_md, to_onnx, to_safetensors
 from tidegate.release import StoredRelease
 from tidegate.serve import examples
-from tidegate.serve.facts import summary
 from tidegate.serve.service import Service
 from tidegate.serve.tokens import Token
 
@@ -80,7 +79,8 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
                 tag = "" if current is None else f'"{current.release.hash}"'
                 known = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
                 if current is not None and not known:
-                    return JSONResponse(summary(current.release), headers={"ETag": tag})
+                    told = await run_in_threadpool(facts.summary, current.release)
+                    return JSONResponse(told, headers={"ETag": tag})
                 if not await _within(news, until - time.monotonic()):
                     break
         if not tag:
@@ -98,7 +98,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
     def release(number: Number) -> JSONResponse:
         """One release: its card and its place in the chain of hashes."""
-        return JSONResponse(summary(_found(service, number)))
+        return JSONResponse(facts.summary(_found(service, number)))
 
     @router.get(
         "/v1/releases/{number}/{file}",

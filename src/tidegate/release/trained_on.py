@@ -1,0 +1,56 @@
+"""What a release was trained on, in words: the records of its whole chain, not of its last fit."""
+
+from tidegate.schedule import RecordFit, Span
+
+Reach = dict[str | None, tuple[Span, ...]]
+"""The records behind a model: of each stream the spans, in order and with gaps between them."""
+
+
+def extended(reach: Reach, fit: RecordFit) -> Reach:
+    """The records behind a fit, given those behind its prior."""
+    spans: list[Span] = []
+    for span in sorted([*reach.get(fit.stream, ()), fit.span]):
+        if spans and span.start <= spans[-1].stop:
+            spans[-1] = Span(spans[-1].start, max(span.stop, spans[-1].stop))
+        else:
+            spans.append(span)
+    return {**reach, fit.stream: tuple(spans)}
+
+
+def in_words(reach: Reach, fit: RecordFit) -> str:
+    """What the model of a fit was trained on.
+
+    Args:
+        reach: The records behind the fit, its own included.
+        fit: The fit that made the model.
+
+    >>> base = RecordFit(0, 7168, Span(3072, 7168), None, "base", 2)
+    >>> update = RecordFit(1, 8192, Span(7168, 8192), 0, "update", 0)
+    >>> of_base = extended({}, base)
+    >>> in_words(of_base, base)
+    'a model of records 3,072 to 7,167'
+    >>> in_words(extended(of_base, update), update)
+    'a model of records 3,072 to 8,191, refreshed on the newest 1,024'
+    """
+    parts = [
+        f"{f'{stream} ' if stream else ''}records {' and '.join(map(_range, spans))}"
+        for stream, spans in reach.items()
+    ]
+    model = f"a model of {' and '.join(parts)}"
+    if fit.slot_weights:
+        return f"{model}, the newest counting most"
+    if fit.prior is None:
+        return model
+    of = f"{fit.stream} records " if len(reach) > 1 else ""
+    spans = reach[fit.stream]
+    if fit.span.stop == spans[-1].stop:
+        which = f"the newest {fit.span.size:,} {of}"
+    elif fit.span.start == spans[0].start:
+        which = f"the oldest {fit.span.size:,} {of}"
+    else:
+        which = f"{of}{_range(fit.span)}"
+    return f"{model}, refreshed on {which}".rstrip()
+
+
+def _range(span: Span) -> str:
+    return f"{span.start:,} to {span.stop - 1:,}"
