@@ -5,9 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from tidegate import ApproxDP
-from tidegate.plan import Line, Plan, TwoStreamPlan
+from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Line
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import Continual, Independent, SlidingWindow, TwoStream
+from tidegate.schedule.fit import Stream
 
 BUDGET = ApproxDP(1.0, 1e-6)
 
@@ -15,7 +17,7 @@ BUDGET = ApproxDP(1.0, 1e-6)
 def told(lines: Iterable[Line]) -> list[str]:
     """The words about each release; that they cover exactly what its chain has read is checked."""
     reach: dict[int, Reach] = {}
-    read: dict[int, set[tuple[str | None, int]]] = {}
+    read: dict[int, set[tuple[Stream | None, int]]] = {}
     words = []
     for fit, _ in lines:
         before = Reach() if fit.prior is None else reach[fit.prior]
@@ -61,7 +63,9 @@ def test_two_streams_are_told_apart() -> None:
     plan = TwoStreamPlan(
         schedule=TwoStream(source=SlidingWindow(window=70, step=10), step=5), budget=BUDGET
     )
-    words = told(plan.lines(["source"] * 7 + ["target"] * 3))
+    source: list[Stream] = ["source"]
+    target: list[Stream] = ["target"]
+    words = told(plan.lines(7 * source + 3 * target))
     assert words[-1] == (
         "a model of source records 0 to 69 and target records 0 to 14, "
         "refreshed on the newest 5 target records"

@@ -49,21 +49,21 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "learner": "The method that turns the records of a fit into a private model, by adding "
         "noise to the result or to the gradients.",
         "slot weight": "How much a slot counts in a fit, above 0 and up to 1, by its place alone. "
-        "Cards and JSON call it `emphasis`.",
+        "Cards and JSON call it emphasis.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },
     "Privacy": {
         "differential privacy": "A limit on how much the releases can depend on any one record. "
         "It holds whatever else an attacker knows.",
-        "budget": "The limit for one record over all time: `PureDP(epsilon)` or "
-        "`ApproxDP(epsilon, delta)`.",
+        "budget": "The limit for one record over all time: PureDP(epsilon) or "
+        "ApproxDP(epsilon, delta).",
         "epsilon": "The main number of a budget; smaller is more private. Changing one record "
         "multiplies the probability of any set of outcomes by at most e^epsilon, plus delta if "
         "there is one.",
-        "delta": "The second number of an `ApproxDP` budget: how far probabilities may exceed the "
+        "delta": "The second number of an ApproxDP budget: how far probabilities may exceed the "
         "limit that epsilon sets. Choose it far below one over the number of records.",
-        "mu": "The budget of `ApproxDP` as Gaussian noise measures it. Squares of mu add up from "
+        "mu": "The budget of ApproxDP as Gaussian noise measures it. Squares of mu add up from "
         "fit to fit.",
         "share": "The part of a record's budget that one fit spends, between 0 and 1. Every record "
         "of the fit pays it, or less where its slot weight is below 1.",

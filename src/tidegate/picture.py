@@ -150,7 +150,9 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
 
     found = chains(charged(), most)
     if not found:
-        raise InvalidValueError("nothing to plot: no model is released before `until`")
+        raise InvalidValueError(
+            "nothing to plot: no model is released before `until`; choose a later one"
+        )
     streams = _streams(found)
     height = 0.24 * max(len(found), 12)
     figure = new_figure(6 + 4 * len(streams), 2.6 + height)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -179,7 +180,12 @@ def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None
     expected = load(model).predict(stream(5)[0])
     assert np.array_equal([row["label"] for row in by_state], expected)
     assert all(0.5 <= row["probability"] <= 1 for row in by_state)
-    assert "label" in tidegate("predict", state, str(new)).stdout
+    assert all(sum(row["probabilities"].values()) == pytest.approx(1) for row in by_state)
+    assert [row["probabilities"][str(row["label"])] for row in by_state] == [
+        row["probability"] for row in by_state
+    ]
+    shown = tidegate("predict", state, str(new)).stdout
+    assert all(f"P({name})" in shown for name in by_state[0]["probabilities"])
 
 
 def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Path) -> None:
@@ -279,7 +285,8 @@ def test_two_streams_with_records_in_common_are_refused(tmp_path: Path) -> None:
     (tmp_path / "gate.toml").write_text(text.replace("/target.csv", "/./source.csv"))
     done = tidegate("run", str(tmp_path / "gate.toml"))
     told = f"source.target must not read {tmp_path}/source.csv, which source.source reads"
-    assert (done.returncode, done.stderr) == (2, f"tidegate: {told}: a record would pay in both\n")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"tidegate: {told}: a record would pay in both")
     assert not (tmp_path / "gate.state").exists()
 
 
@@ -396,6 +403,21 @@ def test_tables_fit_into_80_columns(state: str) -> None:
         assert max(map(len, shown)) <= 80 or words[0] == "status"
     rows = tidegate("releases", state, COLUMNS="80").stdout.splitlines()
     assert len(rows) == 3 + 4  # a header of two lines, the rule and a line a release
+    assert max(map(len, rows)) <= 80
+    assert all(re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", row) for row in rows[3:])
+    for words in (("status", state), ("ledger", state)):
+        assert "The most-charged record has paid" in tidegate(*words).stdout
+
+
+def test_a_release_is_described_by_all_it_knows(state: str) -> None:
+    rows = json_lines("releases", state)
+    told = [row["trained_on"] for row in rows]
+    assert all(words.startswith("a model of records ") for words in told)
+    assert json_lines("status", state)[0]["trained_on"] == told[-1]
+    assert told[-1] in tidegate("status", state).stdout
+    table = tidegate("releases", state).stdout
+    knows = told[-1].removeprefix("a model of records ").partition(", ")[0]
+    assert knows in table
 
 
 @pytest.mark.parametrize("stop", range(1, 14, 3))

@@ -262,3 +262,19 @@ def test_the_document_has_examples_and_names_every_route(service: Served) -> Non
         answer = document["paths"][shown]["get"]["responses"]["200"]["content"]
         said = service.ask("GET", f"/v1/{path}").json
         assert set(answer["application/json"]["example"]) == set(said), "the example is out of date"
+
+
+def test_predictions_name_their_classes_and_missing_columns(service: Served) -> None:
+    columns = service.runner.gate.config.records.columns or ()
+    record = dict.fromkeys(columns, 0.5)
+    told = service.ask("POST", "/v1/predict", {"records": [record]}).json
+    assert told["classes"] == list(service.runner.gate.config.records.classes)
+    assert len(told["probabilities"][0]) == len(told["classes"])
+    del record[columns[-1]]
+    answer = service.ask("POST", "/v1/predict", {"records": [record]})
+    assert answer.status == 422
+    assert answer.json["error"] == (
+        f"records lack column {columns[-1]}; each must have {', '.join(columns)}"
+    )
+    wide = service.ask("POST", "/v1/predict", {"x": [[0.5] * (len(columns) + 1)]})
+    assert f"({', '.join(columns)})" in wide.json["error"]

@@ -375,3 +375,10 @@ def test_terms_are_explained_where_they_appear(page: Page) -> None:
     assert page.locator("#terms dt").count() == len(TERMS)
     expect(page.locator("#terms")).to_contain_text(TERMS["ledger"])
     page.get_by_text("What the words mean").click()
+
+
+def test_names_its_stream_columns_and_classes(page: Page) -> None:
+    expect(page.locator("#task")).to_have_text(
+        "Models of the stream “records” predict the class (north, east, south, west) "
+        "from temperature, humidity."
+    )

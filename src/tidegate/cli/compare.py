@@ -110,7 +110,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         found = list(results(contenders, stream, runs, lambda: progress.advance(task)))
     times = common_times(found, comparison.size("step"))
     if not times:
-        raise InvalidValueError(f"{data} is too short: there is no time at which all have a model")
+        short = f"{data} is too short: there is no time at which all have a model"
+        raise InvalidValueError(f"{short}; give more records, or a smaller window or block")
     if plot is not None:
         draw(plot, found)
     if form == "json":

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from errno import ENOENT
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ Examples:
   tidegate predict model.safetensors new.parquet
   tidegate predict model.npz new.jsonl --format json
 """
+
+MOST = 8
+"""How many columns are named, or classes shown beside each other."""
 
 TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
 
@@ -96,7 +99,8 @@ def predict(model: Path, file: Path, columns: tuple[str, ...], form: str) -> Non
     if columns and known and len(columns) != len(known):
         allowed = f"given once for each of {', '.join(known)}"
         raise refuse("--column", allowed, told=", ".join(columns))
-    options.show(_predictions(release, _records(file, columns or known, release)), form)
+    rows = _predictions(release, _records(file, columns or known, release))
+    options.show(rows if form == "json" else _narrow(rows, release.card["classes"]), form)
 
 
 def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> Any:
@@ -108,9 +112,16 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
     except FileNotFoundError:  # Arrow does not say which
         raise InvalidValueError(f"{file} cannot be read: {os.strerror(ENOENT)}") from None
     except pa.ArrowException:  # its message may quote a record
-        raise InvalidValueError(f"{file} is not a readable {file.suffix} file") from None
+        told = f"{file} is not a readable {file.suffix} file: check its form and its ending"
+        raise InvalidValueError(told) from None
     if missing := [name for name in columns if name not in table.column_names]:
-        raise InvalidValueError(f"{file} has no column {', '.join(missing)}")
+        lacks, has, wants = (
+            ", ".join(names[:MOST]) for names in (missing, table.column_names, columns)
+        )
+        raise InvalidValueError(
+            f"{file} has no column {lacks}; it has {has}. Rename its columns, or give --column "
+            f"once for each of {wants}"
+        )
     table = table.select(list(columns) or table.column_names)
     if takes_text(release.card["features"]):
         if table.num_columns != 1:
@@ -121,15 +132,27 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
 
 
 def _predictions(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
+    """A row for each record; without a label if it cannot be used."""
     text = X.ndim == 1
     usable = [isinstance(each, str) for each in X] if text else np.isfinite(X).all(axis=1)
     slots = np.flatnonzero(usable).tolist()
-    found: dict[int, tuple[Any, float]] = {}
+    found: dict[int, list[float]] = {}
     if slots:
-        model = release.model()
-        labels = model.predict(X[slots]).tolist()
-        chances = model.predict_proba(X[slots]).max(axis=1).tolist()
-        found = dict(zip(slots, zip(labels, chances, strict=True), strict=True))
+        found = dict(zip(slots, release.model().predict_proba(X[slots]).tolist(), strict=True))
     for index in range(len(X)):
-        label, probability = found.get(index, (None, None))
-        yield {"record": index, "label": label, "probability": probability}
+        row: dict[str, Any] = {"record": index, "label": None, "probability": None}
+        chances = dict(zip(release.card["classes"], found.get(index, ()), strict=False))
+        if chances:
+            label = max(chances, key=chances.__getitem__)
+            row |= {"label": label, "probability": chances[label]}
+        yield {**row, "probabilities": chances or None}
+
+
+def _narrow(rows: Iterable[dict[str, Any]], classes: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Rows for a terminal: the probability of each class, or of the label where there are many."""
+    for row in rows:
+        chances = row.pop("probabilities") or {}
+        if len(classes) <= MOST:
+            del row["probability"]
+            row |= {f"P({name})": chances.get(name) for name in classes}
+        yield row

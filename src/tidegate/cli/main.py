@@ -15,29 +15,46 @@ from click.shell_completion import CompletionItem
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.memory import check_room, explain, lacking
 
-COMMANDS = {
-    "explain": ("explain", "Say what a term means: share, ledger, epsilon, ..."),
-    "demo": ("demo", "See private models follow a stream that drifts."),
-    "plan": ("plan", "Show what would be released when, and what each record pays."),
-    "paper": ("paper", "Draw the figures of the paper: as published, and as they are privately."),
-    "init": ("init", "Write a configuration with comments, to start from."),
-    "compare": ("compare", "Compare schedules and budgets on public records."),
-    "run": ("run", "Run a gate on its sources, from where it stopped the last time."),
-    "ingest": ("run", "Add the records of a file to a state."),
-    "fleet": ("fleet", "Run, watch and verify many streams from one configuration."),
-    "status": ("state", "Say what a state holds: records, releases, raw data and why."),
-    "ledger": ("state", "Say what the records have paid."),
-    "releases": ("state", "List the releases: what each read and cost, and how good it is."),
-    "verify": ("state", "Recompute plan, ledger, hash chain and checksums."),
-    "export": ("export", "Write a release to a file, in the form that its ending says."),
-    "predict": ("export", "Predict the class of each record in a file."),
-    "serve": ("serve", "Serve a gate over HTTP, with a page to watch it on."),
-    "token": ("token", "Make, list and revoke the tokens of a served state."),
+GROUPS = {
+    "try": {
+        "demo": ("demo", "See private models follow a stream that drifts."),
+        "paper": ("paper", "Draw the figures of the paper again."),
+        "explain": ("explain", "Say what a term means: share, ledger, epsilon, ..."),
+    },
+    "plan": {
+        "plan": ("plan", "Show what is released when, and what each record pays."),
+        "compare": ("compare", "Compare schedules and budgets on public records."),
+        "init": ("init", "Write a configuration with comments, to start from."),
+    },
+    "run": {
+        "run": ("run", "Run a gate on its sources, from where it stopped."),
+        "ingest": ("run", "Add the records of a file to a state."),
+        "fleet": ("fleet", "Run, watch and verify many streams."),
+    },
+    "look": {
+        "status": ("state", "Say what a state holds, and why raw data is kept."),
+        "ledger": ("state", "Say what the records have paid."),
+        "releases": ("state", "List the releases: what they know and cost."),
+        "verify": ("state", "Recompute plan, ledger, hash chain and checksums."),
+    },
+    "share": {
+        "export": ("export", "Write a release or its card to a file."),
+        "predict": ("export", "Predict the class of each record in a file."),
+    },
+    "operate": {
+        "serve": ("serve", "Serve a gate over HTTP, with a page to watch it on."),
+        "token": ("token", "Make, list and revoke the tokens of a served state."),
+    },
 }
-"""In which module of this package each command is and what it does, as one meets them."""
+"""The commands by purpose: in which module of this package each is, and what it does."""
+
+COMMANDS = {name: known for group in GROUPS.values() for name, known in group.items()}
 
 LIGHT = {"plan", "explain"}
 """Commands that run without numpy."""
+
+
+CLOSING = "Options: -h, --version, --traceback. Of a command: tidegate COMMAND --help"
 
 
 class Commands(click.Group):
@@ -46,10 +63,24 @@ class Commands(click.Group):
     To list or to complete their names none is loaded: nobody waits a second for a word.
     """
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands by purpose, on one screen of 24 lines."""
+        formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n\n")
+        formatter.write(
+            "Release a fresh private model at every step of a stream, under one bound.\n\n"
+        )
+        for purpose, commands in GROUPS.items():
+            for index, (name, (_, about)) in enumerate(commands.items()):
+                formatter.write(f"  {'' if index else purpose:<9}{name:<10}{about}\n")
+        formatter.write(f"\n{CLOSING}\n")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `help TOPIC` for the help of a command, or for the meaning of a term."""
+        if args[:1] == ["help"]:
+            topic = args[1:]
+            known = not topic or topic[0] in COMMANDS
+            args = [*topic, "--help"] if known else ["explain", *topic]
+        return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a name, or an option of all commands."""
@@ -67,7 +98,7 @@ class Commands(click.Group):
             return None  # the shell asks for completions
         if cmd_name not in COMMANDS:
             near = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+            hint = f"did you mean {near[0]}?" if near else "tidegate --help lists all"
             raise click.UsageError(f"no command {cmd_name!r}: {hint}")
         if cmd_name not in LIGHT:
             check_room()
@@ -99,7 +130,9 @@ def main() -> None:  # noqa: C901 (a list of endings)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _fail(error.format_message(), 2)
+        usage = getattr(error, "ctx", None)
+        help_ = f"; see {usage.command_path} --help" if usage else ""
+        _fail(f"{error.format_message().rstrip('.')}{help_}", 2)
     except (InvalidValueError, StoreError) as error:
         _fail(str(error), 2)
     except (click.Abort, KeyboardInterrupt):

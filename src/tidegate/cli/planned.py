@@ -63,7 +63,8 @@ def _made(kind: str, sizes: dict[str, int], told: str | None = None) -> Schedule
     _refuse_unknown(told or kind, sizes, set(known))
     for name, required in known.items():
         if required and name not in sizes:
-            raise InvalidValueError(f"{told or kind} needs {option_name(name)}")
+            option = option_name(name)
+            raise InvalidValueError(f"{told or kind} needs {option}, such as {option} 1024")
     return build(kind, sizes)
 
 
@@ -128,7 +129,7 @@ def two_streams(
     names = {kind: [each.name for each in parameters(one)] for kind, one in sources().items()}
     _refuse_unknown("twostream", sizes, TARGET.union(*names.values()))
     if "target_step" not in sizes:
-        raise InvalidValueError("twostream needs --target-step")
+        raise InvalidValueError("twostream needs --target-step, such as --target-step 1024")
     target_step = sizes.pop("target_step")
     per_round, targets = sizes.pop("source_steps", 1), sizes.pop("target_steps", 1)
     found = [kind for kind, own in names.items() if own[0] in sizes]

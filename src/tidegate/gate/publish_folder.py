@@ -23,6 +23,8 @@ from tidegate.release import StoredRelease
 KINDS = ("safetensors", "md", "json")
 """What is published of each release, in this order: who finds the card finds the model."""
 
+OTHER = "the folder belongs to another state; publish to a folder of its own"
+
 TOGETHER = 64
 """How many releases are published before the state is told."""
 
@@ -40,11 +42,13 @@ def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
     """
     folder = Path(folder)
     if not release.intact:
-        raise InvalidValueError(f"release {release.number} is damaged: it is not published")
+        raise InvalidValueError(
+            f"release {release.number} is damaged: it is not published; see tidegate verify"
+        )
     before = _file(folder, release.number - 1, "json")
     check_same(folder, release)
     if _hash(before) not in (None, release.previous):
-        raise InvalidValueError(f"release {release.number} does not follow {before}")
+        raise InvalidValueError(f"release {release.number} does not follow {before}: {OTHER}")
     if not folder.is_dir():
         make_folder(folder)
     files = _files(release)
@@ -73,7 +77,7 @@ def manifest(digests: Mapping[str, str]) -> bytes:
 def check_same(folder: Path | str, release: StoredRelease) -> None:
     """Refuse a folder that has another release of the same number."""
     if _hash(_file(Path(folder), release.number, "json")) not in (None, release.hash):
-        raise InvalidValueError(f"{folder} has another release {release.number}")
+        raise InvalidValueError(f"{folder} has another release {release.number}: {OTHER}")
 
 
 def newest_published(folder: Path | str) -> int | None:
@@ -287,4 +291,6 @@ def _hash(path: Path) -> str | None:
     try:
         return str(json.loads(data)["hash"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise InvalidValueError(f"{path} is damaged, or no release") from None
+        raise InvalidValueError(
+            f"{path} is damaged, or no release: restore it from a copy"
+        ) from None

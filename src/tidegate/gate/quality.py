@@ -44,7 +44,8 @@ def public_records(name: str | None, parts: Iterable[Records]) -> Records:
     """The public records that releases are tried on, refused if there is no usable one."""
     found = list(parts)
     if not any(part.usable.any() for part in found):
-        raise InvalidValueError(f"{name} holds no usable record")
+        advice = "are [records] columns, label and classes as it has them?"
+        raise InvalidValueError(f"{name} holds no usable record: {advice}")
     return join(found)
 
 

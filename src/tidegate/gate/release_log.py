@@ -166,7 +166,7 @@ class ReleaseLog:
         columns = "card, shape, weights, previous, hash"
         row = self._state.one(f"SELECT {columns} FROM fits WHERE release = ?", number)  # noqa: S608
         if row is None:
-            raise StoreError(f"there is no release {number}")
+            raise StoreError(f"there is no release {number}: tidegate releases lists all")
         card, shape, data, previous, stored_hash = row
         with readable(f"release {number}"):
             release = StoredRelease(

@@ -48,7 +48,7 @@ def check_separate(config: Config) -> None:
     """Refuse two streams whose sources have records in common."""
     if len(config.identities) == 2 and (both := shared(*config.identities)) is not None:
         reads = f"source.target must not read {both}, which source.source reads"
-        raise InvalidValueError(f"{reads}: a record would pay in both")
+        raise InvalidValueError(f"{reads}: a record would pay in both; give each stream its own")
 
 
 def check_configured(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
@@ -69,7 +69,8 @@ def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> 
                 same = f"{source.path} holds the records of quality.holdout"
                 raise InvalidValueError(f"{same}: {PUBLIC}")
     for path in _taken_elsewhere(store, sources):
-        raise InvalidValueError(f"{path} was taken in under another name: it would be taken twice")
+        taken = f"{path} was taken in under another name: it would be taken twice"
+        raise InvalidValueError(f"{taken}; give the path that was given before")
 
 
 def _taken_elsewhere(store: Store, sources: Mapping[str, Source]) -> Iterator[Path]:

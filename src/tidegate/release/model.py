@@ -45,7 +45,8 @@ class Model:
         intake = Intake(norm=self.norm, features=self.features, form=self.form)
         margins = np.asarray(intake.rows(X, self.weights.shape[0]) @ self.weights)
         if not np.isfinite(margins).all():
-            raise InvalidValueError("X contains NaN, infinity or text: these cannot be predicted")
+            told = "X contains NaN, infinity or text: these cannot be predicted; leave them out"
+            raise InvalidValueError(told)
         return margins
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

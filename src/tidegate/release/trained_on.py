@@ -1,8 +1,9 @@
 """What a release was trained on, in words: the records of its whole chain, not of its last fit."""
 
 from tidegate.schedule import RecordFit, Span
+from tidegate.schedule.fit import Stream
 
-Reach = dict[str | None, tuple[Span, ...]]
+Reach = dict[Stream | None, tuple[Span, ...]]
 """The records behind a model: of each stream the spans, in order and with gaps between them."""
 
 

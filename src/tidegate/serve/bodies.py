@@ -5,7 +5,7 @@ matrix. What is wrong with one record is that record's affair: it keeps its slot
 told. No message quotes a value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -35,6 +35,9 @@ NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
 
 LONGEST = 2**16
 """Characters of a text that can be used: its n-grams take hundreds of times its size."""
+
+MOST_NAMES = 12
+"""Columns that a refusal names."""
 
 CHUNK = 4096
 """Rows that are read, or numbers that are shown, at a time."""
@@ -74,7 +77,7 @@ class Reader:
             raise refuse("y", f"as long as x ({raw.n})", len(raw.y))
         columns = self.config.records.columns
         if columns is not None and raw.n and raw.X.shape[1] != len(columns):
-            raise refuse("x", f"of {len(columns)} columns", raw.X.shape[1])
+            raise refuse("x", f"of {len(columns)} columns ({_few(columns)})", raw.X.shape[1])
         if raw.n and 0 in raw.X.shape:
             raise InvalidValueError(NO_MATRIX)
         return _without_long_texts(raw) if self.text else raw
@@ -84,7 +87,10 @@ class Reader:
         if isinstance(rows := given.get("records"), list):
             check_number(len(rows), self.limits.records)
             objs = [row if isinstance(row, dict) else {} for row in rows]
-            X, y = JsonLines(columns=self._columns(labelled)).slots(objs)
+            columns = self._columns(labelled)
+            if not labelled:
+                _check_columns(objs, columns.names[:-1])
+            X, y = JsonLines(columns=columns).slots(objs)
             return RawBatch(
                 X=X, y=y, arrived=lambda slot: as_json(_raw(rows[slot])), reasons=_reasons(rows)
             )
@@ -143,6 +149,18 @@ class Reader:
             return known.build()
         first = (known.columns or (known.text,))[0]  # is there anyway, and read as it is
         return replace(replace(known, label="?").build(), label=str(first), whole_labels=True)
+
+
+def _check_columns(objs: list[dict[str, Any]], names: list[str]) -> None:
+    """Refuse records to be predicted that lack a column."""
+    missing = [name for name in names if not all(name in each for each in objs)]
+    if missing:
+        told = f"records lack column {_few(missing)}; each must have {_few(names)}"
+        raise InvalidValueError(told)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join([*names[:MOST_NAMES], *["..."] * (len(names) > MOST_NAMES)])
 
 
 def _room(n: int, columns: Columns) -> NDArray[Any]:

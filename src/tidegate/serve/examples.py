@@ -18,7 +18,7 @@ TO_PREDICT: Said = {
     "named": {"value": {"records": [{"a": 0.5, "b": -1.25}]}},
 }
 TAKEN = {"count": 7168, "taken": 1000}
-PREDICTED = {"release": 12, "labels": [1], "probabilities": [[0.18, 0.82]]}
+PREDICTED = {"release": 12, "classes": [0, 1], "labels": [1], "probabilities": [[0.18, 0.82]]}
 CARD = {"release": 12, "at": 19456, "start": 18432, "stop": 19456, "share": "2/7", "private": True}
 RELEASE = {
     "number": 12,

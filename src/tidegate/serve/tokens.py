@@ -99,7 +99,9 @@ class Tokens:
                 if each.name == name and each.revoked is None:
                     tokens[index] = replace(each, revoked=_text(datetime.now(UTC)))
                     return
-        raise InvalidValueError(f"there is no token {name} that could be revoked")
+        raise InvalidValueError(
+            f"there is no token {name} to revoke: tidegate token list shows all"
+        )
 
     def all(self) -> tuple[Token, ...]:
         """All that were made, but for those that were replaced."""

@@ -336,7 +336,8 @@ def tables_in(path: str | Path) -> dict[str, Any]:
         return tables_of(Path(path).read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise ConfigError([f"{path} cannot be read: {reason}"]) from error
+        advice = "tidegate init writes one" if isinstance(error, FileNotFoundError) else "check it"
+        raise ConfigError([f"{path} cannot be read: {reason}; {advice}"]) from error
 
 
 def file_name(path: str | Path) -> str:

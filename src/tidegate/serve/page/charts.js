@@ -62,7 +62,7 @@ async function draw(root, words, traces, look) {
 export function drawStrip(root, strip, records, bound) {
   const paid = strip.paid.map((share) => share * 100);
   const used = ink("used");
-  const limit = ink("bound");
+  const limit = ink("soft");
   const most = Math.max(0, ...strip.paid);
   const trace = {
     x: [...strip.starts, records],
@@ -81,7 +81,7 @@ export function drawStrip(root, strip, records, bound) {
     yaxis: percents(0, 116),
     shapes: [{ ...line, line: { color: limit, width: 2, dash: "dash" } }],
     annotations: [{
-      text: "the bound: 100 %, for ever", xref: "paper", x: 1, y: bound * 100, yanchor: "bottom",
+      text: "the plan: at most 100 %, for ever", xref: "paper", x: 1, y: bound * 100, yanchor: "bottom",
       xanchor: "right", showarrow: false, font: { color: limit, size: 12 },
     }],
   });

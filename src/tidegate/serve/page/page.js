@@ -4,7 +4,7 @@ import { $, count, showTerms } from "./elements.js";
 import { showHeld } from "./held.js";
 import { showLedger, showLedgerTable } from "./ledger.js";
 import { showForm } from "./predict.js";
-import { showFacts, showPromise } from "./promise.js";
+import { showFacts, showPromise, showTask } from "./promise.js";
 import { showQuality } from "./quality.js";
 import { showNewer, showOlder, showReleases } from "./releases.js";
 import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
@@ -14,9 +14,10 @@ const known = { status: null, plan: null, ledger: null, strip: null };
 
 /** Show all that a release changes. */
 function show() {
-  const { status, ledger, strip } = known;
+  const { status, plan, ledger, strip } = known;
   if (!status) return;
   showPromise(status, ledger);
+  showTask(status, plan);
   showLedger(ledger, strip);
   showQuality(status);
   showWords(status);

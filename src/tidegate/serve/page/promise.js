@@ -27,6 +27,21 @@ export function showPromise({ budget, meaning, private: kept }, { lines }) {
     "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
 }
 
+const MOST_NAMES = 12;
+
+const names = (all) => all.slice(0, MOST_NAMES).join(", ") +
+  (all.length > MOST_NAMES ? ` and ${count(all.length - MOST_NAMES)} more` : "");
+
+/** What arrives and what is predicted of it, as the public configuration says. */
+export function showTask({ streams }, { records: { columns, text, label, classes } }) {
+  const from = text ? `the text in ${text}` : columns ? names(columns) : "the numbers of a record";
+  const of = streams.length > 1 ? `streams ${streams.map((each) => `“${each.stream}”`).join(" and ")}`
+    : `stream “${streams[0].stream}”`;
+  $("task").replaceChildren(
+    `Models of the ${of} predict ${label ?? "the class"} (${names(classes)}) from ${from}.`,
+  );
+}
+
 function meter(stream, used, name) {
   const bar = el("span", { class: "bar" });
   bar.style.width = `${used * 100}%`;

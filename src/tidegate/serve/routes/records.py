@@ -116,8 +116,9 @@ def predicted(current: Current, raw: RawBatch) -> bytes:
         best = model.classes[found.argmax(axis=1)]
         labels.append(orjson.dumps(best.tolist())[1:-1])
         probabilities.append(orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
-    return b'{"release":%d,"labels":[%b],"probabilities":[%b]}' % (
+    return b'{"release":%d,"classes":%b,"labels":[%b],"probabilities":[%b]}' % (
         current.release.number,
+        orjson.dumps(model.classes.tolist()),
         b",".join(labels),
         b",".join(probabilities),
     )
