@@ -1,10 +1,13 @@
 """Help where people are: one screen of commands, topics, and errors that say what to do next."""
 
+import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.cli.run import process, tidegate
+from tidegate.cli import options
 from tidegate.cli.main import COMMANDS, GROUPS
 from tidegate.glossary import TERMS
 
@@ -64,3 +67,14 @@ def test_commands_and_their_help_are_completed() -> None:
     done = process(_TIDEGATE_COMPLETE="bash_complete", **variables)
     assert done.stdout.split() == ["plain,releases"]
     assert set(COMMANDS) >= {"explain", "releases"}
+
+
+def test_tables_keep_their_times_at_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    time = "2026-11-16T15:22:31.123456+00:00"
+    row: dict[str, object] = {"name": "dashboard-of-the-first-floor", "created": time}
+    row |= {"scopes": "ingest read", "expires": time, "revoked": None, "valid": True}
+    with patch.dict(os.environ, COLUMNS="80"):
+        options.show([row], "table", folded="name")
+    shown = capsys.readouterr().out
+    assert shown.count("2026-11-16 15:22") == 2
+    assert max(map(len, shown.splitlines())) <= 80

@@ -121,15 +121,11 @@ def _show(known: Fleet, form: str) -> None:
     if form == "json":
         options.show(rows, form)
         return
-    options.show([_narrow(row) for row in rows], form, folded="member")
+    narrow = [{name: row[name] for name in row if name not in ASIDE} for row in rows]
+    options.show(narrow, form, folded="member")
     for row in rows:
         if row["why"] is not None:
             click.echo(f"{row['member']} failed: {row['why']}")
-
-
-def _narrow(row: dict[str, Any]) -> dict[str, Any]:
-    newest = row["newest"] and row["newest"][:16].replace("T", " ")
-    return {name: v for name, v in {**row, "newest": newest}.items() if name not in ASIDE}
 
 
 @fleet.command(short_help="Verify the state of each member.")

@@ -1,6 +1,7 @@
 """Options that many commands have, and the one way results are shown."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tidegate.cli.types import PATH
+
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
+"""How a time in UTC starts; tables show no more of it."""
 
 form = click.option(
     "--format",
@@ -84,4 +88,7 @@ def _text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    time = TIME.match(str(value))
+    return " ".join(time.groups()) if time else str(value)

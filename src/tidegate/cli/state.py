@@ -142,7 +142,6 @@ def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "of_records": knows.replace("records ", ""),
             "read": row["stop"] - row["start"],
             **row,
-            "time": row["time"][:16].replace("T", " "),
             "hash": row["hash"][:8],
         }
         yield {name: value for name, value in short.items() if name not in empty | ELSEWHERE}

@@ -79,7 +79,7 @@ def listed(state: Path, form: str) -> None:
         row = {**asdict(each), "scopes": " ".join(each.scopes), "valid": each.valid(now)}
         del row["hash"]
         rows.append(row)
-    options.show(rows, form)
+    options.show(rows, form, folded="name")
 
 
 @token.command()
