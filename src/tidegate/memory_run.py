@@ -57,8 +57,8 @@ class MemoryRun:
 
     def take(self, records: Records, stream: str = ONLY) -> None:
         """Add records to a stream and carry out what is due."""
+        self._turns = (*self._turns, stream)  # first: a turn without records is passed over
         self._held[stream].append(records)
-        self._turns = (*self._turns, stream)
         for _ in advance(self):
             pass
 

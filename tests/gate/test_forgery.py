@@ -285,6 +285,11 @@ ROWS: dict[str, tuple[Edit | str, str]] = {
         f"UPDATE fits SET weights = x'' WHERE number = {NEEDED}",
         "is not kept",
     ),
+    "a model that was dropped": (
+        "UPDATE fits SET weights = x'00' WHERE number = (SELECT min(number) FROM dropped)",
+        "it is marked as dropped, but has a model or is released",
+    ),
+    "a fit that was dropped": ("INSERT INTO dropped VALUES (9999, 1)", "was never made"),
     "a model that was released": ("UPDATE fits SET weights = x'' WHERE release = 1", "release 1"),
     "a stream": ("INSERT INTO streams VALUES ('other', 'x', 5, 0)", "other: the sources"),
 }

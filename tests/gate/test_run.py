@@ -76,6 +76,19 @@ def test_a_loop_that_is_left_goes_on_with_the_next_run(tmp_path: Path) -> None:
         assert list(gate.run(source)) == []
 
 
+def test_a_run_that_another_has_overtaken_takes_nothing_twice(tmp_path: Path) -> None:
+    with opened(tmp_path, config()) as gate:
+        source = Batches(name="mine", pairs=pairs(1500))
+        first = gate.run(source)
+        next(first)
+        assert len(list(gate.run(source))) == 8
+        with pytest.raises(InvalidValueError, match="another run has read mine since"):
+            list(first)
+        assert list(gate.run(source)) == []
+        assert gate.store.count("records") == 1500
+        assert list(verify(gate)) == []
+
+
 def test_it_stops_where_it_is_told_to_and_says_how_far_it_is(tmp_path: Path) -> None:
     counted, source = Mock(), Batches(name="mine", pairs=pairs(150))
     with opened(tmp_path, config()) as gate:

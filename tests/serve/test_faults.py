@@ -20,7 +20,7 @@ from tests.serve.served import Served, config, served, slow_disk, stream
 from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
-from tidegate.gate import Gate
+from tidegate.gate import Gate, publish_folder
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
@@ -166,6 +166,30 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
     with Gate.look(tmp_path / "state") as gate:
         assert list(verify(gate)) == [], "what was refused was not charged"
+
+
+def test_a_release_that_could_not_be_published_is_served_once_it_is(tmp_path: Path) -> None:
+    failed, catch_up = list[int](), publish_folder.catch_up
+
+    def failing(*words: Any) -> None:
+        if not failed and FolderStore.newest(words[1]) is not None:
+            failed.append(1)
+            raise StoreError("no room in the folder")
+        catch_up(*words)
+
+    folder = tmp_path / "published"
+    with (
+        patch.object(keeping, "PATIENCE", 0.1),
+        patch.object(publish_folder, "catch_up", failing),
+        served(tmp_path / "state", config(publish={"folder": str(folder)})) as running,
+        running.client() as client,
+    ):
+        client.ingest(*stream(300))
+        deadline = time.monotonic() + 20
+        while running.ask("GET", "/v1/releases/latest").status != 200:
+            assert time.monotonic() < deadline
+    assert failed
+    assert (folder / "latest").read_text() == "000000\n"
 
 
 def test_a_store_that_no_longer_answers_is_told_by_health(tmp_path: Path) -> None:

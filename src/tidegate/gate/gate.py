@@ -133,6 +133,10 @@ class Gate:
         self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Finish what follows a commit, if something has kept it from being done."""
         self._run.after_commit()
 
     def __enter__(self) -> Self:

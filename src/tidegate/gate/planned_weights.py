@@ -37,7 +37,11 @@ class PlannedWeights:
     def fields(self, text: str) -> dict[str, Any]:
         """What the text of a fit or of its card says, slot weights included."""
         fields: dict[str, Any] = json.loads(text)
-        return {**fields, KEY: self._planned(fields)} if SHORT in text else fields
+        if SHORT not in text:
+            return fields
+        if canonical(fields) != text:  # whoever edited it has left the history as it was
+            raise ValueError(text)
+        return {**fields, KEY: self._planned(fields)}
 
     @readable("a fit or its card in the database")
     def written_out(self, text: str) -> str:

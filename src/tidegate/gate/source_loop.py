@@ -4,14 +4,19 @@ import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
+from tidegate.checks import InvalidValueError
 from tidegate.executor import carry_out
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.sources import RawBatch, Source, StandardInput
 from tidegate.gate.sources.files import Follow
+from tidegate.gate.store import Store
 from tidegate.release import StoredRelease
 
 PAUSE = 1.0
 """Seconds after which a source that is followed is looked at again."""
+
+
+AGAIN = "nothing of this batch was taken; end this run, and start another to go on"
 
 
 def never() -> bool:
@@ -54,7 +59,7 @@ def releases_of(
 
     def batches(*, piped: bool) -> dict[str, Iterator[RawBatch]]:
         return {
-            stream: source.batches(run.store.offset(source.name))
+            stream: _unread(source, run.store)
             for stream, source in sources.items()
             if isinstance(source, StandardInput) == piped
         }
@@ -83,6 +88,20 @@ def releases_of(
             files = batches(piped=False)
     finally:
         _close([*pipes.values(), *files.values()])
+
+
+def _unread(source: Source, store: Store) -> Generator[RawBatch]:
+    """What a source has after its offset, as long as no other run takes it in meanwhile."""
+    offset = store.offset(source.name)
+    batches = source.batches(offset)
+    try:
+        for raw in batches:
+            if store.offset(source.name) != offset:  # it would be taken twice
+                raise InvalidValueError(f"another run has read {source.name} since: {AGAIN}")
+            yield raw
+            offset = raw.offset if raw.n else offset
+    finally:
+        _close([batches])
 
 
 def _ready(*pipes: Source, seconds: float = 0) -> bool:

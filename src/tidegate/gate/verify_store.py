@@ -138,11 +138,18 @@ def _check_segment(state: StateDatabase, records: RecordLog, segment: Segment) -
 def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem]:
     expected, previous = 0, FIRST
     dropped = {number for number, _ in state.rows("dropped", "1 = 1")}
+    unknown = set(dropped)
     needed: dict[tuple[str, int], tuple[int, set[int]]] = {}  # the newest fits of each level
-    query = "SELECT number, stream, fit, release, previous, hash FROM fits ORDER BY number"
-    for number, stream, fit, release, chained_to, stored_hash in state.db.execute(query):
+    query = (
+        "SELECT number, stream, fit, release, previous, hash, length(weights) FROM fits "
+        "ORDER BY number"
+    )
+    for number, stream, fit, release, chained_to, stored_hash, size in state.db.execute(query):
         if number not in dropped:
             yield from _problem(f"fit {number}", releases.fit, number)
+        elif size or release is not None:
+            yield damage(f"fit {number}", "it is marked as dropped, but has a model or is released")
+        unknown.discard(number)
         with readable(f"fit {number}"):
             fields = json.loads(fit)
             level, at, released = (fields[name] for name in ("level", "at", "released"))
@@ -156,6 +163,8 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
             expected, previous = release + 1, stored_hash
         newest, numbers = needed.get((stream, level), (at, set()))
         needed[stream, level] = (at, {number} | (numbers if newest == at else set()))
+    for number in sorted(unknown):
+        yield damage(f"fit {number}", "it is marked as dropped, and was never made")
     for number in sorted(dropped & {each for _, some in needed.values() for each in some}):
         yield damage(f"fit {number}", "its model is missing, which a fit to come may need")
 

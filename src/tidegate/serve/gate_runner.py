@@ -141,6 +141,10 @@ class GateRunner:
                 self._tell()
 
     def _advance(self) -> None:
+        if self.trouble is not None:  # a step may be committed whose release nobody was shown
+            self.gate.catch_up()
+            newest = self.gate.store.newest()
+            self.current = None if newest is None else Current(newest)
         self.training = any(map(self.gate.progress.complete, self.gate.streams))
         self._tell()
         for release in self.gate.advance():
