@@ -23,9 +23,10 @@ from tidegate.schedule.twostream import Arrived
 class MemoryRun:
     """Takes records in, and makes a step's releases when the step is complete.
 
-    It can be interrupted anywhere: the next batch completes the step that was cut short. A fit is
-    made once, charged once and published once, and none is published before all fits of its step
-    are made and charged.
+    A fit can be interrupted: the next batch completes the step that was cut short. A fit is made
+    once, charged once and published once, and none is published before all fits of its step are
+    made and charged. If the interruption falls into the ledger itself, later charges are refused
+    or too high; no model is published that was not charged.
 
     Args:
         plan: What is carried out, of one stream or two.

@@ -177,12 +177,12 @@ class Ledger:
         """A share in units, which are made finer if it is not a whole number of them."""
         times, rest = divmod(self._unit, share.denominator)
         if rest:
-            finer = lcm(self._unit, share.denominator) // self._unit
-            self._unit *= finer
-            self._totals = [finer * total for total in self._totals]
-            step, paid = self._settled_worst
-            self._settled_worst = (step, finer * paid)
-            times = self._unit // share.denominator
+            unit = lcm(self._unit, share.denominator)
+            finer, (step, paid) = unit // self._unit, self._settled_worst
+            totals, worst = [finer * total for total in self._totals], (step, finer * paid)
+            # All at once: an interruption in between would show a part of what was paid.
+            self._unit, self._totals, self._settled_worst = unit, totals, worst
+            times = unit // share.denominator
         return share.numerator * times
 
     def settle(self, before: int) -> None:
