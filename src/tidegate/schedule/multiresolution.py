@@ -44,18 +44,10 @@ class MultiResolution(Blocks):
         """One fit for each level whose block ends here, the smallest first."""
         if now == 0:
             return ()
-        first = ruler_sum(now - 1)
+        first, cap = ruler_sum(now - 1), self.sample
         return [
-            Fit(
-                first + level,
-                now,
-                Span(now - (1 << level), now),
-                None,
-                "base",
-                level,
-                sample=self.sample,
-            )
-            for level in range(ruler(now) + 1)
+            Fit(first + j, now, Span(now - (1 << j), now), None, "base", j, 0, True, cap)
+            for j in range(ruler(now) + 1)
         ]
 
     def reads(self, step: int) -> Iterator[int]:

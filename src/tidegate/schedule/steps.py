@@ -64,21 +64,17 @@ class Steps:
         number, at, span, prior, role, level, phase, released, cap, stream, behind, start, parts = (
             fit
         )
-        records = self.records(span)
-        return RecordFit(
-            number,
-            self.count(at),
-            records,
-            prior,
-            role,
-            level,
-            phase,
-            released,
-            None if cap is None or cap >= records.size else cap,
-            stream,
-            max(1, self.read(behind, cap)) if behind else None,
-            start,
-            tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
-            if parts
-            else (),
-        )
+        size, read = self.size, None
+        if size != 1:
+            at, span = at * size, self.records(span)
+        if behind:
+            read = max(1, self.read(behind, cap))
+        if cap is not None and cap >= span.size:
+            cap = None
+        if parts:
+            parts = tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
+        # fmt: off
+        return RecordFit._make((  # faster than a call with as many arguments
+            number, at, span, prior, role, level, phase, released, cap, stream, read, start, parts,
+        ))
+        # fmt: on
