@@ -8,7 +8,7 @@ import struct
 import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
 from flint import arb, ctx
@@ -174,8 +174,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> gaussian_delta(1.0, mu) <= 1e-6 < gaussian_delta(1.0, mu * (1 + 1e-15))
     True
     """
-    positive("epsilon", epsilon)
-    between("delta", delta, 0, 1)
+    return _gaussian_mu(positive("epsilon", epsilon), between("delta", delta, 0, 1))
+
+
+@lru_cache
+def _gaussian_mu(epsilon: float, delta: float) -> float:
     low, high = 0, _ordinal(sys.float_info.max)  # positive floats are ordered as their bits are
     while high - low > 1:
         middle = (low + high) // 2

@@ -68,7 +68,7 @@ class Steps:
         if size != 1:
             at, span = at * size, self.records(span)
         if behind:
-            read = max(1, self.read(behind, cap))
+            read = self.read(behind, cap) or 1
         if cap is not None and cap >= span.size:
             cap = None
         if parts:
