@@ -95,7 +95,8 @@ class SlidingWindow(Stepped):
     @property
     def largest(self) -> int:
         """The base, or half of what stands beside it, or the sample."""
-        return self.steps.read([max(self.base, (self.left + 1) // 2)], self.sample)
+        most = self.steps.count(max(self.base, (self.left + 1) // 2))
+        return most if self.sample is None else min(most, self.sample)
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base and all levels at the start of a pass, else the levels whose bit flips."""

@@ -1,9 +1,14 @@
 """Steps: which records the steps of a schedule hold."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from tidegate.schedule.fit import Fit, RecordFit, SlotWeight, Span
+
+_record_fit: Callable[[tuple[Any, ...]], RecordFit] = partial(tuple.__new__, RecordFit)
+"""Faster than a call with as many arguments; plans make a fit for every step."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,8 @@ class Steps:
         (start, before), (stop, after) = divmod(span[0], size), divmod(span[1], size)
         return None if before or after else Span(start, stop)
 
-    def read(self, sizes: Sequence[float], sample: int | None) -> int:
+    def read(self, sizes: Sequence[float], sample: int) -> int:
         """How many records fits of these sizes read together, if each draws `sample` at most."""
-        if sample is None:
-            return round(sum(sizes) * self.size)
         return sum(min(round(size * self.size), sample) for size in sizes)
 
     def fit(self, fit: Fit) -> RecordFit:
@@ -68,13 +71,13 @@ class Steps:
         if size != 1:
             at, span = at * size, self.records(span)
         if behind:
-            read = self.read(behind, cap) or 1
+            read = (round(sum(behind) * size) if cap is None else self.read(behind, cap)) or 1
         if cap is not None and cap >= span.size:
             cap = None
         if parts:
             parts = tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
         # fmt: off
-        return RecordFit._make((  # faster than a call with as many arguments
+        return _record_fit((
             number, at, span, prior, role, level, phase, released, cap, stream, read, start, parts,
         ))
         # fmt: on
