@@ -25,8 +25,7 @@ from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.verify import verify
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
-from tidegate.serve import connections
-from tidegate.serve import gate_runner as keeping
+from tidegate.serve import connections, gate_runner
 from tidegate.serve.limits import Limits
 from tidegate.serve.tokens import Tokens
 from tidegate.serve.training_process import TrainingProcessGate
@@ -151,7 +150,7 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
         return publish(self, *words, **more)
 
     with (
-        patch.object(keeping, "PATIENCE", 0.3),
+        patch.object(gate_runner, "PATIENCE", 0.3),
         patch.object(FolderStore, "publish", failing),
         served(tmp_path / "state") as running,
         running.client() as client,
@@ -179,7 +178,7 @@ def test_a_release_that_could_not_be_published_is_served_once_it_is(tmp_path: Pa
 
     folder = tmp_path / "published"
     with (
-        patch.object(keeping, "PATIENCE", 0.1),
+        patch.object(gate_runner, "PATIENCE", 0.1),
         patch.object(publish_folder, "catch_up", failing),
         served(tmp_path / "state", config(publish={"folder": str(folder)})) as running,
         running.client() as client,
@@ -199,7 +198,7 @@ def test_a_store_that_no_longer_answers_is_told_by_health(tmp_path: Path) -> Non
             assert time.monotonic() < deadline
 
     gone = Mock(side_effect=StoreError("the connection is lost"))
-    with patch.object(keeping, "PATIENCE", 0.1), served(tmp_path / "state") as running:
+    with patch.object(gate_runner, "PATIENCE", 0.1), served(tmp_path / "state") as running:
         with patch.object(FolderStore, "append", gone), patch.object(FolderStore, "done", gone):
             assert running.send(10).status == 503
             health(503)
