@@ -12,8 +12,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "stream": "The records in the order in which they arrive. It has no end.",
         "slot": "The place of a record in the stream, counted from 0. A record keeps its slot even "
         "if it cannot be used.",
-        "neighbouring streams": "Two streams of the same length that differ in the content of one "
+        "neighbouring streams": "Two streams with the same slots that differ in the content of one "
         "record. The guarantee says that releases from one look much like releases from the other.",
+        "block": "The range of consecutive records that one fit reads.",
         "step": "A fixed number of consecutive records. Training happens only when a step is "
         "complete.",
         "span": "A range of consecutive records (or steps): its start is in it, its stop is not.",
@@ -21,8 +22,10 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "schedule is trained on.",
         "norm": "The largest length that a record's features may have. You choose it; longer "
         "records are scaled down to it, which limits the influence of any one record.",
+        "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
+        "the norm, and gradients to a length that the learner sets.",
         "quarantine": "Where records that cannot be used are listed, with the reason. They keep "
-        "their slots and count as nothing in every fit; only the operator may see the list.",
+        "their slots, and fits ignore what is in them; only the operator may see the list.",
         "holdout": "Public records, apart from the stream, on which releases are tested. They "
         "cost nothing, because they are not private.",
         "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
@@ -48,8 +51,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "first record arrives.",
         "learner": "The method that turns the records of a fit into a private model, by adding "
         "noise to the result or to the gradients.",
-        "slot weight": "How much a slot counts in a fit, above 0 and up to 1, by its place alone. "
-        "Cards and JSON call it emphasis.",
+        "slot weight": "How much a slot counts in a fit, above 0 and up to 1, by its place alone, "
+        "whether its record can be used or not. Cards and JSON call it emphasis.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },
@@ -62,16 +65,24 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "multiplies the probability of any set of outcomes by at most e^epsilon, plus delta if "
         "there is one.",
         "delta": "The second number of an ApproxDP budget: how far probabilities may exceed the "
-        "limit that epsilon sets. Choose it far below one over the number of records.",
-        "mu": "The budget of ApproxDP as Gaussian noise measures it. Squares of mu add up from "
-        "fit to fit.",
+        "limit that epsilon sets. Choose it far below one over the number of records that you "
+        "plan for.",
+        "mu": "The budget of ApproxDP on the scale of Gaussian DP: about 0.2367 at epsilon = 1 and "
+        "delta = 1e-6. Squares of mu add up from fit to fit.",
+        "gaussian dp": "Mu-Gaussian differential privacy (GDP): the releases tell two contents of "
+        "a record apart no better than one draw tells a normal variable of mean 0 from one of mean "
+        "mu, both of deviation 1.",
+        "sensitivity": "The most that replacing one record can move what a fit computes before "
+        "noise is added. The noise has to be in proportion to it.",
+        "lattice": "The public grid of numbers to which a noisy result is rounded, so that the "
+        "rounding of floats reveals nothing more about records.",
         "share": "The part of a record's budget that one fit spends, between 0 and 1. Every record "
         "of the fit pays it, or less where its slot weight is below 1.",
         "allocation": "The rule that divides the budget among levels.",
-        "ledger": "The account of what each record has paid: the sum of its shares, never more "
-        "than 1. A full account is planned, not an alarm.",
+        "ledger": "The account of what each record has paid: the sum of what all fits charged it, "
+        "never more than 1. A full account is planned, not an alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
-        "first record arrives.",
+        "first record arrives. In the proofs also the solver's proof that its gradient is small.",
         "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
         "share of the budget is reserved for it.",
     },
@@ -95,7 +106,15 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
 }
 """The terms, by subject, in the order in which they are best read."""
 
-SYMBOLS = {"ε": "epsilon", "δ": "delta", "μ": "mu", "emphasis": "slot weight"}
+SYMBOLS = {
+    "ε": "epsilon",
+    "δ": "delta",
+    "μ": "mu",
+    "emphasis": "slot weight",
+    "gdp": "gaussian dp",
+    "neighbour": "neighbouring streams",
+    "neighbours": "neighbouring streams",
+}
 
 TERMS = {term: words for terms in GLOSSARY.values() for term, words in terms.items()}
 
