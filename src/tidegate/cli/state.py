@@ -168,14 +168,14 @@ def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
     }
 
 
-ENOUGH = 8
-"""How many characters of a hash are enough to look for it: no release has these by chance."""
+FEWEST = 8
+"""The fewest characters of a hash to look for: chance cannot match them, but trying 2^32 can."""
 
 EXAMPLES = """\b
 Examples:
   tidegate verify tidegate.state
   tidegate verify published                       a published folder alone
-  tidegate verify published --includes 1f0c2a...  a hash that you noted earlier
+  tidegate verify published --includes HASH       a hash that you noted earlier
 """
 
 
@@ -185,17 +185,24 @@ Examples:
     "--includes",
     metavar="HASH",
     callback=lambda _, __, value: None if value is None else _noted(value),
-    help="Also see that a release with this hash, noted earlier, is still there; "
-    f"its first {ENOUGH} characters are enough.",
+    help="Also check that the release with this hash, which you noted earlier, is still there. "
+    f"Give all 64 characters: {FEWEST} are accepted, but an insider can match {FEWEST} with about "
+    "2^32 tries.",
 )
 @options.form
 @options.quiet
 def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
     """Check a state, or a folder of published releases; end with 1 if anything is wrong.
 
-    Of a state, plan, ledger, hash chain, cards, checksums and published files are recomputed and
-    held against each other, as of one moment: a gate may go on meanwhile. Of a published folder
-    alone, all that can be known without the state.
+    A state: recompute the plan, the ledger, the hash chain and all checksums, and compare them with
+    the charges, the cards and the published files. All is read at one moment, so the gate can keep
+    running.
+
+    A published folder alone: check that the hash chain has no gap, that every card belongs to its
+    model and that every file is as listed. Only the state shows whether the newest releases were
+    deleted.
+
+    See docs/how-to/check-the-proof.md: neither shows that noise was really added.
     """
     with options.progress("{task.description}", quiet, form) as bar:
         task = bar.add_task("", total=None)
@@ -203,10 +210,10 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         check = _verify_published if alone else _verify_state
         problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
     if includes is not None and not any(each.startswith(includes) for each in hashes):
-        told = "no release with this hash is there: what was there when it was noted was replaced"
+        what = "no release with this hash: the one that you noted was replaced or removed"
         if problems:  # then no hash can be relied on
-            told = "was not looked for, because of the other problems"
-        problems.append(Problem(where=includes, what=told))
+            what = "was not looked for, because of the other problems: solve these first"
+        problems.append(Problem(where=includes, what=what))
     if form == "json":
         found = {"sound": not problems, "problems": [asdict(each) for each in problems]}
         click.echo(json.dumps(found))
@@ -220,8 +227,8 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
 
 def _noted(text: str) -> str:
     """A hash, or its beginning, as somebody has noted it."""
-    if not re.fullmatch(rf"[0-9a-f]{{{ENOUGH},64}}", text.lower()):
-        allowed = f"{ENOUGH} to 64 of a hash's characters, 0-9 and a-f"
+    if not re.fullmatch(rf"[0-9a-f]{{{FEWEST},64}}", text.lower()):
+        allowed = f"{FEWEST} to 64 of a hash's characters, 0-9 and a-f"
         raise refuse("--includes", allowed, text)
     return text.lower()
 
