@@ -1,4 +1,4 @@
-"""The appendix's basic release: Continual without its larger updates."""
+"""The Basic schedule of the paper's appendix: Continual without its larger updates."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class Basic(Phased):
-    """A base on everything at every doubling; every other step refines the release before it.
+    """A base on all records at every doubling; each step between refines the release before it.
 
     In steps, for B = 4 (b: base, 0: an update of one step):
 
@@ -33,7 +33,7 @@ class Basic(Phased):
 
     kind: ClassVar[str] = "basic"
     about: ClassVar[str] = (
-        "a model of all records at every doubling, refined by every step in between"
+        "a model of all records at every doubling, refined at every step in between"
     )
 
     block: int = parameter(
@@ -42,15 +42,15 @@ class Basic(Phased):
     step: int = parameter("records between two models", 1024)
 
     def update(self, now: int, phase: Phase) -> Fit:
-        """The newest step refines the release before it."""
+        """The fit that refines the release before it on the newest step."""
         number = now - self.first
         span = Span(now - 1, now)
         return Fit(number, now, span, number - 1, "update", 0, phase.number, behind=(now - 1,))
 
     def update_levels(self, phase: int) -> int:  # noqa: ARG002 (the same for all)
-        """One: updates are of one step."""
+        """1: every update reads one step."""
         return 1
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
-        """An update and all later bases."""
+        """A record is in all bases, or in at most one update and later bases."""
         return TENDS_TO_ONE

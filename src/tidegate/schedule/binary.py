@@ -1,4 +1,4 @@
-"""The three questions on binary numbers that the schedules ask."""
+"""Functions of binary numbers that schedules use."""
 
 
 def is_power(number: int) -> bool:
@@ -11,7 +11,7 @@ def is_power(number: int) -> bool:
 
 
 def log2(number: int) -> int:
-    """The exponent of the largest power of two that is not above a positive number.
+    """The base-2 logarithm of a positive number, rounded down.
 
     >>> [log2(number) for number in (1, 2, 3, 4, 7, 8)]
     [0, 1, 1, 2, 2, 3]
@@ -20,7 +20,7 @@ def log2(number: int) -> int:
 
 
 def ruler(number: int) -> int:
-    """How often 2 divides a positive number.
+    """How many times 2 divides a positive number.
 
     >>> [ruler(number) for number in range(1, 9)]
     [0, 1, 0, 2, 0, 1, 0, 3]
@@ -29,7 +29,7 @@ def ruler(number: int) -> int:
 
 
 def ruler_sum(number: int) -> int:
-    """The sum of `ruler(i) + 1` over 1 <= i <= number: how often a counter has flipped a bit.
+    """The sum of `ruler(i) + 1` for i = 1, ..., number: the bits a counter flips.
 
     >>> [ruler_sum(number) for number in range(5)]
     [0, 1, 3, 4, 7]

@@ -1,4 +1,4 @@
-"""Blocks: what the schedules whose step is a block share."""
+"""Common parts of the schedules whose step is a block."""
 
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ from tidegate.schedule.steps import Steps
 
 
 class Blocks(Schedule, Protocol):
-    """A block is a step; fits read 1, 2, 4, ... of them, and a step is in one of each level."""
+    """A block is a step. Fits read 1, 2, 4, ... steps; a step is in at most one of each level."""
 
     block: int
     sample: int | None
@@ -24,27 +24,27 @@ class Blocks(Schedule, Protocol):
 
     @cached_property
     def steps(self) -> Steps:
-        """A block is a step."""
+        """Steps of `block` records each."""
         return Steps(self.block)
 
     @property
     def first(self) -> int:
-        """The first block."""
+        """1: the first model is released after the first block."""
         return 1
 
     @property
     def largest(self) -> int | None:
-        """The sample; without one there is no limit."""
+        """The sample size; None without sampling."""
         return self.sample
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Every level halves what is left, or nearly so."""
+        """The raw share of the fit's level."""
         return levels.raw_share(fit.level)
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
-        """A record is in one fit of each level at the most."""
+        """A record is in at most one fit of each level."""
         return TENDS_TO_ONE
 
     def settled(self, now: int) -> int:
-        """The largest block that starts at 0: whatever reads a part of it from now on reads all."""
+        """The largest complete block that starts at 0: later fits read all or none of it."""
         return doubled(now, 1)

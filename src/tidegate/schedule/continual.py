@@ -1,4 +1,4 @@
-"""Algorithm 4, and 7 with `sample`: all of the history, refreshed at every step."""
+"""The Continual schedule: the paper's Algorithm 4, and Algorithm 7 with `sample`."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,11 +15,12 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class Continual(Phased):
-    """A base on everything at every doubling, and hierarchical updates of it in between.
+    """A base on all records at every doubling, and hierarchical updates of it in between.
 
-    At t = 2^k B fit [0, t) with no prior: the base. Between, i steps after the base's time t_g:
-    if i is a power of two fit [t_g, t) with the base as prior and keep it as f_c, else fit the
-    newest step with f_c as prior. Exactly one release per step from B on.
+    At t = 2^k B, fit [0, t) with no prior: the base. Between bases, let i = t - t_g be the number
+    of steps since the last base. If i is a power of two, fit [t_g, t) with the base as prior and
+    keep the model as f_c. Otherwise fit the newest step with f_c as prior. From B on, there is
+    exactly one release per step.
 
     In steps, for B = 4 (b: base, a digit: level of an update):
 
@@ -46,7 +47,9 @@ class Continual(Phased):
         "records before the first model: the step, or 2, 4, 8, ... times it", 8192
     )
     step: int = parameter("records between two models", 1024)
-    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
+    sample: int | None = parameter(
+        "read at most this many records per fit, drawn at random", default=None
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,11 +57,11 @@ class Continual(Phased):
 
     @property
     def largest(self) -> int | None:
-        """The sample; without one there is no limit."""
+        """The sample size; None without sampling."""
         return self.sample
 
     def update(self, now: int, phase: Phase) -> Fit:
-        """All steps of the phase if their number is a power of two, else the newest."""
+        """The fit on all steps of the phase if their number is a power of two, else the newest."""
         level, base = log2(phase.since), phase.base
         behind: tuple[int, ...]
         if is_power(phase.since):
@@ -78,11 +81,15 @@ class Continual(Phased):
         )
 
     def update_levels(self, phase: int) -> int:
-        """How many levels of updates a phase has: the largest reads half as much as its base."""
+        """How many levels of updates a phase has; the largest reads half as much as its base."""
         return log2(self.first) + phase
 
     def certificate(self, levels: Levels) -> Certificate:
-        """The first step of phase 0: all its updates, and every base but the first."""
+        """The most-charged record: in step 1 of phase 0, or in the first block.
+
+        The former pays for all updates of its phase and all bases but the first; the latter for
+        all bases.
+        """
         if levels.filled:
             return TENDS_TO_ONE
         excess = levels.rate - levels.rate ** self.update_levels(0)

@@ -1,4 +1,4 @@
-"""The bases: a model of all records so far, whenever their number has doubled."""
+"""The Cumulative schedule: the bases of Continual without its updates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class Cumulative(Blocks):
-    """At every t = 2^k B fit [0, t), with no prior.
+    """Fit [0, t) with no prior at every t = 2^k B.
 
     In blocks:
 
@@ -37,15 +37,17 @@ class Cumulative(Blocks):
     source: ClassVar[bool] = True
 
     block: int = parameter("records before the first model", 8192)
-    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
+    sample: int | None = parameter(
+        "read at most this many records per fit, drawn at random", default=None
+    )
 
     def due(self, now: int) -> Sequence[Fit]:
-        """The base, if the records have doubled since the last one."""
+        """The base, if the number of steps is a power of two."""
         if now == 0 or not is_power(now):
             return ()
         number = log2(now)
         return (base_fit(number, now, number, start=number - 1, sample=self.sample),)
 
     def reads(self, step: int) -> Iterator[int]:
-        """Every base from the first that holds the step on."""
+        """The times of all bases that read the step."""
         return (1 << doublings for doublings in count(step.bit_length()))

@@ -1,4 +1,4 @@
-"""Spans and Fits: what a schedule makes, counted in steps."""
+"""Spans and fits: the parts of a plan, counted in steps or in records."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -24,42 +24,42 @@ class Span(NamedTuple):
         """How many steps or records the span holds."""
         return self.stop - self.start
 
-    def __contains__(self, one: object) -> bool:
-        return isinstance(one, SupportsIndex) and self.start <= index(one) < self.stop
+    def __contains__(self, item: object) -> bool:
+        return isinstance(item, SupportsIndex) and self.start <= index(item) < self.stop
 
 
 class SlotWeight(NamedTuple):
-    """The weight of a span in a fit, in (0, 1]."""
+    """How much each slot of a span counts in a fit, in (0, 1]."""
 
     span: Span
     part: Fraction
 
 
 class Fit(NamedTuple):
-    """Train on a span, starting from a prior: the unit that the ledger charges.
+    """One training run on a span of steps: the unit that the ledger charges.
 
-    A schedule makes it and counts in steps; `Steps.fit` makes it a `RecordFit`.
+    Schedules make fits and count in steps; `Steps.fit` converts a fit to a `RecordFit`.
 
     Attributes:
         number: Its place in the plan, counted from 0.
-        at: The number of steps that are complete when it is carried out.
+        at: How many steps are complete when it is carried out.
         span: The steps it reads.
-        prior: The number of the earlier fit whose released model it is drawn to, or None.
+        prior: The number of the earlier fit whose private model is its prior, or None.
         role: `base` for a model fitted from scratch, `update` for one that refines a prior.
         level: Its size class; an update of level j reads 2^j steps.
-        phase: Which base the fit belongs to, where a schedule's shares depend on that; else 0.
-        released: Whether its model is the current one at time `at`.
-        sample: How many records of the span are drawn and read at the most, or None for all.
-        stream: The stream it reads, in a schedule of two.
-        behind: How many steps its prior, the prior of that, and so on have read, each, all of the
-            same stream; for a base, its start and the starts before that. Empty where there is
-            neither, or it comes from another stream. Where records count unequally, one number: how
-            many steps would have told as much as all fits before.
-        start: The number of an earlier fit at whose model a descent may start, though the fit has
-            no prior: post-processing, so it costs nothing.
-        slot_weights: The weights of the spans that the span consists of, in order; empty if all
-            are 1. A record of weight w pays w^2 times the fit's share: only Gaussian noise can
-            serve this.
+        phase: Which base it belongs to, if the shares of the schedule depend on that; else 0.
+        released: Whether its model is a release, not only a prior for others.
+        sample: The most records that are drawn from the span and read, or None for all.
+        stream: The stream it reads, if there are two; else None.
+        behind: How many steps were read by its prior, by the prior of that, and so on; for a base,
+            by its start and earlier starts. Empty if there are none, or if they read another
+            stream. With slot weights below 1 it is one number: how many steps would carry as much
+            information as all earlier fits.
+        start: For a fit without a prior, the number of an earlier fit at whose model gradient
+            descent may start. That is post-processing, so it costs nothing.
+        slot_weights: The slot weights of the parts of the span, in order; empty if all are 1. A
+            record of slot weight e pays e^2 times the fit's share, which is valid for Gaussian
+            budgets only.
     """
 
     number: int
@@ -78,14 +78,14 @@ class Fit(NamedTuple):
 
 
 class RecordFit(NamedTuple):
-    """A fit with its steps mapped to records: what is trained, charged, stored and shown.
+    """A fit in records instead of steps, as it is trained, charged, stored and shown.
 
     Attributes are those of `Fit`, except for:
-        at: The number of records that have arrived when it is carried out.
+        at: How many records have arrived when it is carried out.
         span: The records it reads.
-        sample: How many records of the span are drawn and read, or None for all of them.
-        behind: How many records the fits behind it have read together, or None.
-        slot_weights: The weights of its records.
+        sample: How many records are drawn from the span and read, or None for all.
+        behind: How many records the fits behind it have read in total, or None.
+        slot_weights: The slot weights of the parts of the span, in records.
     """
 
     number: int
@@ -104,15 +104,15 @@ class RecordFit(NamedTuple):
 
     @property
     def counted(self) -> int:
-        """What the records it reads count for together."""
+        """The sum of the slot weights of the records it reads, rounded down."""
         return counted(self.slot_weights, self.sample or self.span.size)
 
 
 def superseded(earlier: Iterable[Fit | RecordFit], due: Iterable[Fit | RecordFit]) -> list[int]:
-    """The earlier fits whose model no fit needs once those that are due now have been made.
+    """The numbers of earlier fits whose models are not needed once the due fits are made.
 
-    A prior or a start is released, or the newest fit of its level in its stream. So a model that
-    is not released is needed until a later step makes another of its level.
+    Every prior or start is released, or is the newest fit of its level in its stream. So a model
+    that is not released is needed only until a later step makes another of its level.
 
     >>> from tidegate.schedule import SlidingWindow
     >>> window = SlidingWindow(window=70, step=10)
@@ -124,7 +124,7 @@ def superseded(earlier: Iterable[Fit | RecordFit], due: Iterable[Fit | RecordFit
 
 
 def counted(slot_weights: Sequence[SlotWeight], slots: int) -> int:
-    """What so many slots count for together, rounded down.
+    """The sum of slot weights, rounded down; without any, the number of slots.
 
     >>> half, one = SlotWeight(Span(0, 9), Fraction(1, 2)), SlotWeight(Span(9, 10), Fraction(1))
     >>> counted([], 10), counted([half, one], 10)

@@ -1,4 +1,4 @@
-"""All of the history again and again; the newest records count most."""
+"""The Growing schedule: refits on all records, in which the newest weigh most."""
 
 import math
 from bisect import bisect_left
@@ -19,28 +19,29 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class Growing(Stepped):
-    """A base on everything whenever the stream has grown by a little, each from the one before.
+    """A base on all records whenever the stream has grown by a fraction, starting at the last one.
 
-    The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k, in whole
-    steps and at least one. Records that came between two bases are a block, and in base k those of
-    block j count for s_j / s_k, where s_k = t_k but s_0 = 3/4 t_1. A record that counts for w pays
-    w^2 times the fit's share, which is 1 - (s_k / s_(k+1))^2. So a record of block j pays
+    The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k. The growth is
+    rounded down to whole steps and is at least one step. Block j holds the records that arrive
+    between bases j - 1 and j. In base k they have the slot weight s_j / s_k, where s_0 = 3/4 t_1
+    and s_k = t_k for k >= 1. A record of slot weight e pays e^2 times the fit's share, which is
+    1 - (s_k / s_(k+1))^2. So a record of block j pays
 
         s_j^2 / s_k^2 - s_j^2 / s_(k+1)^2   for each k >= j,
 
-    which adds up to 1 over all time, whenever it came: no budget is left unspent, and none is kept
-    for a day that does not come. In steps, with what they count for, block = 4 and growth = 1/2:
+    which tends to 1 in total, whenever the record arrived: no budget is left unspent. In steps,
+    with their slot weights, for block = 4 and growth = 1/2:
 
         t = 4   [ 1    1    1    1 ]
         t = 6   [3/4  3/4  3/4  3/4   1    1 ]
         t = 9   [1/2  1/2  1/2  1/2  2/3  2/3   1    1    1 ]
 
-    The shares are its own: no allocation but the default is taken.
+    The schedule sets its own shares, so it accepts no allocation but the default.
 
     Args:
         block: Records before the first base, a multiple of `step`.
         step: Records in a step.
-        growth: The part by which the stream grows from one base to the next.
+        growth: By what fraction the stream grows from one base to the next, from 1/64 to below 1.
 
     >>> from tidegate.schedule import fits
     >>> schedule = Growing(block=4, step=1, growth=Fraction(1, 2))
@@ -53,14 +54,16 @@ class Growing(Stepped):
     """
 
     kind: ClassVar[str] = "growing"
-    about: ClassVar[str] = "a model of all records whenever they have grown, the newest count most"
+    about: ClassVar[str] = (
+        "a model of all records whenever their number has grown; the newest count most"
+    )
     weighs: ClassVar[bool] = True
     allocated: ClassVar[bool] = False
 
     block: int = parameter("records before the first model, a multiple of the step", 8192)
-    step: int = parameter("models come after whole steps", 1024)
+    step: int = parameter("records in a step; models come after whole steps", 1024)
     growth: Fraction = parameter(
-        "by how much records grow from one model to the next, a step at least",
+        "growth in records from one model to the next, at least one step",
         "1/16",
         default=Fraction(1, 16),
     )
@@ -76,12 +79,12 @@ class Growing(Stepped):
 
     @cached_property
     def first(self) -> int:
-        """The first base."""
+        """When the first base is made."""
         return self.steps.complete(self.block)
 
     @cached_property
     def _times(self) -> list[int]:
-        """When bases are made, as far as that has been asked for."""
+        """The times of the bases that were computed so far."""
         return [self.first]
 
     def _time(self, number: int) -> int:
@@ -92,15 +95,15 @@ class Growing(Stepped):
         return times[number]
 
     def _mark(self, number: int) -> Fraction:
-        """What records count for in proportion: the time their block ends at, but for the first."""
+        """s_k for base k: the slot weight of block j in base k is s_j / s_k."""
         return Fraction(self._time(number)) if number else Fraction(3, 4) * self._time(1)
 
     def share(self, number: int) -> Fraction:
-        """What a record of the newest block pays for a base."""
+        """The share of a base: what a record of its newest block pays."""
         return 1 - (self._mark(number) / self._mark(number + 1)) ** 2
 
     def due(self, now: int) -> Sequence[Fit]:
-        """The base of this time, if there is one."""
+        """The base that is due now, if any."""
         while self._times[-1] < now:
             self._time(len(self._times))
         number = bisect_left(self._times, now)
@@ -129,41 +132,41 @@ class Growing(Stepped):
 
     @cached_property
     def _sums(self) -> list[tuple[float, float]]:
-        """For each base, as far as that has been asked for: what `_behind` adds up."""
+        """What `_behind` adds up, for each base that was computed so far."""
         return []
 
     def _behind(self, number: int) -> float:
-        """How many steps would tell what all bases before one have told.
+        """How many steps would carry as much information as all bases before this one.
 
-        What a base tells is the square of what its records count for together, times its share;
-        what several tell adds up. With S^2 for the newest and I for all, n / (n + behind) is then
-        S / sqrt(I), where n is what the newest one's records count for together.
+        The information of a base is its share times the square of n, the sum of its slot weights.
+        Information of several bases adds up. Let S^2 be that of this base and I that of all bases
+        up to it. Then n / (n + behind) = S / sqrt(I).
         """
         for k in range(len(self._sums), number + 1):
-            total, told = self._sums[-1] if k else (0.0, 0.0)
+            total, information = self._sums[-1] if k else (0.0, 0.0)
             size = self._time(k) - (self._time(k - 1) if k else 0)
-            total += float(self._mark(k)) * size  # in units of 1 / the mark of k
-            self._sums.append((total, told + self._newest(k, total)))
-        total, told = self._sums[number]
-        newest = self._newest(number, total)
-        return total / float(self._mark(number)) * (math.sqrt(told / newest) - 1)
+            total += float(self._mark(k)) * size  # the sum of the slot weights in base k, times s_k
+            self._sums.append((total, information + self._information(k, total)))
+        total, information = self._sums[number]
+        own = self._information(number, total)
+        return total / float(self._mark(number)) * (math.sqrt(information / own) - 1)
 
-    def _newest(self, number: int, total: float) -> float:
-        """What a base tells, given what its records count for in units of 1 / its mark."""
+    def _information(self, number: int, total: float) -> float:
+        """The information of base k, given the sum of its slot weights times s_k."""
         return (total / float(self._mark(number))) ** 2 * float(self.share(number))
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (its own shares)
-        """What a record of the newest block pays."""
+        """The share of the base."""
         return self.share(fit.number)
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (its own shares)
-        """A sum that telescopes."""
+        """What a record pays telescopes: its sum tends to 1."""
         return TENDS_TO_ONE
 
     def reads(self, step: int) -> Iterator[int]:
-        """Every base from the first that holds the step on."""
+        """The times of all bases that read the step."""
         return dropwhile(lambda time: time <= step, map(self._time, count()))
 
     def settled(self, now: int) -> int:  # noqa: ARG002 (the same at all times)
-        """None: every block counts for something else for ever, but there are few blocks."""
+        """0: each block keeps a slot weight of its own for ever, but there are few blocks."""
         return 0

@@ -1,4 +1,4 @@
-"""Every step alone: the baseline of the paper's figure (d)."""
+"""The Independent schedule: every step alone, the baseline of the paper's figure (d)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,31 +38,31 @@ class Independent(Stepped):
 
     @property
     def first(self) -> int:
-        """The first step."""
+        """1: the first model is released after the first step."""
         return 1
 
     @property
     def look_back(self) -> int:
-        """The newest step."""
+        """1: a fit reads the newest step only."""
         return 1
 
     @property
     def largest(self) -> int:
-        """The step."""
+        """The number of records in a step."""
         return self.steps.count(1)
 
     def due(self, now: int) -> Sequence[Fit]:
-        """The one fit of the newest step."""
+        """The fit on the newest step."""
         if now == 0:
             return ()
         return (Fit(now - 1, now, Span(now - 1, now), None, "base", 0),)
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (the same for all)
-        """All: a record is in one fit."""
+        """1: each record is in one fit only."""
         return Fraction(1)
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
-        """A record is in one fit."""
+        """Each record is in one fit, of raw share 1."""
         return Certificate(supremum=Fraction(1), attained=True)
 
     def reads(self, step: int) -> Iterator[int]:
@@ -70,5 +70,5 @@ class Independent(Stepped):
         yield step + 1
 
     def settled(self, now: int) -> int:
-        """All that has been fitted."""
+        """All complete steps: none is read again."""
         return now

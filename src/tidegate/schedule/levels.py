@@ -1,4 +1,4 @@
-"""How shares fall from level to level, and what a schedule certifies about them."""
+"""Raw shares by level, and the certificate of a schedule."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -6,14 +6,14 @@ from fractions import Fraction
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The raw shares of levels: geometric, a level up is worth `rate` times as much.
+    """The raw shares of levels: each level has `rate` times the raw share of the one below.
 
     >>> str(Levels(rate=Fraction(1, 2)).raw_share(2))
     '1/8'
     """
 
-    rate: Fraction  # the ratio of two levels' shares, above 0 and below 1
-    filled: bool = False  # levels also get what a schedule with finitely many of them would leave
+    rate: Fraction  # the ratio of the raw shares of two successive levels, above 0 and below 1
+    filled: bool = False  # whether schedules scale updates so that no budget is left over
 
     def raw_share(self, level: int) -> Fraction:
         """(1 - r) r^level: the raw shares of all levels add up to 1."""
@@ -22,11 +22,11 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What any record could ever pay before shares are scaled, known before there is one.
+    """The most that any record can ever pay before shares are scaled.
 
     Attributes:
-        supremum: The most any record pays over all time before scaling: what shares are divided by.
-        attained: Whether a record reaches it, or only tends to it as more and more bases are made.
+        supremum: The supremum of what a record pays over all time; raw shares are divided by it.
+        attained: Whether some record reaches it; if not, records only tend to it over time.
     """
 
     supremum: Fraction
@@ -34,4 +34,4 @@ class Certificate:
 
 
 TENDS_TO_ONE = Certificate(supremum=Fraction(1), attained=False)
-"""(1 - r)(1 + r + r^2 + ...), or what fills up to it."""
+"""A supremum of 1 that is not attained, such as (1 - r)(1 + r + r^2 + ...)."""

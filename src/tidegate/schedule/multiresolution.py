@@ -1,4 +1,4 @@
-"""Algorithm 2, and 6 with `sample`: a model of the newest 1, 2, 4, ... blocks."""
+"""The MultiResolution schedule: the paper's Algorithm 2, and Algorithm 6 with `sample`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class MultiResolution(Blocks):
-    """At every t = 2^k q B fit [t - 2^k B, t), for every k that divides; all are released.
+    """At time t, fit [t - 2^k B, t) for every k such that 2^k B divides t; release all of them.
 
-    In blocks, a digit being the level of the fit:
+    In blocks (a digit: the level of the fit):
 
         t = 1  [0]
         t = 2     [0]
@@ -38,7 +38,9 @@ class MultiResolution(Blocks):
     about: ClassVar[str] = "models of the newest 1, 2, 4, ... blocks of records"
 
     block: int = parameter("records in the smallest block", 1024)
-    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
+    sample: int | None = parameter(
+        "read at most this many records per fit, drawn at random", default=None
+    )
 
     def due(self, now: int) -> Sequence[Fit]:
         """One fit for each level whose block ends here, the smallest first."""
@@ -51,6 +53,6 @@ class MultiResolution(Blocks):
         ]
 
     def reads(self, step: int) -> Iterator[int]:
-        """The ends of the blocks of all sizes that hold the step."""
+        """The ends of the blocks of all sizes that contain the step."""
         ends = (((step >> level) + 1) << level for level in count())
         return (end for end, _ in groupby(ends))

@@ -1,4 +1,4 @@
-"""Phases: what the schedules with a base at every doubling share. All of it counts in steps."""
+"""Common parts of the schedules that make a base at every doubling, counted in steps."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,15 @@ from tidegate.schedule.protocol import Stepped
 
 
 class Phase(NamedTuple):
-    """Where a time stands between two bases."""
+    """The position of a time between two bases."""
 
-    number: int  # how often the base has been refitted
-    base: int  # when the phase's base was fitted (the paper's t_g), which is also its length
+    number: int  # how many bases were made before the phase's own
+    base: int  # when the phase's base was made (the paper's t_g); also the length of the phase
     since: int  # steps since then (the paper's i)
 
     @classmethod
     def of(cls, now: int, block: int) -> "Phase":
-        """The phase of a time that is at least one block.
+        """The phase of a time `now`, which must be at least `block`.
 
         >>> Phase.of(13, block=4)
         Phase(number=1, base=8, since=5)
@@ -35,7 +35,7 @@ class Phase(NamedTuple):
 def base_fit(
     number: int, now: int, level: int, start: int | None = None, sample: int | None = None
 ) -> Fit:
-    """The fit on all steps so far, which have doubled `level` times, that opens a phase."""
+    """The base on all steps so far, which opens the phase with number `level`."""
     return Fit(
         number,
         now,
@@ -51,7 +51,7 @@ def base_fit(
 
 
 class Phased(Stepped, Protocol):
-    """A base on everything at every doubling of `block`, an update at every other step."""
+    """A base on all records at `block` and each doubling of it, an update at steps between."""
 
     block: int
 
@@ -64,11 +64,11 @@ class Phased(Stepped, Protocol):
 
     @cached_property
     def first(self) -> int:
-        """The first base."""
+        """When the first base is made."""
         return self.steps.complete(self.block)
 
     def due(self, now: int) -> Sequence[Fit]:
-        """The one fit of this step."""
+        """The base or update of this step; none before the first base."""
         block = self.first
         if now < block:
             return ()
@@ -80,18 +80,18 @@ class Phased(Stepped, Protocol):
 
     @abstractmethod
     def update(self, now: int, phase: Phase) -> Fit:
-        """The fit of a step that is not a doubling."""
+        """The fit of a step between two bases."""
 
     @abstractmethod
     def update_levels(self, phase: int) -> int:
         """How many levels of updates a phase has."""
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Bases and updates by their level.
+        """The raw share of the level; if `filled`, updates are scaled to what bases leave.
 
-        Filled, a phase's updates get what its bases leave, so that its worst record pays 1 in the
-        limit: the bases after phase q take r^(q + 1) from its records, and the updates of the
-        record that is in all L levels of them add up to 1 - r^L before.
+        Later bases take r^(q + 1) from the records of phase q. A record in all L levels of updates
+        pays 1 - r^L for them before scaling. So the most-charged record of the phase pays 1 in the
+        limit.
         """
         share = levels.raw_share(fit.level)
         if fit.role == "base" or not levels.filled:
@@ -100,7 +100,7 @@ class Phased(Stepped, Protocol):
         return share * (1 - rate ** (fit.phase + 1)) / (1 - rate ** self.update_levels(fit.phase))
 
     def reads(self, step: int) -> Iterator[int]:
-        """The step's own update, the larger ones of its phase, then all later bases."""
+        """The times of the step's own update, larger updates of its phase, and later bases."""
         base = self.first
         if step >= base:
             phase = Phase.of(step, base)
@@ -115,12 +115,12 @@ class Phased(Stepped, Protocol):
             base *= 2
 
     def settled(self, now: int) -> int:
-        """The span of the last base: every later base holds it whole, no update touches it."""
+        """The span of the last base: later bases read all of it, updates none of it."""
         return doubled(now, self.first)
 
 
 def doubled(now: int, block: int) -> int:
-    """The largest block, block doubled, block doubled twice, ... that is complete; 0 before.
+    """The largest of `block`, 2 `block`, 4 `block`, ... that is at most `now`; 0 if none is.
 
     >>> [doubled(now, block=10) for now in (9, 10, 39, 40)]
     [0, 10, 20, 40]

@@ -1,4 +1,4 @@
-"""What every Schedule answers."""
+"""The interface of schedules."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -11,32 +11,32 @@ from tidegate.schedule.steps import Steps
 
 
 class Charged(Protocol):
-    """Fits that records are charged for: a schedule of one stream, or one side of two."""
+    """What the ledger needs of a schedule: raw shares and their certificate."""
 
     weighs: ClassVar[bool] = False
     allocated: ClassVar[bool] = True
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """The share of a fit before scaling; it depends on its role, level and phase alone."""
+        """The share of a fit before scaling; it depends only on its role, level and phase."""
 
     def certificate(self, levels: Levels) -> Certificate:
-        """The exact supremum of the ledger, over all records and all time, before scaling."""
+        """The exact supremum of what a record is charged over all time, before scaling."""
 
 
 class Schedule(Charged, Protocol):
-    """Which fits are due when: a pure function of public numbers, known before any record.
+    """The rule that says which fits are due when, from public numbers alone.
 
-    It is a frozen dataclass whose fields are made by `parameter`, in a file that holds all that is
-    known about it, and is added to the others by `register`. Its parameters are numbers of records;
-    all that it answers counts in steps, except `largest`. What most schedules say is the default.
+    Each schedule is a frozen dataclass in a file of its own. Declare its fields with `parameter`
+    and decorate it with `register`. Its parameters count records; its methods and properties count
+    steps, except `largest`. The defaults below suit most schedules.
 
     Attributes:
         kind: Its name in configurations and on the command line.
-        about: What its models are, in a line.
-        alone: Whether it serves a stream by itself, and not only as the source of two.
-        source: Whether it may make the source models of two streams.
-        weighs: Whether its fits weigh slots by their place, which only Gaussian noise can serve.
-        allocated: Whether an allocation decides its shares; otherwise they are its own.
+        about: One line that describes its models.
+        alone: Whether it can run on a single stream; if not, it is only a source of `TwoStream`.
+        source: Whether it can make the source models of a `TwoStream`.
+        weighs: Whether its fits use slot weights below 1, which requires a Gaussian budget.
+        allocated: Whether an allocation sets its shares; if not, it sets them itself.
     """
 
     kind: ClassVar[str]
@@ -48,7 +48,7 @@ class Schedule(Charged, Protocol):
 
     @property
     def steps(self) -> Steps:
-        """Which records its steps hold."""
+        """The mapping between its steps and records."""
 
     @property
     def first(self) -> int:
@@ -56,7 +56,7 @@ class Schedule(Charged, Protocol):
 
     @property
     def look_back(self) -> int | None:
-        """How many of the newest steps a fit can read at the most; None if all of them."""
+        """How many steps back a fit can read, at most; None if there is no limit."""
         return None
 
     @property
@@ -68,25 +68,25 @@ class Schedule(Charged, Protocol):
         """The fits to carry out once `now` steps are complete, in order."""
 
     def reads(self, step: int) -> Iterator[int]:
-        """The times at which a fit may read this step, ascending (endless if it never ends)."""
+        """The times at which a fit may read this step, ascending and possibly endless."""
 
     def settled(self, now: int) -> int:
-        """Steps before this one are, after time `now`, read all together or never again."""
+        """The number of leading steps that each fit after `now` reads entirely or not at all."""
 
 
 class Stepped(Schedule, Protocol):
-    """A schedule with the number of records in a step as a parameter."""
+    """A schedule whose parameter `step` is the number of records in a step."""
 
     step: int
 
     @cached_property
     def steps(self) -> Steps:
-        """All of one size."""
+        """Steps of `step` records each."""
         return Steps(self.step)
 
 
 def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
-    """All fits due while the first `until` steps are completed, in order.
+    """All fits that are due by the time `until` steps are complete, in order.
 
     >>> from tidegate.schedule import Independent
     >>> [fit.span for fit in fits(Independent(step=1024), until=2)]
@@ -97,7 +97,7 @@ def fits(schedule: Schedule, until: int) -> Iterator[Fit]:
 
 
 def needed(schedule: Schedule, now: int) -> int:
-    """Steps before this one are never read after time `now`: their records can be forgotten.
+    """The earliest step that a fit after time `now` may read; older records can be deleted.
 
     >>> from tidegate.schedule import Basic, SlidingWindow
     >>> needed(SlidingWindow(window=7, step=1), now=10), needed(Basic(block=4, step=1), now=10)

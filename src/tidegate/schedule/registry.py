@@ -1,7 +1,4 @@
-"""All schedules, by their kind. What is known about one stands in its own file.
-
-Plans, certificates, the configuration, the command line and the tests' strategies read it here.
-"""
+"""The registry of schedules: each adds itself here under its kind."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,15 +10,15 @@ from tidegate.schedule.protocol import Schedule
 S = TypeVar("S", bound=Schedule)
 
 SCHEDULES: dict[str, type[Schedule]] = {}
-"""Every schedule of one stream that a certificate is proved for."""
+"""Every schedule of one stream whose certificate is proved, by kind."""
 
 
 def parameter(help: str, example: int | str | None = None, **default: Any) -> Any:  # noqa: A002
-    """A field of a schedule's dataclass, with what users are told about it.
+    """Declare a parameter of a schedule: a dataclass field with the help that users see.
 
     Args:
-        help: What it is, in a few words.
-        example: What `tidegate init` writes for it: a text stands for a ratio.
+        help: What it means, in a few words.
+        example: The value that `tidegate init` writes; a string makes the parameter a ratio.
         default: The field's default, if it has one.
     """
     check: kinds.Check = ratio if isinstance(example, str) else optional
@@ -29,13 +26,13 @@ def parameter(help: str, example: int | str | None = None, **default: Any) -> An
 
 
 def register(schedule: type[S]) -> type[S]:
-    """Add a schedule to those that there are; its certificate must be proved."""
+    """Register a schedule (a class decorator); its certificate must be proved."""
     SCHEDULES[schedule.kind] = schedule
     return schedule
 
 
 def build(kind: str, given: Mapping[str, Any]) -> Schedule:
-    """A schedule from what was given: all that it needs, nothing that it does not know.
+    """Build a schedule from its parameters; refuse unknown and missing ones.
 
     >>> build("independent", {"step": 1024})
     Independent(step=1024)
@@ -44,10 +41,10 @@ def build(kind: str, given: Mapping[str, Any]) -> Schedule:
 
 
 def alone() -> dict[str, type[Schedule]]:
-    """The schedules that serve a stream by themselves."""
+    """The schedules that can run on a single stream."""
     return {kind: each for kind, each in SCHEDULES.items() if each.alone}
 
 
 def sources() -> dict[str, type[Schedule]]:
-    """The schedules that may make the source models of two streams."""
+    """The schedules that can make the source models of a `TwoStream`."""
     return {kind: each for kind, each in SCHEDULES.items() if each.source}

@@ -1,4 +1,4 @@
-"""Algorithm 5, and 8 with `sample`: the newest w records, exactly, at every step."""
+"""The SlidingWindow schedule: the paper's Algorithm 5, and Algorithm 8 with `sample`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,11 @@ class SlidingWindow(Stepped):
     complementary m-bit numbers, so for each level j < m exactly one block of 2^j steps exists: on
     the newer side if bit j of s is set, else on the older side, larger blocks nearer to the base.
     The chain runs from the base through the levels m-1, ..., 0, each fitted with the one before as
-    its prior, and ends in the release. A step increments s, and only the flipped bits need a fit.
-    When s would be left + 1 the base leaves the window and a new pass starts.
+    its prior; the last is the release. Each step increments s, and only the levels whose bits flip
+    need a fit. When s would be left + 1, the base would start to leave the window: a new pass
+    starts.
 
-    In steps, for w = 7 (b: base, a digit: the level; capitals of time: a new pass):
+    In steps, for w = 7 (b: base, a digit: level of an update, T: a new pass starts):
 
         T =  7  [0][1  1][b  b  b  b]
         t =  8     [1  1][b  b  b  b][0]
@@ -37,7 +38,7 @@ class SlidingWindow(Stepped):
         T = 11              [0][1  1][b  b  b  b]
 
     Args:
-        window: Records in the window (the paper's w), a whole multiple of `step`, at least two.
+        window: Records in the window (the paper's w): two or more whole steps.
         step: Records between two releases (the paper's w0).
         sample: If given, a fit reads at most this many records, drawn from its span.
 
@@ -50,10 +51,12 @@ class SlidingWindow(Stepped):
     source: ClassVar[bool] = True
 
     window: int = parameter(
-        "how many of the newest records a model is about, two steps or more", 7168
+        "how many of the newest records a model is trained on, two steps or more", 7168
     )
     step: int = parameter("records between two models", 1024)
-    sample: int | None = parameter("a fit reads at most this many of its records", default=None)
+    sample: int | None = parameter(
+        "read at most this many records per fit, drawn at random", default=None
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
@@ -64,37 +67,37 @@ class SlidingWindow(Stepped):
 
     @cached_property
     def first(self) -> int:
-        """The first whole window."""
+        """The number of steps in a window: the first model needs a whole one."""
         return self.steps.complete(self.window)
 
     @property
     def look_back(self) -> int:
-        """The window."""
+        """The number of steps in a window."""
         return self.first
 
     @cached_property
     def levels(self) -> int:
-        """m, the number of levels: 2^m is the power of two nearest to (w + 1)/2 by ratio."""
+        """The number of levels, m: 2^m is the power of two nearest to (w + 1)/2 by ratio."""
         return log2(isqrt((self.first + 1) ** 2 // 2))
 
     @cached_property
     def left(self) -> int:
-        """How many steps stand beside the base."""
+        """How many steps of the window are outside the base."""
         return (1 << self.levels) - 1
 
     @cached_property
     def base(self) -> int:
-        """How many steps the base has."""
+        """How many steps the base reads."""
         return self.first - self.left
 
     @cached_property
     def _chain(self) -> tuple[int, ...]:
-        """How many steps the base and the levels read, from the base on."""
+        """How many steps each fit of the chain reads, from the base on."""
         return (self.base, *(1 << level for level in reversed(range(self.levels))))
 
     @property
     def largest(self) -> int:
-        """The base, or half of what stands beside it, or the sample."""
+        """The records of the base or of the top level, but at most the sample."""
         most = self.steps.count(max(self.base, (self.left + 1) // 2))
         return most if self.sample is None else min(most, self.sample)
 
@@ -109,7 +112,7 @@ class SlidingWindow(Stepped):
             fits = [base]
         else:
             top = ruler(s)
-            # The block above is as old as the last step that flipped its bit or a higher one.
+            # The level above was fitted when its bit last flipped, or at the start of the pass.
             prior = self._number(passes, s >> (top + 1) << (top + 1), top + 1)
             fits = []
         for level in range(top, -1, -1):
@@ -133,7 +136,7 @@ class SlidingWindow(Stepped):
         )
 
     def _block(self, s: int, level: int) -> tuple[int, int]:
-        """Start and size of a level's block, the start counted from the base's."""
+        """Where a level's block starts, relative to the base, and how many steps it has."""
         if level == self.levels:
             return 0, self.base
         size = 1 << level
@@ -145,8 +148,8 @@ class SlidingWindow(Stepped):
     def _number(self, passes: int, s: int, level: int) -> int:
         """The number of the fit of a level that was due s steps into a pass.
 
-        A pass makes levels + 1 fits at its start and then one for each bit flipped, of which there
-        are ruler_sum(left) = 2 left - levels: 2 left + 1 in all.
+        A pass makes levels + 1 fits at its start, then one for each bit that flips. There are
+        ruler_sum(left) = 2 left - levels flips, so a pass makes 2 left + 1 fits in all.
         """
         first = passes * (2 * self.left + 1)
         if s == 0 or level == self.levels:
@@ -154,20 +157,17 @@ class SlidingWindow(Stepped):
         return first + self.levels + 1 + ruler_sum(s - 1) + ruler(s) - level
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """A third for the base and for each side; a side is filled if so told."""
+        """1/3 for the base; the levels add up to less than 1/3, or to 1/3 if `filled`."""
         if fit.role == "base":
             return Fraction(1, 3)
         return levels.raw_share(fit.level) / 3 / self._side(levels)
 
     def _side(self, levels: Levels) -> Fraction:
-        """What the levels of one side are divided by: finitely many leave some of their third."""
+        """What raw shares of levels are divided by: if `filled`, what makes them add up to 1."""
         return 1 - levels.rate**self.levels if levels.filled else Fraction(1)
 
     def certificate(self, levels: Levels) -> Certificate:
-        """The levels of one side, the bases a record is in, and the worst way to be in two sides.
-
-        Derived in docs/proofs/certificate.md.
-        """
+        """The closed form that docs/proofs/certificate.md derives."""
         base, divisor = Fraction(1, 3), 3 * self._side(levels)
         shares = [levels.raw_share(level) / divisor for level in range(self.levels)]
         whole_bases, rest = divmod(self.base, self.left + 1)
@@ -180,10 +180,11 @@ class SlidingWindow(Stepped):
         return Certificate(supremum=total, attained=True)
 
     def reads(self, step: int) -> Iterator[int]:
-        """When the blocks that hold the step are fitted, in the few passes that it lives through.
+        """When the blocks that contain the step are fitted, in all passes that read it.
 
-        A block of level j on the newer side is fitted s = (2a + 1) 2^j steps into a pass and ends
-        there; on the older side it is fitted when what is beyond it has left the window.
+        On the newer side a block of level j is fitted s = (2a + 1) 2^j steps into a pass and ends
+        there. On the older side the block at distances 2a 2^j to (2a + 1) 2^j - 1 from the base is
+        fitted when the window still holds (2a + 2) 2^j - 1 older steps.
         """
         period = self.left + 1
         times: set[int] = set()
@@ -204,5 +205,5 @@ class SlidingWindow(Stepped):
         yield from sorted(times)
 
     def settled(self, now: int) -> int:
-        """All that is not in the next window."""
+        """All steps before the next window: none is read again."""
         return max(0, now + 1 - self.first)

@@ -1,4 +1,4 @@
-"""Steps: which records the steps of a schedule hold."""
+"""The mapping between the steps of a schedule and records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Any
 from tidegate.schedule.fit import Fit, RecordFit, SlotWeight, Span
 
 _record_fit: Callable[[tuple[Any, ...]], RecordFit] = partial(tuple.__new__, RecordFit)
-"""Faster than a call with as many arguments; plans make a fit for every step."""
+"""Faster than calling RecordFit with its 13 arguments, which a plan does for every fit."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps that end after every `size` records.
+    """Steps of `size` records each.
 
-    Schedules count in steps and know nothing of records: this is the one place that maps them.
+    Schedules count in steps; only this class converts between steps and records.
 
     Args:
         size: Records in a step.
@@ -30,11 +30,11 @@ class Steps:
     size: int = 1
 
     def count(self, step: int) -> int:
-        """How many records there are when so many steps are complete."""
+        """How many records the first `step` steps hold."""
         return step * self.size
 
     def complete(self, count: int) -> int:
-        """How many steps are complete once so many records have arrived."""
+        """How many steps are complete once `count` records have arrived."""
         return count // self.size
 
     def step_of(self, record: int) -> int:
@@ -47,7 +47,7 @@ class Steps:
         return span if size == 1 else Span(span[0] * size, span[1] * size)
 
     def whole(self, span: Span) -> Span | None:
-        """The steps that consist of a span of records; None if it splits a step."""
+        """The steps that hold exactly a span of records; None if the span splits a step."""
         size = self.size
         if size == 1:
             return span
@@ -55,11 +55,11 @@ class Steps:
         return None if before or after else Span(start, stop)
 
     def read(self, sizes: Sequence[float], sample: int) -> int:
-        """How many records fits of these sizes read together, if each draws `sample` at most."""
+        """How many records fits of these sizes in steps read in total, each at most `sample`."""
         return sum(min(round(size * self.size), sample) for size in sizes)
 
     def fit(self, fit: Fit) -> RecordFit:
-        """A fit with its steps mapped to records.
+        """Convert a fit from steps to records.
 
         >>> Steps(10).fit(Fit(1, 5, Span(4, 5), 0, "update", 0, sample=30, behind=(4,)))[7:11]
         (True, None, None, 30)

@@ -1,4 +1,4 @@
-"""Models from a source stream, updated on a target stream: private dynamic transfer learning."""
+"""The TwoStream schedule: private dynamic transfer learning from a source to a target stream."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,27 +17,28 @@ from tidegate.schedule.steps import Steps
 
 @dataclass(frozen=True)
 class Target(Charged):
-    """The target side of a TwoStream, as far as shares are concerned.
+    """The shares of the target stream of a TwoStream.
 
-    Its phases are as long as the source lets them be, so every level may occur in each.
+    A phase lasts until the next source model, so it can have any number of levels.
     """
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
-        """Updates by their level."""
+        """The raw share of the update's level."""
         return levels.raw_share(fit.level)
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
-        """A record is in one update of each level at the most."""
+        """A record is in at most one update of each level."""
         return TENDS_TO_ONE
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStream:
-    """Base or window models of a source stream; at each target step, an update on the target.
+    """Models of a source stream, updated on a target stream at each target step.
 
-    Each new model of the source opens a phase. i target steps into it: if i is a power of two fit
-    all target steps of the phase with the source's model as prior and keep it as f_c, else fit the
-    newest target step with f_c as prior. Target steps before the first source model are not read.
+    Each new source model opens a phase. At target step i of a phase: if i is a power of two, fit
+    all target steps of the phase with the source model as prior and keep the result as f_c.
+    Otherwise fit the newest target step with f_c as prior. Target steps before the first source
+    model are never read.
 
     With a Cumulative source of block 2 (b: base; a digit: level of an update):
 
@@ -81,16 +82,16 @@ class TwoStream:
 
     @property
     def largest(self) -> None:
-        """No limit: a phase of the target lasts until the source's next model."""
+        """None: a phase of the target has no limit, it lasts until the next source model."""
         return
 
     @cached_property
     def steps(self) -> dict[str, Steps]:
-        """Which records the steps of each stream hold."""
+        """The mapping between steps and records, for each stream."""
         return {"source": self.source.steps, "target": Steps(self.step)}
 
     def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
-        """What follows when a step of a stream completes: the state after it, and its fits.
+        """The state after one more step of a stream, and the fits that are due.
 
         `at` and `span` of a fit count the steps of its own stream.
         """
@@ -101,7 +102,7 @@ class TwoStream:
         raise refuse("stream", "source or target", stream)
 
     def fits(self, arrivals: Iterable[Stream]) -> Iterator[Fit]:
-        """The fits that follow from the order in which steps complete; that order is public."""
+        """All fits, given the public order in which the steps of the streams complete."""
         so_far = Arrived()
         for stream in arrivals:
             so_far, fits = self.arrive(so_far, stream)
@@ -143,15 +144,16 @@ class TwoStream:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrived:
-    """What the future of two streams depends on: a handful of public numbers.
+    """The state of a TwoStream: the public numbers that determine all later fits.
 
-    `chain` has the number of the source's newest fit of each level: a fit's prior is one above.
+    `chain` maps each level to the number of the source's newest fit of that level. The prior of a
+    source update is the entry one level up.
     """
 
     source: int = 0  # steps of the source so far
     target: int = 0  # steps of the target so far
-    fits: int = 0  # how many there have been
-    model: int | None = None  # the number of the source's present model
-    phase_start: int = 0  # the target step at which it came; earlier ones are read no more
-    kept: int | None = None  # the number of the update that is kept as f_c
+    fits: int = 0  # fits so far
+    model: int | None = None  # the number of the fit that made the newest source model
+    phase_start: int = 0  # the first target step after that; earlier ones are not read again
+    kept: int | None = None  # the number of the update kept as f_c
     chain: dict[int, int] = field(default_factory=dict)
