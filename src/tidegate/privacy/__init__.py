@@ -1,4 +1,4 @@
-"""Privacy: budgets, shares, the ledger, its certificate, and amplification by sampling."""
+"""Budgets, shares, the ledger and its certificate, and amplification by sampling."""
 
 from tidegate.privacy.allocation import Allocation, Paper, Tapered
 from tidegate.privacy.amplification import epsilon_for_sample

@@ -1,7 +1,7 @@
-"""Allocations: how shares go to levels, before they are scaled.
+"""Allocations: how raw shares are divided among levels.
 
-A schedule makes raw shares of them, which become shares when they are divided by the supremum that
-it certifies, so that the record that pays most pays 1.
+Raw shares become shares when they are divided by the supremum that the schedule certifies. So no
+record ever pays more than 1.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tidegate.schedule.levels import Levels
 
 @dataclass(frozen=True)
 class Paper:
-    """The text's own split: the noise of an update does not depend on its level.
+    """The paper's own split: updates of all levels have the same noise.
 
     >>> from tidegate.privacy import ApproxDP, PureDP
     >>> Paper().rate_for(PureDP(1.0)), Paper().rate_for(ApproxDP(1.0, 1e-6))
@@ -25,24 +25,24 @@ class Paper:
     name: ClassVar[str] = "paper"
 
     def rate_for(self, budget: Budget) -> Fraction:
-        """The rate that keeps the noise the same when the records double."""
+        """The rate that keeps the noise the same when the number of records doubles."""
         return budget.even_rate
 
     def levels_for(self, budget: Budget) -> Levels:
-        """How shares fall from level to level."""
+        """The raw shares of levels under a budget."""
         return Levels(rate=self.rate_for(budget))
 
 
 @dataclass(frozen=True)
 class Tapered:
-    """Spends slower from level to level, so that the noise falls as the data grows.
+    """Shares that fall more slowly from level to level, so that larger fits have less noise.
 
-    In every phase of Continual and Basic the updates get all that the bases will leave.
+    In every phase of Continual and Basic, updates get all the budget that bases leave.
 
     Args:
-        rate: The ratio of two levels' shares, above the rate of `Paper` and below 1. Without it,
-            7/10 for a pure budget and 1/2 for a Gaussian one: the noise then falls with the
-            number n of records as n^-1/2, as the sampling error does.
+        rate: The ratio of the shares of two successive levels, above the rate of `Paper` and below
+            1. The default is 7/10 for a pure budget and 1/2 for a Gaussian one: the noise of a fit
+            on n records then falls about as n^-1/2, as the sampling error does.
 
     >>> from tidegate.privacy import ApproxDP
     >>> Tapered().rate_for(ApproxDP(1.0, 1e-6))
@@ -59,7 +59,7 @@ class Tapered:
             raise refuse("rate", "a Fraction above 0 and below 1", rate)
 
     def rate_for(self, budget: Budget) -> Fraction:
-        """The rate, checked against the budget's kind."""
+        """The rate, which must be above that of `Paper` for the same budget."""
         if self.rate is None:
             return budget.tapered_rate
         if not budget.even_rate < self.rate:
@@ -68,7 +68,7 @@ class Tapered:
         return self.rate
 
     def levels_for(self, budget: Budget) -> Levels:
-        """How shares fall from level to level; a schedule leaves nothing of them."""
+        """The raw shares of levels under a budget, scaled to leave nothing over."""
         return Levels(rate=self.rate_for(budget), filled=True)
 
 

@@ -1,7 +1,4 @@
-"""Amplification by sampling: what a fit on a part of its span may cost that part.
-
-Proved in docs/proofs/amplification.md.
-"""
+"""Amplification by sampling, proved in docs/proofs/amplification.md."""
 
 from fractions import Fraction
 
@@ -12,10 +9,10 @@ from tidegate.privacy.rounding import down
 
 
 def epsilon_for_sample(epsilon: float, sample: int, size: int) -> float:
-    """The epsilon that a mechanism may have for its sample, rounded down.
+    """The epsilon that a mechanism may spend on its sample, rounded down.
 
-    If it is that private for the `sample` records it reads, and these are drawn without replacement
-    from `size`, then the whole is `epsilon`-private for each of the `size`:
+    If the mechanism is that private for the `sample` records it reads, and these are drawn without
+    replacement from `size` records, then the fit is `epsilon`-private for each of the `size`:
 
         epsilon = ln(1 + (sample/size)(e^epsilon_for_sample - 1))
 
@@ -31,4 +28,4 @@ def epsilon_for_sample(epsilon: float, sample: int, size: int) -> float:
         if ball.is_finite() and ball.rel_accuracy_bits() > 64:
             mantissa, exponent = map(int, ball.lower().man_exp())
             return down(Fraction(mantissa) * Fraction(2) ** exponent)
-    raise refuse("epsilon", "small enough to compute with", epsilon)
+    raise refuse("epsilon", "small enough to compute with, such as 10", epsilon)

@@ -1,4 +1,4 @@
-"""Where random bits come from: the operating system, or a seed that makes nothing private."""
+"""Sources of random bits: the operating system, or a seed, which is not private."""
 
 import os
 from typing import Protocol
@@ -12,18 +12,18 @@ Words = NDArray[np.uint64]
 
 
 class Bits(Protocol):
-    """A source of independent fair bits, handed out as words of 64."""
+    """A source of independent fair bits, in words of 64."""
 
     @property
     def private(self) -> bool:
-        """Whether nobody can predict or repeat the bits: a release has to ask."""
+        """Whether nobody can predict or repeat the bits, which a private release requires."""
 
     def words(self, count: int) -> Words:
-        """The next `count` words; no bit is handed out twice."""
+        """The next `count` words; no bit is returned twice."""
 
 
 class SystemBits:
-    """The operating system's cryptographic generator; it has no state here that a fork could copy.
+    """The operating system's cryptographic generator; no state is kept that a fork could copy.
 
     >>> SystemBits().private, SystemBits().words(3).shape
     (True, (3,))
@@ -40,8 +40,8 @@ class NotPrivateBits:
     """Bits that anyone who knows the seed can repeat: for studies and tests, never for a release.
 
     Args:
-        seed: a whole number; the same seed gives the same bits on every machine.
-        place: whole numbers that tell one use of the seed from another, each with bits of its own.
+        seed: A whole number; the same seed gives the same bits on every machine.
+        place: Whole numbers that identify one use of the seed; each place has its own bits.
 
     >>> bits = NotPrivateBits(7)
     >>> bits.private, [hex(word) for word in bits.words(2)]

@@ -1,4 +1,4 @@
-"""Budgets: the bound on what any single record may lose, over all time.
+"""Budgets: the bound on the privacy loss of any one record over all time.
 
 The conversion between (epsilon, delta) and mu is proved in docs/proofs/budget.md.
 """
@@ -20,7 +20,7 @@ PRECISIONS = (128, 512, 2048, 8192)
 """Bits of ball arithmetic, tried in turn until a comparison is decided."""
 
 LARGEST_DELTA = 1e-3
-"""A larger delta has to be confirmed: publishing one record in a thousand would be within it."""
+"""A larger delta must be confirmed: it would allow publishing one record in a thousand."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class PureDP:
     unit: ClassVar[Literal["epsilon"]] = "epsilon"
     """What `of_share` returns."""
     tapered_rate: ClassVar[Fraction] = Fraction(7, 10)
-    """The rate of `Tapered` where none is given, near 2^-1/2."""
+    """The default rate of `Tapered`, near 2^-1/2."""
     even_rate: ClassVar[Fraction] = Fraction(1, 2)
-    """The share of a fit on twice the records with the same noise, of scale ~ 1/(n s)."""
+    """The factor on the share s that keeps the noise, of scale ~ 1/(n s), when n doubles."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
@@ -61,11 +61,11 @@ class ApproxDP:
     """(epsilon, delta)-differential privacy by Gaussian noise: a fit with share s has mu sqrt(s).
 
     Args:
-        epsilon: Replacing a record multiplies the probability of any set of outcomes by at most
-            e^epsilon, above 0 ...
-        delta: ... and adds at most this to it, between 0 and 1; far below one over the number of
-            records (docs/guarantee.md says how to choose it).
-        weak_delta: Confirms a delta above 0.001, which hardly promises anything.
+        epsilon: Above 0. Replacing a record multiplies the probability of any set of outcomes by at
+            most e^epsilon and adds at most delta.
+        delta: Between 0 and 1, far below one over the number of records; docs/guarantee.md says how
+            to choose it.
+        weak_delta: Confirms a delta above 0.001, which hardly protects.
 
     >>> ApproxDP(1.0, 1e-6).mu
     0.2367043806634357
@@ -81,9 +81,9 @@ class ApproxDP:
     unit: ClassVar[Literal["mu"]] = "mu"
     """What `of_share` returns."""
     tapered_rate: ClassVar[Fraction] = Fraction(1, 2)
-    """The rate of `Tapered` where none is given."""
+    """The default rate of `Tapered`."""
     even_rate: ClassVar[Fraction] = Fraction(1, 4)
-    """The share of a fit on twice the records with the same noise, of scale ~ 1/(n sqrt s)."""
+    """The factor on the share s that keeps the noise, of scale ~ 1/(n sqrt s), when n doubles."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
@@ -91,11 +91,11 @@ class ApproxDP:
         if self.delta > LARGEST_DELTA and self.weak_delta is not True:
             allowed = f"at most {LARGEST_DELTA:g}, or confirmed by weak_delta"
             raise refuse("delta", f"{allowed} (as an option: --weak-delta)", self.delta)
-        _ = self.mu  # refuse now what has no noise scale
+        _ = self.mu  # raise now if there is no such mu
 
     @cached_property
     def mu(self) -> float:
-        """The largest float mu of which it can be proved that mu-GDP implies this budget."""
+        """The largest float mu for which mu-GDP provably implies this budget."""
         return gaussian_mu(self.epsilon, self.delta)
 
     def of_share(self, share: Fraction) -> float:
@@ -107,7 +107,7 @@ Budget = PureDP | ApproxDP
 
 
 def budget_of(epsilon: float, delta: float | None = None, *, weak_delta: bool = False) -> Budget:
-    """The budget of an epsilon, and of a delta if there is one.
+    """The budget for an epsilon: ApproxDP if a delta is given, else PureDP.
 
     >>> budget_of(1.0), budget_of(1.0, 1e-6)
     (PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-06))
@@ -120,14 +120,14 @@ def budget_of(epsilon: float, delta: float | None = None, *, weak_delta: bool = 
 
 
 class Allowance(NamedTuple):
-    """What one mechanism may cost: an epsilon, or a mu of Gaussian DP."""
+    """How much one mechanism may spend: an epsilon, or a mu of Gaussian DP."""
 
     unit: Literal["epsilon", "mu"]
     amount: float
 
 
 def allowance_of(budget: Budget, share: Fraction) -> Allowance:
-    """What a share of a budget allows.
+    """How much a mechanism with a share of a budget may spend.
 
     >>> allowance_of(PureDP(2.0), Fraction(1, 4))
     Allowance(unit='epsilon', amount=0.5)
@@ -161,14 +161,14 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         if ball.rel_accuracy_bits() > 64:
             mantissa, exponent = map(int, ball.upper().man_exp())
             return min(up(Fraction(mantissa) * Fraction(2) ** exponent), 1.0)
-    raise refuse("epsilon", "small enough to compute with", epsilon)
+    raise refuse("epsilon", "small enough to compute with, such as 10", epsilon)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest float mu whose delta at epsilon is certainly not above `delta`.
+    """The largest float mu whose delta at epsilon is provably at most `delta`.
 
-    Bisection on the floats themselves, each answer decided by ball arithmetic: no root finder's
-    last ulp can fall on the wrong side.
+    It bisects over the floats themselves, and ball arithmetic decides each comparison. So the
+    result is never an ulp too large.
 
     >>> mu = gaussian_mu(1.0, 1e-6)
     >>> gaussian_delta(1.0, mu) <= 1e-6 < gaussian_delta(1.0, mu * (1 + 1e-15))
@@ -179,7 +179,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache
 def _gaussian_mu(epsilon: float, delta: float) -> float:
-    low, high = 0, _ordinal(sys.float_info.max)  # positive floats are ordered as their bits are
+    low, high = 0, _ordinal(sys.float_info.max)  # positive floats have the order of their bits
     while high - low > 1:
         middle = (low + high) // 2
         if _certainly_within(epsilon, _float(middle), delta):
@@ -187,12 +187,13 @@ def _gaussian_mu(epsilon: float, delta: float) -> float:
         else:
             high = middle
     if low == 0:
-        raise refuse("epsilon", f"in reach of Gaussian noise at delta {delta}", epsilon)
+        allowed = f"in reach of Gaussian noise at delta {delta} (try a larger epsilon or delta)"
+        raise refuse("epsilon", allowed, epsilon)
     return _float(low)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest float epsilon of which it can be proved that mu-GDP implies it with `delta`.
+    """The smallest float epsilon for which mu-GDP provably implies (epsilon, `delta`)-DP.
 
     >>> mu = ApproxDP(1.0, 1e-6).mu
     >>> gaussian_epsilon(mu, 1e-6), math.ceil(10 * gaussian_epsilon(10 * mu, 1e-6)) / 10
@@ -222,7 +223,7 @@ def _float(ordinal: int) -> float:
 
 
 def _certainly_within(epsilon: float, mu: float, delta: float) -> bool:
-    """Whether the delta of mu at epsilon is proved to be at most `delta`; when in doubt, no."""
+    """Whether the delta of mu at epsilon is provably at most `delta`; False when in doubt."""
     for precision in PRECISIONS:
         ball = _delta(epsilon, mu, precision)
         if ball <= delta:

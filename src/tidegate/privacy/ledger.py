@@ -1,4 +1,4 @@
-"""The ledger: what each record has paid, kept as spans and not as records."""
+"""The ledger: what each record has paid, stored by runs of equal records."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -12,20 +12,20 @@ from tidegate.schedule import RecordFit, Span, Steps
 
 
 class Line(NamedTuple):
-    """A fit and its share: every record of the fit's span pays it, or as much as it counts for."""
+    """A fit and its share: a record of its span pays that, or less if its slot weight is below 1."""
 
     fit: RecordFit
     share: Fraction
 
     @property
     def charges(self) -> list[tuple[Span, Fraction]]:
-        """What the records of each span pay: the share times the square of what they count for."""
+        """What each record of a span pays: the share times the square of its slot weight."""
         if not self.fit.slot_weights:
             return [(self.fit.span, self.share)]
         return [(span, self.share * part**2) for span, part in self.fit.slot_weights]
 
     def paid(self, record: int) -> Fraction:
-        """What a record pays."""
+        """What a record pays for the fit."""
         return sum((share for span, share in self.charges if record in span), Fraction(0))
 
 
@@ -37,28 +37,28 @@ class Paid(NamedTuple):
 
 
 class LedgerError(StoreError):
-    """A charge that the plan or a record's budget does not allow: nothing was charged."""
+    """A request that the plan or a record's budget does not allow; nothing was charged."""
 
 
 class Ledger:
-    """The sum of shares over records, kept as runs of steps whose records have paid the same.
+    """What each record has paid, stored as runs of steps whose records have paid the same.
 
-    It is the last line of defence: a charge that would take any record above its budget is refused,
-    whatever the plan says. Records that will be charged all together or never again (`settle`)
-    shrink to the one that has paid most. So the memory follows the schedule's shape, not the number
-    of records.
+    It is the last line of defence: it refuses a charge that would take any record above its budget,
+    whatever the plan says. Of records that will be charged all together or never again (`settle`),
+    it keeps only the most-charged one. So its size depends on the schedule, not on the number of
+    records.
 
     Args:
-        recall: Answers what the records of a settled step had paid when a number of fits had been
-            posted; without it nothing may be settled.
-        steps: Which records the steps hold; by default a step is a record.
-        crowd: How many runs are kept before settled ones are put together.
-        limit: The most that a record may pay; None to add up what was charged, right or wrong.
+        recall: Returns what the records of a settled step had paid, given the step and how many
+            fits were posted. Without it, nothing can be settled.
+        steps: The mapping between steps and records; by default a step is one record.
+        crowd: How many runs to keep before settled ones are merged.
+        limit: The most that a record may pay; None to add up charges without a limit.
 
     Attributes:
         posted: How many fits were posted.
-        last: The number of the last of them, -1 before the first.
-        at: How many records there were then.
+        last: The number of the last posted fit, -1 before the first.
+        at: How many records had arrived at the last posted fit.
 
     >>> ledger = Ledger()
     >>> ledger.charge(Span(0, 4), Fraction(1, 2))
@@ -70,7 +70,7 @@ class Ledger:
     >>> ledger.charge(Span(0, 9), Fraction(1, 3))
     Traceback (most recent call last):
     tidegate.privacy.ledger.LedgerError: a charge of 1/3 to records [0, 9) would take record 3 to
-    13/12 of its budget: nothing was charged
+    13/12 of its budget: nothing was charged. If a gate reports this, run tidegate verify
     """
 
     def __init__(
@@ -87,30 +87,33 @@ class Ledger:
         self._recall = recall
         self._steps = Steps() if steps is None else steps
         self._limit = None if limit is None else limit.as_integer_ratio()
-        self._unit = 1  # sums are whole numbers of 1/_unit: far faster to add than Fractions
-        self._starts: list[int] = []  # of the runs, in steps, ascending; nobody has paid before
-        self._totals: list[int] = []  # what the records of each run have paid, 0 in the last
+        self._unit = 1  # totals count units of 1/_unit: far faster to add than Fractions
+        self._starts: list[int] = []  # the first step of each run, ascending
+        self._totals: list[int] = []  # what each record of a run has paid, 0 in the last run
         self._settled = 0
         self._settled_worst = (0, 0)
         self._to_settle = 0
         self._crowd = self._crowded = crowd
 
     def post(self, line: Line) -> None:
-        """Charge the records of a fit; each fit once, in the order of the plan."""
+        """Charge the records of a fit. Post each fit once, in the order of the plan."""
         fit = line.fit
         if fit.number <= self.last:
-            raise LedgerError(f"fit {fit.number} is posted already, or comes too late")
+            raise LedgerError(
+                f"fit {fit.number} is posted already, or is out of order: "
+                f"post fits after {self.last}, in the order of the plan"
+            )
         self._charge(line.charges)
         self.posted, self.at, self.last = self.posted + 1, fit.at, fit.number
 
     def charge(self, span: Span, share: Fraction) -> None:
-        """Add a share to every record of a span, outside of any plan."""
+        """Charge a share to every record of a span, outside of any plan."""
         if self._recall is not None:
-            raise LedgerError("this ledger belongs to a plan: post the plan's lines")
+            raise LedgerError("this ledger belongs to a plan: post lines of that plan instead")
         self._charge([(span, share)])
 
     def _charge(self, charges: Iterable[tuple[Span, Fraction]]) -> None:
-        """Make all of some charges, or none of them."""
+        """Make all of the charges, or none if one is refused."""
         made: list[tuple[Span, Fraction]] = []
         try:
             for span, share in charges:
@@ -121,14 +124,20 @@ class Ledger:
             raise
 
     def _charge_one(self, span: Span, share: Fraction) -> Span:
-        """Charge a span of records; the steps that it consists of."""
+        """Charge a span of records; return its steps."""
         steps = self._steps.whole(span) or Span(0, 0)
         start, stop = steps
         if not 0 <= start < stop or share <= 0:
-            raise LedgerError(f"cannot charge {share} to [{span.start}, {span.stop})")
+            raise LedgerError(
+                f"cannot charge {share} to records [{span.start}, {span.stop}): "
+                "give a share above 0 and a span of one or more whole steps"
+            )
         if start < self._settled and (start > 0 or stop < self._settled):
             before = self._steps.count(self._settled)
-            raise LedgerError(f"records before {before} are settled: cannot split them")
+            raise LedgerError(
+                f"cannot charge records [{span.start}, {span.stop}): those before {before} are "
+                "settled; charge all of them or none"
+            )
         units = self._units(share)
         worst, most = self._add(start, stop, units)
         if self._limit is not None and most * self._limit[1] > self._limit[0] * self._unit:
@@ -136,12 +145,12 @@ class Ledger:
             raise LedgerError(
                 f"a charge of {share} to records [{span.start}, {span.stop}) would take record "
                 f"{self._steps.count(worst)} to {Fraction(most, self._unit)} of its budget: "
-                "nothing was charged"
+                "nothing was charged. If a gate reports this, run tidegate verify"
             )
         return steps
 
     def _add(self, start: int, stop: int, units: int) -> tuple[int, int]:
-        """Charge steps; which of them has paid most since, the earliest, and how much."""
+        """Charge steps; return the most-charged of them, the earliest if tied, and its total."""
         worst, most = start, 0
         if start < self._settled:
             step, paid = self._settled_worst
@@ -161,7 +170,7 @@ class Ledger:
         return worst, most
 
     def _split(self, step: int) -> int:
-        """The run that starts at a step, made if there is none."""
+        """The index of the run that starts at a step, after splitting a run if necessary."""
         run = bisect_left(self._starts, step)
         if run == len(self._starts) or self._starts[run] != step:
             self._starts.insert(run, step)
@@ -169,18 +178,18 @@ class Ledger:
         return run
 
     def _join(self, run: int) -> None:
-        """Make a run one with the run before it if both have paid the same."""
+        """Merge a run into the run before it if both have paid the same."""
         if self._totals[run] == (self._totals[run - 1] if run else 0):
             del self._starts[run], self._totals[run]
 
     def _units(self, share: Fraction) -> int:
-        """A share in units, which are made finer if it is not a whole number of them."""
+        """A share in units; they are made finer if it is not a whole number of them."""
         times, rest = divmod(self._unit, share.denominator)
         if rest:
             unit = lcm(self._unit, share.denominator)
             finer, (step, paid) = unit // self._unit, self._settled_worst
             totals, worst = [finer * total for total in self._totals], (step, finer * paid)
-            # All at once: an interruption in between would show a part of what was paid.
+            # All at once: an interrupt in between would leave totals in different units.
             self._unit, self._totals, self._settled_worst = unit, totals, worst
             times = unit // share.denominator
         return share.numerator * times
@@ -188,13 +197,15 @@ class Ledger:
     def settle(self, before: int) -> None:
         """Declare that earlier steps will be charged all together or never again."""
         if self._recall is None:
-            raise LedgerError("only a ledger that belongs to a plan can settle")
+            raise LedgerError(
+                "only a ledger that belongs to a plan can settle: get one from Plan.ledger()"
+            )
         self.forget(before)
 
     def forget(self, before: int) -> None:
-        """Let go of earlier steps, which are not charged again: all but what the worst has paid.
+        """Keep only the most-charged of earlier steps, which are never charged one by one again.
 
-        A plan can still recall what each has paid.
+        A ledger of a plan can still compute what each of them has paid.
         """
         self._to_settle = max(self._to_settle, before)
         if len(self._starts) > self._crowded:  # rarely, so that a charge stays cheap on average
@@ -217,13 +228,15 @@ class Ledger:
         if step < self._settled:
             if self._recall is None:
                 before = self._steps.count(self._settled)
-                raise LedgerError(f"records before {before} are forgotten")
+                raise LedgerError(
+                    f"what record {record} has paid is forgotten: ask for record {before} or later"
+                )
             return self._recall(step, self.posted)
         run = bisect_right(self._starts, step)
         return Fraction(self._totals[run - 1] if run else 0, self._unit)
 
     def worst(self) -> Paid:
-        """The record that has paid most so far, the earliest of them."""
+        """The most-charged record so far, the earliest if tied, and what it has paid."""
         worst, most = self._settled_worst
         highest = max(self._totals, default=0)
         if highest > most:
@@ -231,7 +244,7 @@ class Ledger:
         return Paid(self._steps.count(worst), Fraction(most, self._unit))
 
     def runs(self) -> Iterator[tuple[Span, Fraction]]:
-        """What the records that are not settled have paid, in runs of equals."""
+        """What records that are not settled have paid, by runs of records with equal totals."""
         for (start, stop), total in zip(pairwise(self._starts), self._totals, strict=False):
             if total:
                 yield self._steps.records(Span(start, stop)), Fraction(total, self._unit)
@@ -241,5 +254,5 @@ class Ledger:
         return f"<Ledger of {self.posted} fits: record {record} has paid most, {float(share):.6g}>"
 
     def __len__(self) -> int:
-        """How many runs are kept: the ledger's size in memory."""
+        """The number of runs kept, which is the size of the ledger in memory."""
         return len(self._starts)

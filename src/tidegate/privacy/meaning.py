@@ -1,9 +1,9 @@
-"""What a budget promises, in words: the one place where they are chosen."""
+"""The wording of what a budget promises, for cards, pages and commands."""
 
 import math
 
 LARGEST_FACTOR = 1e6
-"""Beyond it, e^epsilon as a number says nothing to anyone."""
+"""A larger e^epsilon is not written as a number, which would tell readers nothing."""
 
 
 def name(epsilon: float, delta: float) -> str:
@@ -12,12 +12,12 @@ def name(epsilon: float, delta: float) -> str:
     >>> name(1.0, 0.0), name(0.5, 1e-6)
     ('1-differentially private', '(0.5, 1e-06)-differentially private')
     """
-    known = f"({_exact(epsilon)}, {_exact(delta)})" if delta else _exact(epsilon)
-    return f"{known}-differentially private"
+    numbers = f"({_exact(epsilon)}, {_exact(delta)})" if delta else _exact(epsilon)
+    return f"{numbers}-differentially private"
 
 
 def amounts(epsilon: float, delta: float) -> str:
-    """A budget as its numbers.
+    """The numbers of a budget, as text.
 
     >>> amounts(1.0, 0.0), amounts(0.5, 1e-6)
     ('epsilon = 1', 'epsilon = 0.5, delta = 1e-06')
@@ -26,10 +26,10 @@ def amounts(epsilon: float, delta: float) -> str:
 
 
 def meaning(epsilon: float, delta: float) -> str:
-    """What a budget promises about any one record: the definition, and as a bet.
+    """What a budget promises about any one record: the definition, then the same as a bet.
 
-    With a delta it must not say that no outcome becomes more than e^epsilon times as likely: some
-    do. What holds is P(S) <= e^epsilon P'(S) + delta, for every set S of outcomes.
+    With a delta, some outcomes can become more than e^epsilon times as likely, so the text must
+    not deny it. What holds is P(S) <= e^epsilon P'(S) + delta, for every set S of outcomes.
 
     >>> print(meaning(1.0, 0.0))
     Replace the content of any one record, and no set of outcomes becomes more than e^1 (under 2.72)
@@ -56,7 +56,7 @@ def meaning(epsilon: float, delta: float) -> str:
 
 
 def bets_won(epsilon: float, delta: float) -> float:
-    """The per cent of bets between two contents of a record that can be won, rounded up.
+    """The most bets between two contents of a record that can be won, in per cent, rounded up.
 
     This is (e^epsilon + delta) / (e^epsilon + 1), which docs/guarantee.md derives.
 
@@ -65,11 +65,11 @@ def bets_won(epsilon: float, delta: float) -> float:
     """
     inverse = math.exp(-epsilon)
     won = (1 + delta * inverse) / (1 + inverse)
-    return min(1000, math.ceil(1000 * won + 1e-9)) / 10  # the 1e-9 covers the errors of floats
+    return min(1000, math.ceil(1000 * won + 1e-9)) / 10  # the 1e-9 covers float errors
 
 
 def paid_so_far(share: float) -> str:
-    """What the most-charged record has paid, so that a full account is not taken for an alarm.
+    """What the most-charged record has paid, worded so that 100 % is not taken for an alarm.
 
     >>> print(paid_so_far(0.5714))
     The most-charged record has paid 57.2 % of its budget; no record can ever pay more than 100 %.
@@ -87,7 +87,7 @@ def paid_so_far(share: float) -> str:
 
 
 def _exact(number: float) -> str:
-    """The shortest text of a float that is read back as the same: rounding could claim too much."""
+    """The shortest text that reads back as the same float: a rounded one could promise too much."""
     return repr(number).removesuffix(".0")
 
 

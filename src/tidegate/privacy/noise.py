@@ -3,7 +3,7 @@
 A sample is computed from uniform bits by inversion in float64, with a bound on its error. Where
 the bound does not settle which lattice point is nearest, the same bit strings are extended and the
 sample is computed again in ball arithmetic. So the result is a function of the ideal output alone,
-and has its privacy: see docs/proofs/noise.md, which derives every bound below.
+and just as private. docs/proofs/noise.md derives every bound below.
 """
 
 import math
@@ -23,21 +23,21 @@ Floats = NDArray[np.float64]
 FUNCTION_ERROR = 2.0**-47
 """Assumed of `scipy.special.ndtri` and `numpy.log`: |computed - true| <= this * (1 + |true|).
 
-The tests find less than 2**-50 against ball arithmetic, tails included.
+Tests against ball arithmetic find less than 2**-50, tails included.
 """
 
 SUM_ERROR = 2.0**-46
 """Relative error of radius over norm: two sums of at most 64 levels, and five roundings."""
 
 MILLS = 1.2534
-"""Not below sqrt(pi / 2), the most that a normal sample moves when log(u) moves by one."""
+"""At least sqrt(pi / 2), the most that a normal sample moves when log(u) moves by one."""
 
 SLACK = 1.125
 """Covers the products of small errors, and the rounding of the error bounds themselves."""
 
 
 class _Inversion(NamedTuple):
-    """A nonnegative variable as a decreasing function of a uniform one, twice."""
+    """A nonnegative variable as a decreasing function of a uniform one, in floats and in balls."""
 
     fast: Callable[[Floats], Floats]
     exact: Callable[[arb], arb]
@@ -56,7 +56,7 @@ def lattice(deviation: float) -> float:
     >>> lattice(1.0) == lattice(1.99) == 2.0**-16
     True
     """
-    # Within these bounds nothing below can overflow, whatever the center, nor lose low bits.
+    # Within these bounds no center makes the code below overflow or lose low bits.
     deviation = between("the noise's deviation", deviation, 2.0**-884, 2.0**884)
     return math.ldexp(1.0, math.frexp(deviation)[1] - 17)
 
@@ -65,9 +65,9 @@ def gaussian(center: Floats, sigma: float, bits: Bits) -> Floats:
     """A normal sample around each coordinate of the center, rounded to `lattice(sigma)`.
 
     Args:
-        center: what to hide, float64 of any shape.
-        sigma: the deviation of every coordinate.
-        bits: where the randomness comes from.
+        center: What to hide, float64 of any shape.
+        sigma: The standard deviation of every coordinate.
+        bits: The source of random bits.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> gaussian(np.zeros(3), 1.0, NotPrivateBits(7))
@@ -78,12 +78,12 @@ def gaussian(center: Floats, sigma: float, bits: Bits) -> Floats:
 
 
 def laplace(center: Floats, scale: float, bits: Bits) -> Floats:
-    """A Laplace sample around each coordinate, independently: for a bound in the L1 norm only.
+    """An independent Laplace sample around each coordinate, for an L1 sensitivity only.
 
     Args:
-        center: what to hide, float64 of any shape.
-        scale: the mean absolute value of the noise; its deviation is sqrt(2) times that.
-        bits: where the randomness comes from.
+        center: What to hide, float64 of any shape.
+        scale: The mean absolute value of the noise; its standard deviation is sqrt(2) times that.
+        bits: The source of random bits.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> laplace(np.zeros(3), 1.0, NotPrivateBits(7))
@@ -96,13 +96,13 @@ def laplace(center: Floats, scale: float, bits: Bits) -> Floats:
 def l2_laplace(center: Floats, scale: float, bits: Bits) -> Floats:
     """One sample around the whole center, with density proportional to exp(-||noise|| / scale).
 
-    Its direction is uniform on the sphere, its length Gamma(p, scale) for p coordinates, and so
-    the deviation of each coordinate is scale * sqrt(p + 1).
+    For p coordinates its direction is uniform on the sphere and its length is Gamma(p, scale). So
+    the standard deviation of each coordinate is scale * sqrt(p + 1).
 
     Args:
-        center: what to hide, float64 of any shape; the norm is over all of its coordinates.
-        scale: the L2 sensitivity over epsilon.
-        bits: where the randomness comes from.
+        center: What to hide, float64 of any shape; the norm is over all of its coordinates.
+        scale: The L2 sensitivity over epsilon.
+        bits: The source of random bits.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> l2_laplace(np.zeros(3), 1.0, NotPrivateBits(7))
@@ -153,17 +153,17 @@ def _independent(
 
 
 def _checked(center: object) -> Floats:
-    """The center as a plain array, refused without quoting it where a sum with it means nothing."""
+    """The center as a plain array; another type or a value not finite is refused, unquoted."""
     if not isinstance(center, np.ndarray) or center.dtype != np.float64:
         raise refuse("center", "a float64 array", told=str(getattr(center, "dtype", type(center))))
     plain = np.asarray(center)  # a mask would hide values that are not finite
     if not np.isfinite(plain).all():
-        raise refuse("center", "finite everywhere", told="a value that is not")
+        raise refuse("center", "finite everywhere", told="a value that is not finite")
     return plain
 
 
 def _signs(words: Words) -> Floats:
-    """The last bit of a word is a sign; the 63 before it begin the bits of a uniform."""
+    """The signs in the last bits of words; the 63 bits before them are the first of a uniform."""
     return 1.0 - 2.0 * (words & np.uint64(1)).astype(np.float64)
 
 
@@ -180,7 +180,7 @@ def _invert(inversion: _Inversion, words: Words) -> tuple[Floats, Floats]:
 
 
 def _total(values: Floats) -> np.float64:
-    """The sum in halves: its relative error grows with the levels, not with the count."""
+    """The sum in halves: its relative error grows with the number of halvings, not of values."""
     while values.size > 1:
         half = values.size // 2
         values = np.append(values[:half] + values[half : 2 * half], values[2 * half :])
@@ -197,16 +197,16 @@ def _round(
     """The point of the lattice nearest to the center plus the ideal noise.
 
     Args:
-        center: an array; everything else is about its coordinates in flat order.
-        step: the spacing of the lattice.
-        noise: the ideal noise up to `error`.
-        error: before slack and before the rounding of the sums here.
-        settle: says exactly, for coordinates of which the error leaves doubt and what is left of
-            their centers when the nearest lattice point is taken out, how many steps remain.
+        center: An array; the other arguments are about its coordinates in flat order.
+        step: The spacing of the lattice.
+        noise: The ideal noise, up to `error`.
+        error: A bound on the error of `noise`, without slack and without the roundings made here.
+        settle: Computes the exact number of steps for the coordinates in doubt, given their indices
+            and their residues: the center minus its nearest lattice point.
     """
     flat = center.ravel()
-    with np.errstate(all="ignore"):  # a warning would tell something about the center
-        # From 2**53 steps on, a float64 is on the lattice by itself.
+    with np.errstate(all="ignore"):  # a warning would reveal something about the center
+        # A float64 of 2**53 steps or more is a lattice point.
         whole = np.where(np.abs(flat) < 2.0**53 * step, np.rint(flat / step) * step, flat)
         residue = flat - whole
         place = (residue + noise) / step
@@ -215,12 +215,12 @@ def _round(
         doubtful = np.flatnonzero(~(np.abs(place - nearest) < 0.5 - margin))
     if doubtful.size:
         nearest[doubtful] = settle(doubtful, residue[doubtful])
-    # Adding zero makes -0.0 into 0.0: its sign would tell on which side of zero the output lay.
+    # Adding zero turns -0.0 into 0.0: the sign would reveal on which side of zero the output lay.
     return (whole + nearest * step + 0.0).reshape(center.shape)
 
 
 def _settle(words: Words, bits: Bits, noise: _Noise, residue: Floats, step: float) -> list[int]:
-    """The steps nearest to residue plus noise, from as many more bits as it takes."""
+    """The whole numbers of steps nearest to residue plus noise, with as many bits as it takes."""
     strings, length = [int(word) >> 1 for word in words], 63
     signs = [1 - 2 * (int(word) & 1) for word in words]
     while True:

@@ -1,4 +1,4 @@
-"""Exact rationals and roots turned into floats on the safe side."""
+"""Conversion of exact rationals and roots to floats, rounded to the safe side."""
 
 import math
 from fractions import Fraction
@@ -20,7 +20,7 @@ def sqrt_down(value: Fraction) -> float:
     >>> sqrt_down(Fraction(1, 4)), Fraction(sqrt_down(Fraction(2))) ** 2 < 2
     (0.5, True)
     """
-    # The integer root of value * 4^shift with at least 54 bits settles all of a float's 53.
+    # An integer root of value * 4^shift with at least 54 bits determines all 53 bits of a float.
     shift = max(0, 54 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2)
     root = math.isqrt((value.numerator << 2 * shift) // value.denominator)
     return down(Fraction(root, 1 << shift))

@@ -1,4 +1,4 @@
-"""Drawing a sample of slots without replacement, fresh for every fit and never stored."""
+"""Samples of slots without replacement, drawn anew for every fit and never stored."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from tidegate.privacy.bits import Bits
 def draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
     """A uniformly drawn subset of `sample` of the slots 0 ... size - 1, ascending.
 
-    Floyd's algorithm: its cost follows the sample, not the span.
+    Floyd's algorithm: its cost grows with the sample, not with the span.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> draw(3, 100, NotPrivateBits(7))
@@ -26,7 +26,7 @@ def draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
 
 
 def below(bound: int, bits: Bits) -> int:
-    """A uniform whole number below a bound, exactly: words beyond the last whole multiple go."""
+    """An exactly uniform number below a bound: words past its last multiple are discarded."""
     fair = 2**64 - 2**64 % bound
     while (word := int(bits.words(1)[0])) >= fair:
         pass

@@ -1,7 +1,7 @@
-"""Shares: raw shares, scaled so that the record that pays most pays 1.
+"""Shares: raw shares, scaled so that no record ever pays more than 1.
 
-How much that is before is certified: each form stands with its schedule, is derived in
-docs/proofs/certificate.md and held against brute force in tests/laws.
+Each schedule certifies the most that a record pays before scaling. docs/proofs/certificate.md
+derives the closed forms, and tests/laws compares them with brute force.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from tidegate.schedule.twostream import Target
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """What each fit of a schedule takes from the budget of the records it reads.
+    """The share of each fit of a schedule.
 
     Args:
-        schedule: What the fits belong to.
-        budget: What the shares are shares of.
-        allocation: How they go to levels.
-        reserve: What is left over in every record's budget, for other lines of the ledger.
+        schedule: The schedule that makes the fits.
+        budget: The budget of each record.
+        allocation: How the budget is divided among levels.
+        reserve: The part of each record's budget that is kept for other lines of the ledger.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -48,23 +48,23 @@ class Shares:
         if self.schedule.weighs and self.budget.unit != "mu":
             raise refuse("budget", f"ApproxDP for a {name} schedule (give a delta)", told="PureDP")
         if not self.schedule.allocated and not isinstance(self.allocation, Paper):
-            allowed = f"left out for a {name} schedule, whose shares are its own"
+            allowed = f"left out for a {name} schedule, which sets its own shares"
             raise refuse("allocation", allowed, self.allocation.name)
-        _ = self.certificate  # refuse now what has none, or a rate the budget does not allow
+        _ = self.certificate  # raise now if there is none, or if the budget does not allow the rate
 
     @cached_property
     def levels(self) -> Levels:
-        """How raw shares fall from level to level."""
+        """The raw shares of levels."""
         return self.allocation.levels_for(self.budget)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What any record could ever pay, before scaling."""
+        """The most that any record can ever pay, before scaling."""
         return certify(self.schedule, self.levels)
 
     @property
     def forever(self) -> Fraction:
-        """The most that any record ever pays for fits."""
+        """The most that any record can ever pay for fits, after scaling."""
         return self.certificate.supremum * self._scale
 
     @cached_property
@@ -72,21 +72,21 @@ class Shares:
         return (1 - self.reserve) / self.certificate.supremum
 
     @cached_property
-    def _known(self) -> dict[tuple[str, int, int], Fraction]:
+    def _cache(self) -> dict[tuple[str, int, int], Fraction]:
         return {}
 
     def of(self, fit: Fit) -> Fraction:
-        """The share of a fit: it depends on its role, level and phase alone."""
+        """The share of a fit, which depends only on its role, level and phase."""
         key = fit[4:7]
-        share = self._known.get(key)
+        share = self._cache.get(key)
         if share is None:
             raw = self.schedule.raw_share(fit, self.levels)
-            share = self._known[key] = raw * self._scale
+            share = self._cache[key] = raw * self._scale
         return share
 
 
 def certify(schedule: Charged, levels: Levels) -> Certificate:
-    """The exact supremum of the ledger, over all records and all time, before scaling.
+    """The exact supremum of what a record is charged over all time, before scaling.
 
     >>> from fractions import Fraction
     >>> from tidegate.schedule import Continual, SlidingWindow
@@ -97,8 +97,8 @@ def certify(schedule: Charged, levels: Levels) -> Certificate:
     '11/8'
     """
     if type(schedule) not in (*SCHEDULES.values(), Target):
-        # a subclass may make other fits than it is certified for
-        raise refuse(
-            "schedule", "one that a certificate is proved for", told=type(schedule).__name__
-        )
+        # A subclass may make fits that the certificate does not cover.
+        names = ", ".join(each.__name__ for each in SCHEDULES.values())
+        allowed = f"one that a certificate is proved for ({names})"
+        raise refuse("schedule", allowed, told=type(schedule).__name__)
     return schedule.certificate(levels)

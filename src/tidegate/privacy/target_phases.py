@@ -9,13 +9,13 @@ from tidegate.schedule.binary import is_power, log2
 
 
 class TargetPhases:
-    """The closed phases of a target stream, kept as runs of phases of one length.
+    """The closed phases of a target stream, stored as runs of phases of equal length.
 
-    The order of arrivals decides where phases end, so no formula knows it; a regular order makes
-    one run.
+    The order of arrivals decides where phases end, so no formula can replace this record of it. A
+    regular order makes one run.
 
     Args:
-        shares: What a level costs.
+        shares: The shares of the target stream.
     """
 
     def __init__(self, shares: Shares) -> None:
@@ -25,11 +25,11 @@ class TargetPhases:
         self._lengths: list[int] = []  # a run lasts until the next one starts
 
     def open(self, start: int, *, read: bool) -> None:
-        """Close the present phase if the next one starts here.
+        """Set where the current phase starts; if that is new, the phase before it is closed.
 
         Args:
-            start: The target step at which the present phase starts.
-            read: Whether its steps are read at all: they are not before the first source model.
+            start: The target step at which the current phase starts.
+            read: Whether its steps are read; those before the first source model are not.
         """
         length = start - self._open if self._read else 0
         if start > self._open and (not self._lengths or self._lengths[-1] != length):
@@ -38,7 +38,7 @@ class TargetPhases:
         self._open, self._read = start, read
 
     def paid(self, step: int, posted: int) -> Fraction:
-        """What a record of a step of a closed phase has paid, at any time since."""
+        """What each record of a step in a closed phase has paid; it no longer changes."""
         del posted
         run = bisect_right(self._starts, step) - 1
         length = self._lengths[run]
