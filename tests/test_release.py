@@ -95,7 +95,7 @@ def test_cards_are_plain_json_in_utc() -> None:
     release = clf.releases_[0]
     there = TIME.astimezone(timezone(timedelta(hours=9)))
     assert make_card(release, about(), time=there)["time"] == "2026-01-02T03:04:05+00:00"
-    with pytest.raises(InvalidValueError, match="time must be with a time zone"):
+    with pytest.raises(InvalidValueError, match="time must be a datetime with a time zone"):
         make_card(release, about(), time=datetime(2026, 1, 2))
     with pytest.raises(InvalidValueError, match="a card holds what JSON cannot"):
         make_card(release, about(), time=TIME, evaluation={"accuracy": float("nan")})

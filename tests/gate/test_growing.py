@@ -66,7 +66,7 @@ def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
         assert gate.progress.next_model("records") == 280
         card = releases[2].card
         assert card["emphasis"] == [[0, 40, "1/2"], [40, 60, "2/3"], [60, 90, "1"]]
-        assert "count for 1/2 in the oldest to 1 in the newest of 3 blocks" in to_markdown(card)
+        assert "from 1/2 in the oldest to 1 in the newest of 3 blocks" in to_markdown(card)
         # what one record moves a mean by: the mean is over what the records count for together
         counted = 40 // 2 + 20 * 2 // 3 + 30
         assert card["settings"]["sensitivity"] == pytest.approx(

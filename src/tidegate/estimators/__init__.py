@@ -1,4 +1,4 @@
-"""The scikit-learn estimators: one file per estimator."""
+"""The scikit-learn estimators."""
 
 from tidegate.estimators.continual import ContinualClassifier
 from tidegate.estimators.growing import GrowingClassifier

@@ -1,4 +1,4 @@
-"""What all estimators share: records in by any batch, releases out."""
+"""The base class of all estimators."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -29,13 +29,13 @@ ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """A stream that has begun: what was a parameter is fixed until the next `fit`.
+    """A stream in progress, whose parameters are fixed until the next `fit`.
 
     Attributes:
-        run: Carries the plan out.
-        intake: Makes records of batches: an Intake or a CategoryIntake.
-        attributes: What the estimator shows of it.
-        parameters: What the estimator was made with.
+        run: Carries out the plan.
+        intake: Converts batches to records: an Intake or a CategoryIntake.
+        attributes: The fitted attributes that the estimator shows.
+        parameters: The parameters of the estimator when the stream began.
     """
 
     run: MemoryRun
@@ -45,7 +45,7 @@ class Begun:
 
 
 class StreamEstimator(BaseEstimator):
-    """An estimator; subclasses say what is learnt, of which records and when."""
+    """An estimator of streams; subclasses define the task, the records and the schedule."""
 
     budget: Budget
     allocation: str | Allocation
@@ -65,10 +65,11 @@ class StreamEstimator(BaseEstimator):
         intake: Intake | CategoryIntake,
         **attributes: Any,
     ) -> Begun:
-        """A new stream; the estimator itself does not change."""
+        """Make a new stream, without changing the estimator."""
         if type(schedule) not in SCHEDULES.values():
-            raise refuse("schedule", "a schedule of one stream", schedule)
-        # A copy, for a schedule keeps what it has computed, and a parameter must stay as it is.
+            names = ", ".join(each.__name__ for each in SCHEDULES.values())
+            raise refuse("schedule", f"a schedule of one stream ({names})", schedule)
+        # Copy it: a schedule caches what it computes, and a parameter must not change.
         plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())
         run = MemoryRun(plan, trainer, self._engine())
         shown = {"ledger_": run.ledgers, "certificate_": plan.certificate, **attributes}
@@ -98,7 +99,7 @@ class StreamEstimator(BaseEstimator):
         return self.budget
 
     def _allocation(self) -> Allocation:
-        """The allocation, by its name or as it is."""
+        """The allocation, looked up if it is given by name."""
         given: Any = self.allocation
         if isinstance(given, Allocation):
             return given
@@ -107,9 +108,9 @@ class StreamEstimator(BaseEstimator):
         return ALLOCATIONS[given]
 
     def _take(self, begun: Begun, X: Any, y: Any, *stream: Any) -> Self:
-        """Let a batch in as a whole, or refuse it before anything has changed.
+        """Take in a whole batch, or refuse it before anything changes.
 
-        If a fit is interrupted the batch is in: the next one completes the step.
+        If a fit is interrupted, the batch has been taken in, and the next batch completes the step.
         """
         new = begun is not vars(self).get("_begun")
         if not new:
@@ -131,25 +132,25 @@ class StreamEstimator(BaseEstimator):
         run.take(records, *stream)
 
     def _check_parameters(self, begun: Mapping[str, Any]) -> None:
-        """Refuse to go on with others than the stream began with: they would not be heeded."""
+        """Refuse parameters that changed since the stream began: they would have no effect."""
         now = self.get_params()
         for name, value in begun.items():
             if not _same(now.get(name), value):
                 raise InvalidValueError(
                     f"{name} has changed since the stream began: set it back, or call fit to "
-                    "begin anew, which charges the records anew"
+                    "start a new stream, which charges its records again"
                 )
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
-        """Note the number of columns and their names, or refuse others.
+        """Store the number and names of columns, or refuse a batch with different ones.
 
-        Of a list nothing is noted: its first element is a record, and may be anything.
+        Lists are not checked: their first element is a record, which may be of any type.
         """
         if getattr(X, "ndim", None) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _newest(self) -> Weights:
-        """The model that is current."""
+        """The weights of the newest release."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: {self._missing()}"
@@ -157,20 +158,20 @@ class StreamEstimator(BaseEstimator):
         return self.releases_[-1].weights
 
     def _missing(self) -> str:
-        """What has to happen before there is a model."""
+        """What is needed before there is a model."""
         begun = vars(self).get("_begun")
         if begun is None:
             return "call fit with records first"
         run: MemoryRun = begun.run
         missing = run.plan.first - run.count(run.progress.streams[0])
-        return f"{missing:,} more records have to arrive before the first release"
+        return f"{missing:,} more records have to arrive before the first release; call partial_fit"
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(getattr(self, "releases_", None))
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values of a parameter are equal; what is inside a transformer has its own name.
+    """Whether two values of a parameter are equal; a transformer's own are compared by name.
 
     >>> _same(np.array([1, 2]), np.array([1, 2])), _same([0, 1], ["0", "1"])
     (True, False)

@@ -1,4 +1,4 @@
-"""What the classifiers share: labels, features, prediction, and the making of releases."""
+"""The base classes of classifiers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Set
@@ -25,11 +25,11 @@ from tidegate.schedule import Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(ClassifierMixin, StreamEstimator):
-    """A linear classifier whose models are all private; subclasses say when they are made.
+    """A linear classifier whose models are all private; subclasses choose when to fit.
 
-    The classes and the norm are parameters: read off the records they would leak. A record that
-    cannot be used (not finite, an unknown label) keeps its slot and has no weight;
-    `quarantined_` counts these, for the operator's eyes only.
+    The classes and the norm are parameters, because reading them off the records would leak. A
+    record that cannot be used (not finite, or with an unknown label) keeps its slot and counts as
+    nothing; `quarantined_` counts such records, for the operator only.
     """
 
     budget: Budget
@@ -44,17 +44,17 @@ class Classifier(ClassifierMixin, StreamEstimator):
     classes_: NDArray[Any] = field(init=False)
 
     def _begin_with(self, schedule: Schedule) -> Begun:
-        """A new stream; bad parameters are refused before any record is looked at."""
+        """Make a new stream; refuse bad parameters before any record is read."""
         trainer, intake, classes = self._parts()
         return self._begin(schedule, trainer, intake, classes_=classes)
 
     def _parts(self) -> tuple[Trainer[Task], Intake, NDArray[Any]]:
-        """What makes the models, what makes the records, and the classes."""
+        """The trainer, the intake and the classes of a new stream."""
         classes = as_classes("classes", self.classes)
         learner, loss = self._learner(), loss_of(self.loss, classes.size)
         task = Task(loss=loss, norm=self.norm, regularization=self.regularization)
         if self.features is not None and not hasattr(self.features, "transform"):
-            raise refuse("features", "None or a transformer", self.features)
+            raise refuse("features", "None or an object with a transform method", self.features)
         intake = Intake(norm=task.norm, classes=classes.tolist(), features=deepcopy(self.features))
         return self._trainer(task, learner), intake, classes
 
@@ -83,7 +83,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         return self._model(X).predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each record, shape (n,), by the newest release.
+        """The predicted class of each record, shape (n,), by the newest release.
 
         Args:
             X: Records as in `fit`, shape (n, d).
@@ -91,7 +91,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         return self._model(X).predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of records whose class is predicted, by the newest release.
+        """The accuracy of the newest release: the fraction of records it predicts right.
 
         Args:
             X: Records as in `fit`, shape (n, d).
@@ -99,11 +99,11 @@ class Classifier(ClassifierMixin, StreamEstimator):
             sample_weight: How much each counts, shape (n,).
         """
         if any(label != label for label in as_labels(y)):  # noqa: PLR0124 (NaN)
-            raise InvalidValueError("y contains NaN: a record without a label cannot be scored")
+            raise InvalidValueError("y contains NaN: leave out records that have no label")
         return float(super().score(X, y, sample_weight))
 
     def _model(self, X: Any) -> Model:
-        """The newest release, for records whose columns are those of the stream."""
+        """The model of the newest release, once X is known to have the columns of the stream."""
         weights, intake = self._newest(), self._begun.intake
         self._check_columns(X, reset=False)
         return Model(
@@ -125,13 +125,13 @@ class StreamClassifier(Classifier):
 
     @abstractmethod
     def _schedule(self) -> Schedule:
-        """Which records a release reads, and when."""
+        """The schedule of the stream."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything, then take X and y in as the start of a stream.
+        """Start a new stream with X and y, and forget any earlier one.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
         """
         return self._take(self._begin_with(self._schedule()), X, y)
@@ -139,14 +139,14 @@ class StreamClassifier(Classifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Take in any number of records; each step they complete makes its releases.
 
-        How the stream is cut into batches makes no difference. The first batch fixes the form of
-        the stored records: float32 or float64, dense or sparse. A batch that is refused changes
-        nothing; one whose fit is interrupted is in, and the next one completes its step.
+        The split into batches makes no difference. The first batch fixes the form of the stored
+        records: float32 or float64, dense or sparse. A refused batch changes nothing. If a fit is
+        interrupted, its batch has been taken in, and the next batch completes the step.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
-            classes: Not read: the classes are a parameter, known before the first record.
+            classes: Ignored: the classes are a parameter of the estimator.
         """
         del classes
         if hasattr(self, "_begun"):
@@ -155,13 +155,13 @@ class StreamClassifier(Classifier):
 
 
 def as_classes(name: str, classes: Any) -> NDArray[Any]:
-    """Public labels as an array; their order is the order of what is released about them.
+    """Public labels as an array, in the order that releases use for them.
 
     >>> as_classes("classes", range(3)), as_classes("classes", [1, "a"])
     (array([0, 1, 2]), array([1, 'a'], dtype=object))
     """
     allowed = "a list of two or more different labels"
-    if isinstance(classes, str | bytes | Set | Mapping):  # sets have no order to rely on
+    if isinstance(classes, str | bytes | Set | Mapping):  # sets have no fixed order
         raise refuse(name, allowed, classes)
     try:
         given = as_labels(classes, name)

@@ -13,27 +13,27 @@ class ContinualClassifier(StreamClassifier):
     """Releases, at every step, a private model of all records so far.
 
     Args:
-        budget: What any single record may lose, over all time.
+        budget: The bound on the privacy loss of any one record, over all time.
         block: Records before the first release, a power-of-two multiple of `step`.
         step: Records between two releases.
-        classes: All labels there can be; public.
-        norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the one it refines; by default the
-            learner chooses it from public numbers (GradientPerturbation needs none).
-        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        classes: All labels that can occur; public.
+        norm: The largest norm of a record; longer records are clipped to it. Public.
+        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
+            one; by default the learner chooses it from public numbers or needs none.
+        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.
-        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
         sample: If given, a fit reads at most this many records, drawn from its span.
-        features: A feature map that every record goes through first.
+        features: A feature map that is applied to every record first.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: All releases so far, the newest last.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
-        quarantined_: How many records could not be used: for the operator only.
+        certificate_: The most that any record can ever pay before shares are divided by it.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP

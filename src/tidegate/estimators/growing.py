@@ -1,4 +1,4 @@
-"""A classifier of all records so far, which never stops learning from them."""
+"""A classifier of all records so far, refitted whenever their number has grown."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,29 +9,29 @@ from tidegate.schedule import Growing, Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowingClassifier(StreamClassifier):
-    """Releases a private model of all records whenever they have grown by a little.
+    """Releases a private model of all records whenever their number has grown by `growth`.
 
-    Each model goes on from the one before, and the newest records count most. It is for streams
-    that do not drift, and reads all of the history each time.
+    Each fit starts at the model before it and reads all records; the newest count most. Use it for
+    streams that do not drift.
 
     Args:
-        budget: What any single record may lose, over all time.
+        budget: The bound on the privacy loss of any one record, over all time.
         block: Records before the first release, a multiple of `step`.
         step: Records in a step; releases come after whole steps.
-        classes: All labels there can be; public.
-        norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the origin; none by default.
-        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
-        growth: The part by which the records grow from one release to the next, as a Fraction.
-        learner: How a fit is made private; by default GradientPerturbation, which alone can.
-        features: A feature map that every record goes through first.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        classes: All labels that can occur; public.
+        norm: The largest norm of a record; longer records are clipped to it. Public.
+        regularization: Lambda, the weight of the squared norm of the model; none by default.
+        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
+        growth: By what fraction the records grow from one release to the next, as a Fraction.
+        learner: How a fit is made private; it must be GradientPerturbation, the default.
+        features: A feature map that is applied to every record first.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: All releases so far, the newest last.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
-        quarantined_: How many records could not be used: for the operator only.
+        certificate_: The most that any record can ever pay before shares are divided by it.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP
@@ -50,7 +50,7 @@ class GrowingClassifier(StreamClassifier):
     step: int
     growth: Fraction = Fraction(1, 16)
 
-    allocation = "paper"  # read by the base estimator; the shares of a Growing schedule are its own
+    allocation = "paper"  # read by the base class; a Growing schedule sets its own shares
 
     def _schedule(self) -> Schedule:
         return Growing(block=self.block, step=self.step, growth=self.growth)

@@ -19,23 +19,23 @@ from tidegate.learn.mean import HistogramPerturbation
 class PrivateHistogram(Summary):
     """Releases the fraction of records in each category, at every step.
 
-    A record in no category counts in none; `quarantined_` counts these, for the operator's eyes
+    A record in no category counts in none; `quarantined_` counts such records, for the operator
     only.
 
     Args:
-        budget: What any single record may lose, over all time.
+        budget: The bound on the privacy loss of any one record, over all time.
         schedule: Which records a release reads, and when.
-        categories: All values a record can have; public.
-        regularization: Lambda, the pull of each histogram towards the one it refines.
-        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        categories: All values that a record can have; public.
+        regularization: Lambda, the weight of the squared distance to the prior histogram.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: All releases so far, the newest last.
         histogram_: The newest of them, in the order of `categories`.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
-        quarantined_: How many records could not be used: for the operator only.
+        certificate_: The most that any record can ever pay before shares are divided by it.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> from tidegate import PureDP
     >>> from tidegate.schedule import Continual
@@ -55,10 +55,10 @@ class PrivateHistogram(Summary):
         return self._newest()
 
     def query(self, weights: ArrayLike) -> float:
-        """A linear query: the sum of the fractions, each times its weight. Costs nothing.
+        """Answer a linear query, the weighted sum of the fractions, at no privacy cost.
 
         Args:
-            weights: One for each category, shape (K,).
+            weights: A number for each category, shape (K,).
         """
         query = np.asarray(weights)
         if query.dtype.kind not in "biuf" or query.shape != self.histogram_.shape:

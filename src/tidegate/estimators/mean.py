@@ -17,23 +17,23 @@ from tidegate.learn.mean import MeanPerturbation
 class PrivateMean(Summary):
     """Releases the mean of the records that a schedule reads, at every step.
 
-    A record that is not finite counts as the origin; `quarantined_` counts these, for the
-    operator's eyes only.
+    A record that is not finite counts as the origin; `quarantined_` counts such records, for the
+    operator only.
 
     Args:
-        budget: What any single record may lose, over all time.
+        budget: The bound on the privacy loss of any one record, over all time.
         schedule: Which records a release reads, and when.
-        norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each mean towards the one it refines.
-        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        norm: The largest norm of a record; longer records are clipped to it. Public.
+        regularization: Lambda, the weight of the squared distance to the prior mean.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: All releases so far, the newest last.
         mean_: The newest of them.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
-        quarantined_: How many records could not be used: for the operator only.
+        certificate_: The most that any record can ever pay before shares are divided by it.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> from tidegate import ApproxDP
     >>> from tidegate.schedule import SlidingWindow

@@ -1,4 +1,4 @@
-"""A classifier made once, of all records at hand."""
+"""A classifier that is fitted once, on all records."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,26 +12,26 @@ from tidegate.schedule import Independent
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(Classifier):
-    """Makes one private model of all the records that `fit` is given, for the whole budget.
+    """Makes one private model of all records given to `fit`, with the whole budget.
 
     Args:
-        budget: What any single record may lose, over all time.
-        classes: All labels there can be; public.
-        norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the one it refines; by default the
-            learner chooses it from public numbers (GradientPerturbation needs none).
-        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        budget: The bound on the privacy loss of any one record, over all time.
+        classes: All labels that can occur; public.
+        norm: The largest norm of a record; longer records are clipped to it. Public.
+        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
+            one; by default the learner chooses it from public numbers or needs none.
+        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.
-        features: A feature map that every record goes through first.
+        features: A feature map that is applied to every record first.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: The one release.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
-        quarantined_: How many records could not be used: for the operator only.
+        certificate_: The most that any record can ever pay before shares are divided by it.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP
@@ -47,13 +47,13 @@ class PrivateClassifier(Classifier):
 
     compute: Engine | None = None
 
-    allocation = "paper"  # one fit has no levels: it gets all
+    allocation = "paper"  # a single fit has no levels and gets the whole budget
 
     def fit(self, X: Any, y: Any) -> Self:
         """Make the model.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
         """
         count = whole("the number of records", len(as_labels(y)))

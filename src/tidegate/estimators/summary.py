@@ -1,4 +1,4 @@
-"""What the summaries share: a released vector at every step of one stream."""
+"""The base class of means and histograms."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tidegate.schedule import Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Summary(StreamEstimator):
-    """A mean or a histogram; subclasses say how a stream begins."""
+    """A mean or a histogram of a stream; subclasses define how the stream begins."""
 
     budget: Budget
     schedule: Schedule
@@ -21,25 +21,25 @@ class Summary(StreamEstimator):
 
     @abstractmethod
     def _new(self) -> Begun:
-        """A new stream; bad parameters are refused before any record is looked at."""
+        """Make a new stream; refuse bad parameters before any record is read."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then take X in as the start of a stream.
+        """Start a new stream with X, and forget any earlier one.
 
         Args:
             X: Records, as in `partial_fit`.
-            y: Not read.
+            y: Ignored.
         """
         return self._take(self._new(), X, y)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take in any number of records; each step they complete makes its releases.
 
-        How the stream is cut into batches makes no difference. A batch that is refused changes
-        nothing; one whose fit is interrupted is in, and the next one completes its step.
+        The split into batches makes no difference. A refused batch changes nothing. If a fit is
+        interrupted, its batch has been taken in, and the next batch completes the step.
 
         Args:
             X: Vectors, shape (n, d), for a mean; values, shape (n,), for a histogram.
-            y: Not read.
+            y: Ignored.
         """
         return self._take(self._begun if hasattr(self, "_begun") else self._new(), X, y)

@@ -1,4 +1,4 @@
-"""A classifier of a target stream that leans on a source stream."""
+"""A classifier that refines models of a source stream on a target stream."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -23,29 +23,29 @@ STREAMS = get_args(Stream)
 class TwoStreamClassifier(Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
-    Each record is in one stream, and pays in that one only. `predict` uses the newest release,
-    whose stream is the source's only until the next target step is complete.
+    Each record is in one stream and pays in that stream only. `predict` uses the newest release; it
+    is a source model only until the next target step is complete.
 
     Args:
-        budget: What any single record of either stream may lose, over all time.
+        budget: The bound on the privacy loss of any one record of either stream, over all time.
         source: The schedule of the source: `Cumulative` or `SlidingWindow`.
         step: Target records between two releases.
-        classes: All labels there can be; public.
-        norm: Bound on the norm of every record, which is clipped to it; public.
-        regularization: Lambda, the pull of each model towards the one it refines; by default the
-            learner chooses it from public numbers (GradientPerturbation needs none).
-        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        classes: All labels that can occur; public.
+        norm: The largest norm of a record; longer records are clipped to it. Public.
+        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
+            one; by default the learner chooses it from public numbers or needs none.
+        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.
-        allocation: How shares go to levels: "paper", "tapered" or an Allocation.
-        features: A feature map that every record goes through first.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
+        features: A feature map that is applied to every record first.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
         releases_: All releases so far, the newest last.
         ledgers_: What each record of each stream has paid.
-        quarantined_: How many records could not be used: for the operator only.
+        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP
@@ -68,16 +68,16 @@ class TwoStreamClassifier(Classifier):
     ledgers_: TwoLedgers = field(init=False)
 
     def fit(self, X: Any, y: Any, *, stream: Any = None) -> Self:
-        """Forget everything, then take X and y in as the start of both streams.
+        """Start two new streams with X and y, and forget any earlier ones.
 
-        Each row goes to one of them: in both it would pay twice. The stream of a row is public, so
-        it must not be chosen by what the row holds.
+        Each row goes to one stream; in both it would pay twice. The stream of a row is public, so
+        do not choose it by the content of the row.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
             stream: "source" or "target" for each row, shape (n,). By default the first half of the
-                rows (the larger one) is of the source, and the rest of the target.
+                rows, rounded up, is "source" and the rest is "target".
         """
         return self._take(self._begin_both(), X, y, *_runs(len(as_labels(y)), stream))
 
@@ -86,13 +86,13 @@ class TwoStreamClassifier(Classifier):
     ) -> Self:
         """Take in records of one stream; each step they complete makes its releases.
 
-        The order in which steps of the two streams complete is public. For the rest see
+        The order in which steps of the two streams complete is public. Batches are handled as in
         `SlidingWindowClassifier.partial_fit`.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; what `features` takes, if given.
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
-            classes: Not read: the classes are a parameter, known before the first record.
+            classes: Ignored: the classes are a parameter of the estimator.
             stream: "source" or "target".
         """
         del classes
@@ -117,7 +117,7 @@ class TwoStreamClassifier(Classifier):
 
 
 def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:
-    """Rows that are next to each other and of one stream, in order.
+    """Runs of consecutive rows of one stream, in order.
 
     >>> _runs(5, None)
     [('source', slice(0, 3, None)), ('target', slice(3, 5, None))]
@@ -132,9 +132,9 @@ def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:
         raise refuse("stream", f"{count} names, one for each row", told=f"{len(names)}")
     if wrong := [name for name in names if name not in STREAMS]:
         raise refuse("stream", "source or target for each row", wrong[0])
-    found, start = [], 0
-    for name, run in groupby(names):
-        stop = start + len(list(run))
-        found.append((name, slice(start, stop)))
+    runs, start = [], 0
+    for name, rows in groupby(names):
+        stop = start + len(list(rows))
+        runs.append((name, slice(start, stop)))
         start = stop
-    return found
+    return runs

@@ -12,7 +12,7 @@ from tidegate.schedule import RecordFit, Span, Steps
 
 
 class Line(NamedTuple):
-    """A fit and its share: a record of its span pays that, or less if its slot weight is below 1."""
+    """A fit and its share: each record of its span pays that, or less if its weight is below 1."""
 
     fit: RecordFit
     share: Fraction

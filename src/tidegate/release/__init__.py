@@ -1,4 +1,4 @@
-"""Releases: published models, each with the card that says what it is and what it cost."""
+"""Releases: published models, each with a card that says what it is and what it cost."""
 
 from tidegate.release.card import About, Card, Release, canonical, described, make_card
 from tidegate.release.hash_chain import FIRST, StoredRelease, release_hash, seal

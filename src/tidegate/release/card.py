@@ -22,7 +22,7 @@ from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
 
 Card = dict[str, Any]
-"""All there is to know about a release but its weights, as JSON has it."""
+"""Everything about a release except its weights, as a JSON object."""
 
 NEIGHBOURS = "streams of one length that differ in the content of one record"
 NOT_PRIVATE = "NOT PRIVATE: made with a seed"
@@ -34,12 +34,12 @@ class Release:
     """An immutable published model.
 
     Attributes:
-        number: Its place among the releases.
+        number: Its place among the releases, counted from 0.
         fit: The fit that made it.
-        share: What the records of the fit's span have paid for it, those that count for 1.
-        budget: What the share is a share of.
+        share: What a record of the fit's span paid for it, if its slot weight is 1.
+        budget: The budget of each record, of which the share is a part.
         weights: The model, read-only; shape (d, K), or (d,) for two classes.
-        settings: The public numbers of the fit, as its learner states them.
+        settings: The public numbers of the fit, as its learner reports them.
         private: False if the noise came from a seed.
     """
 
@@ -52,12 +52,12 @@ class Release:
     private: bool
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Weights that were copied or saved and loaded are read-only again."""
+        """Make the weights read-only again after a copy or a load."""
         state["weights"].flags.writeable = False
         self.__dict__.update(state)
 
     def card(self) -> Card:
-        """What the release is and what it cost; `make_card` adds what its run is."""
+        """The part of the card about this release; `make_card` adds the part about its run."""
         fit = self.fit
         return {
             "release": self.number,
@@ -84,16 +84,16 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is public about all the models of a run, fixed before the first record.
+    """The public settings of a run, fixed before the first record.
 
     Attributes:
-        plan: Which records are read when, and for which share.
-        task: What is learnt: loss, norm and regularization.
-        learner: How it is made private.
+        plan: Which records each fit reads when, and its share.
+        task: The loss, the norm and the regularization.
+        learner: How fits are made private.
         classes: All labels, in the order of the weights' columns.
-        features: The map that every record goes through first.
-        dtype: Of the stored features.
-        columns: The names of the columns that a record is made of, if it came by names.
+        features: The feature map that is applied to every record, if any.
+        dtype: The dtype of the stored features.
+        columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
     """
 
@@ -129,13 +129,13 @@ def make_card(
     """The whole card of a release.
 
     Args:
-        release: What was made.
-        about: What is public about the run that made it.
-        time: When, with its time zone.
-        evaluation: How good it is, as far as that may be told; None if it was not evaluated.
+        release: The release.
+        about: The public settings of its run.
+        time: When it was made, with a time zone.
+        evaluation: How accurate it is, as far as that is public; None if it was not evaluated.
     """
     if time.tzinfo is None:
-        raise refuse("time", "with a time zone", time)
+        raise refuse("time", "a datetime with a time zone, such as datetime.now(UTC)", time)
     packages = {package: version(package) for package in PACKAGES}
     card = {
         **release.card(),
@@ -144,12 +144,12 @@ def make_card(
         "versions": {**packages, "python": python_version()},
         "time": time.astimezone(UTC).isoformat(timespec="seconds"),
     }
-    plain: Card = json.loads(canonical(card))  # so that a card read back is equal to this one
+    plain: Card = json.loads(canonical(card))  # so that it equals a card that is read back
     return plain
 
 
 def described(thing: Any) -> Any:
-    """A frozen dataclass as its kind and its fields; fractions as text, other values as they are.
+    """A frozen dataclass as a dict of its kind and its fields; fractions become text.
 
     >>> from tidegate.schedule import SlidingWindow
     >>> described(SlidingWindow(window=70, step=10))
@@ -162,7 +162,7 @@ def described(thing: Any) -> Any:
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, no NaN.
+    """The canonical JSON text of a value: sorted keys, no spaces, no NaN.
 
     >>> canonical({"b": 1.0, "a": ["é", None]})
     '{"a":["é",null],"b":1.0}'
@@ -172,4 +172,5 @@ def canonical(value: object) -> str:
             value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
         )
     except (TypeError, ValueError) as error:
-        raise InvalidValueError(f"a card holds what JSON cannot: {error}") from None
+        allowed = "use text, finite numbers, true, false, None, lists and dicts only"
+        raise InvalidValueError(f"a card holds what JSON cannot: {error}; {allowed}") from None

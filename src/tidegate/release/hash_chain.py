@@ -1,4 +1,4 @@
-"""Releases as they are kept: each bound by a hash to its card, its weights and all before it."""
+"""Stored releases, each with a hash over its card, its weights and the hash before it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,14 +12,15 @@ from tidegate.release.card import Card, canonical
 from tidegate.release.model import Model
 
 FIRST = "0" * 64
-"""What stands for the hash of the release before the first."""
+"""The previous hash of the first release, which has none before it."""
 
 
 def release_hash(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> str:
-    """What binds a card, its weights and all releases before: SHA-256 over the three in turn.
+    """The SHA-256 of a card, its weights and the hash of the release before, in this order.
 
-    The card as canonical JSON in UTF-8, the weights as little-endian float64 in rows, the hash
-    before as 64 characters. The card has the weights' shape, so no two releases share a text.
+    The card is canonical JSON in UTF-8, the weights are little-endian float64 row by row, and the
+    previous hash is 64 characters. The card contains the shape of the weights, so two different
+    releases never hash the same bytes.
 
     >>> release_hash({"shape": [1]}, np.array([0.5]))[:16]
     'b2538fe9688fd2df'
@@ -32,13 +33,13 @@ def release_hash(card: Card, weights: NDArray[np.float64], previous: str = FIRST
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredRelease:
-    """A release as it is kept and handed out: nothing else is needed to predict with it.
+    """A release as it is stored and published.
 
     Attributes:
-        card: What it is.
+        card: Its card.
         weights: The model; shape (d, K), or (d,) for two classes.
         previous: The hash of the release before, `FIRST` if there is none.
-        hash: What `release_hash` says of the three.
+        hash: The `release_hash` of these three.
     """
 
     card: Card
@@ -48,21 +49,21 @@ class StoredRelease:
 
     @property
     def number(self) -> int:
-        """Its place among the releases."""
+        """Its place among the releases, counted from 0."""
         return int(self.card["release"])
 
     @property
     def intact(self) -> bool:
-        """Whether the hash is that of what is here."""
+        """Whether the hash and the shape match the card and the weights."""
         shape = list(self.weights.shape)
         same = self.hash == release_hash(self.card, self.weights, self.previous)
         return same and self.card.get("shape") == shape
 
     def model(self, features: FeatureMap | None = None) -> Model:
-        """What predicts.
+        """The model of the release, which makes predictions.
 
         Args:
-            features: The feature map, where the card only names it.
+            features: The feature map, needed only if the card does not describe it in full.
         """
         card = self.card
         return Model(
@@ -74,7 +75,7 @@ class StoredRelease:
 
 
 def seal(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> StoredRelease:
-    """A release with its place in the chain."""
+    """Make the stored release that follows the one with the hash `previous`."""
     return StoredRelease(
         card=card, weights=weights, previous=previous, hash=release_hash(card, weights, previous)
     )

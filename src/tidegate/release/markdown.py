@@ -1,4 +1,4 @@
-"""A card for people, in Markdown."""
+"""Cards as Markdown, for people to read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,24 +9,25 @@ from tidegate.release.card import Card
 
 
 def to_markdown(card: Card) -> str:
-    """A card for people: the guarantee, what an auditor can check, then all there is."""
+    """A card as Markdown: the guarantee, what an auditor can check, then all entries."""
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
         title += [
-            f"**{card['warning']}**: what is said below is true of no release of its run.",
+            f"**{card['warning']}**: the guarantee below holds for no release of this run.",
             "",
         ]
     title += [
         "All that is ever released about a record of the stream, this model included, is "
         f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta)}",
         "From this card, without any record, an auditor can recompute the plan, the share of every "
-        "fit, that no record's shares add up to more than 1, the noise that this share demands and "
-        "the hash that binds this card, its weights and all releases before.",
+        "fit and the noise that this share requires, and check that no record's shares add up to "
+        "more than 1. With the weights and the hash of the release before, an auditor can also "
+        "recompute the hash of this release.",
     ]
     rows = {
-        "records read": f"{card['start']} to {card['stop'] - 1}, when {card['at']} had arrived",
+        "records read": f"{card['start']} to {card['stop'] - 1}, after {card['at']} had arrived",
         "sample": card["sample"] or "all of them",
         "stream": card["stream"],
         "fit": f"{card['fit']}, level {card['level']}",
@@ -34,7 +35,7 @@ def to_markdown(card: Card) -> str:
         "schedule": _words(card.get("schedule")),
         "allocation": _words(card.get("allocation")),
         "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
-        "emphasis": _slot_weights(card.get("emphasis", [])),
+        "slot weights": _slot_weights(card.get("emphasis", [])),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
         "neighbours": card["neighbours"],
@@ -45,7 +46,7 @@ def to_markdown(card: Card) -> str:
         "regularization": card.get("regularization"),
         "classes": ", ".join(map(str, card.get("classes", []))),
         "features": ", then ".join(str(_words(step)) for step in card.get("features", []))
-        or "as they came",
+        or "unchanged",
         "dtype": card.get("dtype"),
         "columns": ", ".join(card.get("columns") or []) or None,
         "label": card.get("label"),
@@ -60,15 +61,15 @@ def to_markdown(card: Card) -> str:
 
 
 def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
-    """What the records of a fit count for, in words."""
+    """The slot weights of a fit, in words."""
     if not slot_weights:
-        return "all records count for 1"
-    parts = f"records count for {slot_weights[0][2]} in the oldest to 1 in the newest"
-    return f"{parts} of {len(slot_weights)} blocks; one that counts for w pays w^2 times the share"
+        return "1 for all records"
+    weights = f"from {slot_weights[0][2]} in the oldest to 1 in the newest of {len(slot_weights)}"
+    return f"{weights} blocks; a record of slot weight e pays e^2 times the share"
 
 
 def _words(thing: Mapping[str, Any] | None) -> str | None:
-    """A described thing in one line.
+    """A card entry in one line.
 
     >>> _words({"kind": "SlidingWindow", "window": 70, "step": 10, "sample": None})
     'SlidingWindow (window 70, step 10)'

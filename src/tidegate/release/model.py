@@ -1,4 +1,4 @@
-"""Predicting with the weights of a release."""
+"""Predictions with the weights of a release."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +15,15 @@ from tidegate.learn.labels import predicted_codes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-    """A linear classifier that predicts, and knows nothing of how it came to be.
+    """A linear classifier that makes predictions with given weights.
 
     Attributes:
         weights: Shape (d, K), or (d,) for two classes.
         classes: The labels, in the order of the weights' columns.
-        norm: What the features of every record are clipped to.
-        features: The map that every record goes through first.
-        form: No rows, but of the dtype and kind that records are stored in; None to take them as
-            they come.
+        norm: The norm that the features of every record are clipped to.
+        features: The feature map that is applied to every record first, if any.
+        form: An empty array with the dtype and kind of the stored records; None to accept records
+            in any form.
 
     >>> model = Model(weights=np.array([1.0, -2.0]), classes=np.array(["no", "yes"]), norm=5.0)
     >>> model.predict([[3.0, 1.0], [0.0, 4.0]]), model.predict_proba([[3.0, 1.0]]).round(3)
@@ -40,20 +40,20 @@ class Model:
         """The margins of each record, shape (n, K), or (n,) for two classes.
 
         Args:
-            X: Records as the fit took them: what `features` takes, if given.
+            X: Records in the form used for training: the input of `features`, if given.
         """
         intake = Intake(norm=self.norm, features=self.features, form=self.form)
         margins = np.asarray(intake.rows(X, self.weights.shape[0]) @ self.weights)
         if not np.isfinite(margins).all():
-            told = "X contains NaN, infinity or text: these cannot be predicted; leave them out"
-            raise InvalidValueError(told)
+            message = "X contains NaN, infinity or text: these cannot be predicted; leave them out"
+            raise InvalidValueError(message)
         return margins
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, shape (n, K).
 
         Args:
-            X: Records as the fit took them.
+            X: Records in the form used for training.
         """
         margins = self.decision_function(X)
         if margins.ndim == 1:
@@ -63,10 +63,10 @@ class Model:
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each record, shape (n,).
+        """The predicted class of each record, shape (n,).
 
         Args:
-            X: Records as the fit took them.
+            X: Records in the form used for training.
         """
         labels: NDArray[Any] = self.classes[predicted_codes(self.decision_function(X))]
         return labels

@@ -1,14 +1,14 @@
-"""What a release was trained on, in words: the records of its whole chain, not of its last fit."""
+"""Descriptions of what a release was trained on: the records of its whole chain."""
 
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import Stream
 
 Reach = dict[Stream | None, tuple[Span, ...]]
-"""The records behind a model: of each stream the spans, in order and with gaps between them."""
+"""The records of a model's chain: for each stream its spans, in order, with gaps between."""
 
 
 def extended(reach: Reach, fit: RecordFit) -> Reach:
-    """The records behind a fit, given those behind its prior."""
+    """The records of a chain that ends in a fit, given those of its prior's chain."""
     spans: list[Span] = []
     for span in sorted([*reach.get(fit.stream, ()), fit.span]):
         if spans and span.start <= spans[-1].stop:
@@ -19,10 +19,10 @@ def extended(reach: Reach, fit: RecordFit) -> Reach:
 
 
 def in_words(reach: Reach, fit: RecordFit) -> str:
-    """What the model of a fit was trained on.
+    """What the model of a fit was trained on, as text.
 
     Args:
-        reach: The records behind the fit, its own included.
+        reach: The records of the chain that ends in the fit.
         fit: The fit that made the model.
 
     >>> base = RecordFit(0, 7168, Span(3072, 7168), None, "base", 2)
