@@ -1,4 +1,4 @@
-"""The naive ledger that every clever answer is held against: one sum for each record."""
+"""The naive ledger that faster answers are compared with: one sum for each record."""
 
 from fractions import Fraction
 from itertools import islice
@@ -33,7 +33,7 @@ def charged(line: Line, record: int) -> Fraction:
 
 
 def horizon(schedule: Schedule, length: int) -> int:
-    """A time by which whatever happens has happened, but for bases to come: see `tail`."""
+    """A time after which records pay only for bases to come: see `tail`."""
     match schedule:
         case Basic() | Continual() | Cumulative() | MultiResolution():
             return schedule.block << length
@@ -48,10 +48,10 @@ def horizon(schedule: Schedule, length: int) -> int:
 
 
 def tail(plan: Plan, at: int) -> Fraction:
-    """What the record that has paid most still has to pay after a `horizon`.
+    """What the most-charged record still has to pay after a `horizon`.
 
-    The bases' weights are (1 - r) r^k: those from level k on add up to r^k. With Growing those of
-    the newest block are the ones who have paid most, and the other records' rest is another.
+    The raw shares of bases are (1 - r) r^k: those from level k on add up to r^k. Under Growing,
+    what is left differs from record to record.
     """
     schedule, shares = plan.schedule, plan.shares
     match schedule:

@@ -1,10 +1,10 @@
-"""Record and replay: what a stream and its neighbour release, given that both release the same.
+"""Record and replay: run a stream and its neighbour so that both release the same outputs.
 
-Privacy is a statement about each possible output: conditioned on all that was released before, one
-record may move what a mechanism hides by only so much. So the first stream is run with its noise
-recorded, or scripted, for the bound must hold at every output and not at likely ones alone; then
-the neighbour is run with every mechanism returning the very same outputs. What differs then is what
-the noise has to hide, and the ratio of the two densities at this transcript is known exactly:
+Privacy is a statement about each possible output: given all earlier outputs, one record may move
+the center of a mechanism only so far. So the first stream is run with recorded noise, or with
+scripted outputs, because the bound must hold at every output and not only at likely ones. Then the
+neighbour is run with every mechanism returning the very same outputs. The noise has to hide the
+difference that remains, and the ratio of the two densities at this transcript is known exactly:
 
     l2_laplace, laplace   at most exp(move / scale), move in the L2 and in the L1 norm
     gaussian              a mu-GDP comparison with mu^2 = sum of (move / sigma)^2
@@ -41,7 +41,7 @@ from tidegate.schedule import Stream
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
-"""X and y of each stream; the only one of a schedule of one stream is called None."""
+"""X and y of each stream; a single stream has the name None."""
 
 MECHANISMS = ("gaussian", "l2_laplace", "laplace")
 
@@ -56,7 +56,7 @@ class Slot(NamedTuple):
         return line.fit.stream == self.stream and self.record in line.fit.span
 
     def pays(self, line: Line) -> Fraction:
-        """What the record pays for a fit: nothing for one that does not read it."""
+        """What the record pays for a fit: nothing if the fit does not read it."""
         return charged(line, self.record) if self.within(line) else Fraction(0)
 
 
@@ -70,12 +70,12 @@ class Call(NamedTuple):
     output: Floats
 
     def form(self) -> tuple[object, ...]:
-        """All but the values: it must not depend on the records."""
+        """The parts that must not depend on the records: all but the values."""
         return (self.line, self.mechanism, self.center.shape, self.center.dtype, self.scale)
 
 
 Script = Callable[[int, Call], Floats]
-"""What a mechanism releases, by the number of the call and all but its output."""
+"""Returns what a mechanism releases, given the number of the call and the call itself."""
 
 
 def honest(seed: int) -> Script:
@@ -97,7 +97,7 @@ def again(calls: list[Call]) -> Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """All that is public."""
+    """The public settings of a run."""
 
     plan: Plan | TwoStreamPlan
     task: Pull
@@ -111,7 +111,7 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """What a run has hidden and released, its models, and what it says a record has paid."""
+    """The calls and models of a run, and what its ledger says a record has paid."""
 
     calls: list[Call]
     models: list[Weights]
@@ -119,7 +119,7 @@ class Transcript:
 
 
 def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcript:
-    """Run the streams through the real thing, with the script in place of the noise."""
+    """Run the streams through the real code, with the script in place of the noise."""
     calls: list[Call] = []
     models: list[Weights] = []
     current: list[Line] = []
@@ -143,7 +143,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
         return mechanism
 
     def worst_draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
-        """A sample that holds the changed record if its span does: amplification is on paper."""
+        """A sample that contains the changed record if the span does; `cost` amplifies it."""
         del bits
         fit = current[0].fit
         slots = draw(sample, size, NotPrivateBits(fit.number))
@@ -161,7 +161,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     with ExitStack() as patches:
         for module in (output, gradient, mean):
             for name in MECHANISMS:
-                if function := getattr(module, name, None):  # which may be planted: ask its name
+                if function := getattr(module, name, None):  # it may be a planted one
                     patches.enter_context(patch.object(module, name, hook(function.__name__)))
         patches.enter_context(patch.object(trainer, "draw", worst_draw))
         ledger = _carry_out(setup, data, watched, slot.stream)
@@ -176,7 +176,7 @@ def _carry_out(setup: Setup, data: Data, watched: Trainer[Any], stream: Stream |
 
 
 def _batches(setup: Setup, data: Data) -> Iterator[tuple[Stream | None, Records]]:
-    """The streams by turns, in batches that are no whole steps."""
+    """Batches of the streams in turn, which are not whole steps."""
     length = max(X.shape[0] for X, _ in data.values())
     for start in range(0, length, setup.batch):
         part = slice(start, start + setup.batch)
@@ -193,7 +193,7 @@ def neighbour(data: Data, slot: Slot, x: Any, y: Any) -> Data:
 
 
 def move(first: Call, second: Call) -> Fraction:
-    """How far the hidden center moved in the norm of its mechanism; a root is rounded down."""
+    """How far the center moved, in the norm of its mechanism; a root is rounded down."""
     pairs = zip(first.center.flat, second.center.flat, strict=True)
     steps = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs]
     if first.mechanism == "laplace":
@@ -242,7 +242,7 @@ def _by_fit(first: Transcript, second: Transcript) -> list[tuple[list[Call], lis
 
 
 def replay(setup: Setup, first: Transcript, other: Data, slot: Slot) -> Transcript | None:
-    """The neighbour's transcript given the same outputs; None if it does not come so far."""
+    """The neighbour's transcript, given the same outputs; None if its run fails."""
     try:
         return transcript(setup, other, slot, again(first.calls))
     except Exception:

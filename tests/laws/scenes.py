@@ -1,4 +1,4 @@
-"""The scenes of the laws: every schedule and learner, small, and records that move them most."""
+"""Small scenes for the laws: every schedule and learner, and the records that move them most."""
 
 from dataclasses import is_dataclass
 from fractions import Fraction
@@ -52,17 +52,17 @@ Learning = tuple[Budget, Pull, Any]
 
 def _learnings() -> dict[str, Learning]:
     pull = Pull(norm=R, regularization=0.5)
-    found: dict[str, Learning] = {}
+    learnings: dict[str, Learning] = {}
     for kind, budget in (("pure", PURE), ("gaussian", GAUSSIAN)):
-        found[f"mean, {kind}"] = (budget, pull, MeanPerturbation())
-        found[f"histogram, {kind}"] = (budget, pull, HistogramPerturbation(3))
+        learnings[f"mean, {kind}"] = (budget, pull, MeanPerturbation())
+        learnings[f"histogram, {kind}"] = (budget, pull, HistogramPerturbation(3))
         for loss in (Logistic(), Softmax(3), Huber()):
             name = type(loss).__name__.lower()
             task = Task(loss=loss, norm=R, regularization=0.5)
-            found[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
+            learnings[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
             if kind == "gaussian":
-                found[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
-    return found
+                learnings[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
+    return learnings
 
 
 LEARNINGS = _learnings()
@@ -70,10 +70,10 @@ MANY_CLASSES = ("softmax", "histogram")
 
 
 def every_schedule() -> set[type]:
-    """All schedules of the package: those it exports, and those a plan can be made for."""
+    """All schedules of the package: those it exports and those it registers."""
     exported: list[type] = [getattr(package, name) for name in package.__all__]
-    known = {each for each in exported if is_dataclass(each) and hasattr(each, "kind")}
-    return known | {*registry.SCHEDULES.values()}
+    schedules = {each for each in exported if is_dataclass(each) and hasattr(each, "kind")}
+    return schedules | {*registry.SCHEDULES.values()}
 
 
 def serves(schedule: str, learning: str) -> bool:
@@ -83,10 +83,10 @@ def serves(schedule: str, learning: str) -> bool:
 
 
 def pairs(*learnings: str) -> list[tuple[str, str]]:
-    """Every schedule with each of these learnings that serves it; without any, it is an error."""
-    found = [(s, x) for s in SCHEDULES for x in learnings or LEARNINGS if serves(s, x)]
-    assert {schedule for schedule, _ in found} == {*SCHEDULES}
-    return found
+    """Every schedule with each of these learnings that serves it; each must have one."""
+    served = [(s, x) for s in SCHEDULES for x in learnings or LEARNINGS if serves(s, x)]
+    assert {schedule for schedule, _ in served} == {*SCHEDULES}
+    return served
 
 
 def simplest(schedule: str) -> str:
@@ -112,7 +112,7 @@ def names(schedule: str) -> tuple[Stream | None, ...]:
 
 
 def blank(schedule: str, length: int, d: int = 2) -> Data:
-    """Records that pull nowhere: nothing stands in the way of the one that changes."""
+    """Records that pull nowhere, so that nothing opposes the one that changes."""
     return {
         name: (np.zeros((length, d), object), np.zeros(length, object)) for name in names(schedule)
     }

@@ -1,14 +1,14 @@
-"""An audit of whole transcripts: how much can be told, by counting, from what was released.
+"""An empirical audit: a lower bound on epsilon, from counting an event in many transcripts.
 
-Many seeded transcripts of two neighbouring streams, and an event that is fixed before any of them:
-where the likelihood ratio of the two is largest. If the transcript is (epsilon, delta)-private then
+Two neighbouring streams are run many times with seeds. The event is fixed before any run: where the
+likelihood ratio of the two is largest. If the transcript is (epsilon, delta)-private then
 
     P(event | first) <= e^epsilon P(event | second) + delta,
 
-and so ln((p - delta) / q) is a lower bound on epsilon for p not above the first probability and q
-not below the second. Clopper-Pearson bounds at 5e-7 each make both true but for a probability of
-1e-6: so often may a bound pass the claim though the claim is right. How near the bound has to come
-is chosen so that counts between their own 5e-7 quantiles come as near.
+and so ln((p - delta) / q) is a lower bound on epsilon if p is at most the first probability and q
+at least the second. With Clopper-Pearson bounds at 5e-7 each, both hold except with probability
+1e-6: the rate at which a bound may exceed a claim that is right. How near the bound has to come is
+chosen so that counts between their own 5e-7 quantiles come as near.
 """
 
 import math
@@ -52,7 +52,7 @@ Outputs = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What is audited, with how many runs, and what part of epsilon the bound has to reach."""
+    """What is audited, with how many runs, and which fraction of epsilon the bound must reach."""
 
     setup: Setup
     records: int
@@ -61,7 +61,7 @@ class Audit:
 
     @cached_property
     def slot(self) -> Slot:
-        """The record that pays most, of the target stream if there are two."""
+        """The most-charged record, of the target stream if there are two."""
         stream = [*self.blank][-1]
         slots = [Slot(stream, record) for record in range(self.records)]
         paid = [transcript(self.setup, self.blank, slot, noiseless).paid for slot in slots]
@@ -75,7 +75,7 @@ class Audit:
         return {"source": rows, "target": rows} if two else {None: rows}
 
     def stream(self, side: int) -> Data:
-        """Records that pull nowhere, but for one at the end of the ball."""
+        """Records that pull nowhere, except one on the boundary of the ball."""
         counted = isinstance(self.setup.learner, HistogramPerturbation)
         return neighbour(self.blank, self.slot, side * R, 0 if counted and side < 0 else 1)
 
@@ -115,7 +115,7 @@ def one_by_one(audit: Audit, side: int, seed: int) -> Outputs:
 
 
 def event(audit: Audit) -> Callable[[Outputs], NDArray[np.bool_]]:
-    """Where the first stream is likelier by nearly e^epsilon: known before any run."""
+    """Where the first stream is likelier by nearly e^epsilon, fixed before any run."""
     here, there = (audit.calls(side) for side in (1, -1))
     scales = np.hstack([np.full(call.center.size, call.scale) for call in here])
     a, b = (np.hstack([call.center for call in calls]) / scales for calls in (here, there))
@@ -131,7 +131,7 @@ def epsilon_bound(
     happens: Callable[[Outputs], NDArray[np.bool_]],
     sample: Callable[[Audit, int, int], Outputs] = at_once,
 ) -> float:
-    """A lower bound on epsilon, too high with probability 1e-6."""
+    """A lower bound on epsilon, too high with probability at most 1e-6."""
     runs, delta = audit.runs, audit.setup.plan.budget.delta
     hits, false_hits = (int(happens(sample(audit, side, 7 + side)).sum()) for side in (1, -1))
     assert hits
@@ -160,8 +160,8 @@ BASIC, CUMULATIVE = Basic(block=2, step=1), Cumulative(block=1)
 GROWING, TWO = Growing(block=1, step=1, growth=Fraction(1, 2)), TwoStream(source=CUMULATIVE, step=1)
 MEAN, HISTOGRAM = MeanPerturbation(), HistogramPerturbation(2)
 SOLVED, DESCENDED = OutputPerturbation(), GradientPerturbation(steps=1)
-# So slow that no model is ever sure of a record: every gradient is clipped, whatever was released,
-# and no center depends on an output.
+# With such a slow rate no model is ever sure of a record. So every gradient is clipped, whatever
+# was released, and no center depends on an output.
 SLOWLY = GradientPerturbation(steps=1, rate=2.0**-30)
 
 # One record moves a logistic model of one feature by half of its sensitivity at most, since
@@ -231,8 +231,8 @@ def test_the_audit_finds_half_of_the_noise_missing() -> None:
         assert epsilon_bound(audit, happens) > audit.setup.plan.budget.epsilon
 
 
-def test_the_audit_finds_records_that_do_not_count_for_less() -> None:
-    """The record pays the square of what it counts for, and would count for 1 in every base."""
+def test_the_audit_finds_slot_weights_that_are_not_applied() -> None:
+    """The record pays the square of its slot weight, but counts for 1 in every base."""
     audit = AUDITS["gradients, growing"]
     happens = event(audit)
     one = Exact.of

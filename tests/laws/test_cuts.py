@@ -1,8 +1,8 @@
-"""How long a record is moves no cut: of segments, of what a fit reads, of parts on any engine.
+"""The length of a record moves no cut: of segments, of what a fit reads, of parts on any engine.
 
-A BLAS rounds the product of a row by the row's place in a matrix of some shape. A cut that follows
-bytes changes the shape with the length of one record, and with it the margins of *other* records:
-what they add to a sum then moves as well, which no noise was drawn for.
+How a BLAS rounds the product of a row depends on the row's place and the shape of the matrix. If
+cuts followed bytes, the length of one record would change that shape, and so the margins of *other*
+records. What they add to a sum would then move too, and no noise is drawn for that.
 """
 
 import io
@@ -71,14 +71,14 @@ CONFIG = Config.of(
 )
 
 Sent = list[dict[str, Any]]
-"""Records as somebody sends them: what is not a column is not read."""
+"""Records as a sender writes them; keys that are not columns are ignored."""
 
 
 def sent(*, length: int, value: float) -> Sent:
     """Rows that cancel out against `huge`, so that rounding alone decides their margins.
 
     Args:
-        length: Of what one record brings along and nobody reads.
+        length: The length of a text in one record, under a key that is ignored.
         value: The first feature of that record; its others are 0.
     """
     rng = np.random.default_rng(0)
@@ -86,14 +86,14 @@ def sent(*, length: int, value: float) -> Sent:
     X[CHANGED] = [value, *[0.0] * (D - 1)]
     y = rng.integers(2, size=N)
     y[CHANGED] = 1
-    told = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
-    records = [{**row, "y": label, "z": ""} for row, label in zip(told, y.tolist(), strict=True)]
+    rows = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
+    records = [{**row, "y": label, "z": ""} for row, label in zip(rows, y.tolist(), strict=True)]
     records[CHANGED]["z"] = "x" * length
     return records
 
 
 def huge(number: int) -> Any:
-    """A release that is as possible as any other: its entries cancel out in pairs."""
+    """A possible release whose entries cancel out in pairs."""
     size = np.repeat(np.random.default_rng(1).uniform(1, 2, D // 2), 2) * 1e17 / (3 + number)
     return (size * np.tile([1.0, -1.0], D // 2))[ORDER]
 
@@ -106,7 +106,7 @@ Make = Callable[[Path, Sent], Source]
 
 
 def flushed(records: Sequence[Any], most: int) -> Iterator[list[Any]]:
-    """Records in the runs of a sender that waits until it has so many bytes."""
+    """Records in runs, as sent by someone who waits for `most` bytes."""
     some: list[Any] = []
     size = 0
     for record in records:
@@ -155,7 +155,7 @@ def from_standard_input(_: Path, records: Sent) -> Source:
 
 
 def from_parquet(folder: Path, records: Sent) -> Source:
-    """Its writer ends a row group whenever it has so many bytes."""
+    """The writer ends a row group after a number of bytes."""
     groups = [pa.Table.from_pylist(group) for group in flushed(records, 2**17)]
     with pq.ParquetWriter(folder / "r.parquet", groups[0].schema) as writer:
         for group in groups:
@@ -173,7 +173,7 @@ def from_python(_: Path, records: Sent) -> Source:
 
 @dataclass
 class Bodies:
-    """Bodies that a client sends over HTTP, each of about so many bytes."""
+    """Bodies that a client sends over HTTP, each of about the same number of bytes."""
 
     records: Sent
     name: str = "r"
@@ -201,7 +201,7 @@ FROM: dict[str, Make] = {
 }
 BROKERS = ["kafka", pytest.param("nats", marks=needs_server)]
 SENDERS = {"a followed file", "python", "http"}
-"""Where batches are as their sender has made them; what comes after must not follow them."""
+"""Sources whose batches the sender cuts; the layers behind them must not follow those cuts."""
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """What makes a source of some records."""
+    """A function that makes a source of records."""
     if request.param in FROM:
         return FROM[request.param]
     monkeypatch.setattr("tidegate.gate.sources.broker.MOST", 600)
@@ -254,7 +254,7 @@ class Everywhere:
         return found[self.used]
 
     def close(self) -> None:
-        """The cluster is used again."""
+        """Do nothing: the cluster is used again."""
 
 
 @pytest.fixture(scope="module")
@@ -265,13 +265,13 @@ def engines() -> Iterator[dict[str, Engine]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a stream has led to.
+    """What was observed while a stream was processed.
 
     Attributes:
         batches: How many slots each batch had.
         segments: Which slots each file has.
-        cuts: How many slots each piece that a fit has read had, and each part on every engine.
-        sums: What was to be hidden by noise.
+        cuts: How many slots each piece read by a fit had, and each part on every engine.
+        sums: The sums that noise would be added to.
     """
 
     batches: list[int]
@@ -281,7 +281,7 @@ class Seen:
 
 
 def seen(make: Make, records: Sent, engine: Everywhere, folder: Path) -> Seen:
-    """Take records in from a source; in place of the noise it is `huge` that is released."""
+    """Take in records from a source, and release `huge` in place of noisy sums."""
     folder.mkdir()
     batches, sums = [], []
 
@@ -295,7 +295,7 @@ def seen(make: Make, records: Sent, engine: Everywhere, folder: Path) -> Seen:
     with Gate(store, CONFIG) as gate, patch("tidegate.learn.gradient.gaussian", hidden):
         gate.engine = engine
         for raw in source.batches(None):
-            if raw.n:  # one without records only says that more has to arrive
+            if raw.n:  # a batch without records only says that more have to arrive
                 batches.append(raw.n)
             gate.take(raw, source=source.name)
             assert all(release.number >= 0 for release in gate.advance())
@@ -305,13 +305,13 @@ def seen(make: Make, records: Sent, engine: Everywhere, folder: Path) -> Seen:
 
 
 def broken(one: Seen, other: Seen) -> set[str]:
-    """The laws that two streams break which differ in the record that is CHANGED alone."""
+    """The laws that two streams break if they differ only in the record CHANGED."""
     laws = {
         name for name in ("batches", "segments", "cuts") if vars(one)[name] != vars(other)[name]
     }
     for a, b in zip(one.sums, other.sums, strict=True):
-        moved = a - b  # sums are multiples of a power of two, and so is this: it is exact
-        if moved[1:].any() or abs(moved[0]) > 2 * CLIP:  # the record has a first feature only
+        moved = a - b  # exact: sums are multiples of a power of two
+        if moved[1:].any() or abs(moved[0]) > 2 * CLIP:  # its other features are 0
             laws.add("sums")
     return laws
 
@@ -328,7 +328,7 @@ def both(
 def test_the_length_of_a_record_moves_nothing_but_what_it_adds(
     make: Make, engines: dict[str, Engine], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """One record is longer than what a source reads at a time."""
+    """Also if one record is longer than what a source reads at a time."""
     source = request.node.callspec.params["make"]
     length = 5 * 2**20 if source in FROM else 900_000
     one, other = both(make, engines, tmp_path, used="disk", length=length)
@@ -339,11 +339,11 @@ def test_the_length_of_a_record_moves_nothing_but_what_it_adds(
 
 
 @pytest.mark.parametrize("used", ["memory", "dask"])
-def test_on_no_engine_the_length_of_a_record_moves_a_sum(
+def test_the_length_of_a_record_moves_no_sum_on_any_engine(
     engines: dict[str, Engine], tmp_path: Path, used: str
 ) -> None:
     one, other = both(from_python, engines, tmp_path, used=used, length=2**15)
-    assert broken(one, other) == {"batches"}  # which were as its sender has made them
+    assert broken(one, other) == {"batches"}  # the sender cuts the batches
 
 
 # --- every layer by itself
@@ -357,7 +357,7 @@ def edges(runs: list[int], n: int) -> list[int]:
 
 
 def stored(runs: list[int], n: int, kind: str, cut: int | None, span: Span) -> list[Any]:
-    """How a store cuts n records that come in some runs: its files, and what a fit would read."""
+    """How a store cuts n records that arrive in runs: its files, and the pieces a fit reads."""
     with (
         TemporaryDirectory() as folder,
         closing(FolderStore(Path(folder), "", segment_records=16)) as store,
@@ -379,17 +379,17 @@ def stored(runs: list[int], n: int, kind: str, cut: int | None, span: Span) -> l
     kind=st.sampled_from(["float32", "sparse float64"]),
     cut=st.none() | st.integers(1, 50),
 )
-def test_how_records_come_moves_no_segment(
+def test_the_batches_of_records_move_no_segment(
     steps: int, more: int, runs: tuple[list[int], list[int]], kind: str, cut: int | None
 ) -> None:
-    """What a fit reads ends with a step, and where a schedule forgets so does a segment."""
+    """A fit reads up to the end of a step; with a `cut`, segments end there too."""
     span = Span((cut or 3) * (steps // 2), (cut or 20) * steps)
     one, other = (stored(each, span.stop + more, kind, cut, span) for each in runs)
     assert one == other
 
 
 @given(n=st.integers(65, 2000), one=sizes, other=sizes, workers=st.integers(1, 9))
-def test_how_records_are_stored_moves_no_part(
+def test_the_pieces_of_records_move_no_part(
     n: int, one: list[int], other: list[int], workers: int
 ) -> None:
     whole = made(0, n)
@@ -398,8 +398,8 @@ def test_how_records_are_stored_moves_no_part(
         pieces = [whole.take(slice(*ends)) for ends in pairwise(edges(runs, n))]
         disk = Disk(small=64).parts(pieces, whole.form)
         spread = shared_out(pieces, part_sizes(n, workers, 2**20))
-        found = [[Memory().parts(pieces, whole.form)], disk.fold(listed, list.__add__)]
-        return [*found, [run.load() for run in spread]]
+        local = [[Memory().parts(pieces, whole.form)], disk.fold(listed, list.__add__)]
+        return [*local, [run.load() for run in spread]]
 
     with patch("tidegate.compute.engine.BLOCK", 64 * whole.d):
         for parts, others in zip(cut(one), cut(other), strict=True):
@@ -415,7 +415,7 @@ def listed(part: Records) -> list[Records]:
 
 
 def by_bytes(source: Make, most: int) -> Make:
-    """A source whose batches end where it has read so many bytes."""
+    """A source whose batches end after `most` bytes."""
 
     @dataclass
     class Capped:

@@ -47,9 +47,9 @@ untils = st.integers(1, 260)
 
 @given(schedules, untils)
 def test_fits_are_numbered_in_order(schedule: Schedule, until: int) -> None:
-    found = list(fits(schedule, until))
-    assert [fit.number for fit in found] == list(range(len(found)))
-    assert all(before.at <= after.at for before, after in pairwise(found))
+    made = list(fits(schedule, until))
+    assert [fit.number for fit in made] == list(range(len(made)))
+    assert all(before.at <= after.at for before, after in pairwise(made))
 
 
 @given(schedules, untils)
@@ -66,11 +66,11 @@ def test_priors_exist_and_precede(schedule: Schedule, until: int) -> None:
         assert fit.prior is None or 0 <= fit.prior < fit.number
 
 
-def need_nothing_superseded(found: Iterable[Fit]) -> None:
-    """No fit has a prior or a start that was superseded, and of the others there are few."""
+def need_nothing_superseded(made: Iterable[Fit]) -> None:
+    """No prior or start was superseded, and at most one unreleased model of a level is kept."""
     earlier: list[Fit] = []
     gone: set[int | None] = set()
-    for _, group in groupby(found, key=lambda fit: (fit.stream, fit.at)):
+    for _, group in groupby(made, key=lambda fit: (fit.stream, fit.at)):
         due = list(group)
         assert not gone & ({fit.prior for fit in due} | {fit.start for fit in due} - {None})
         gone.update(superseded(earlier, due))
@@ -92,31 +92,27 @@ def test_no_fit_of_two_streams_needs_a_model_that_was_superseded(
 
 
 @given(schedules, untils)
-def test_what_is_behind_a_fit_is_what_its_priors_or_its_starts_have_read(
-    schedule: Schedule, until: int
-) -> None:
-    assume(not schedule.weighs)  # which has a law of its own
-    found = list(map(schedule.steps.fit, fits(schedule, until)))
-    for fit in found:
+def test_behind_counts_what_all_priors_or_starts_have_read(schedule: Schedule, until: int) -> None:
+    assume(not schedule.weighs)  # those schedules have a law of their own
+    made = list(map(schedule.steps.fit, fits(schedule, until)))
+    for fit in made:
         link = "start" if fit.prior is None else "prior"
         read, before = 0, getattr(fit, link)
         while before is not None:
             assert before < fit.number
-            read += found[before].sample or found[before].span.size
-            before = getattr(found[before], link)
+            read += made[before].sample or made[before].span.size
+            before = getattr(made[before], link)
         assert (fit.behind or 0) == read
 
 
 @given(schedules, untils)
-def test_a_start_is_the_base_before_and_stands_where_no_prior_does(
-    schedule: Schedule, until: int
-) -> None:
-    found = list(fits(schedule, until))
-    for fit in found:
+def test_a_start_is_the_base_before_and_excludes_a_prior(schedule: Schedule, until: int) -> None:
+    made = list(fits(schedule, until))
+    for fit in made:
         if fit.start is not None:
             assert fit.prior is None
-            assert schedule.look_back is None  # a window knows of nothing before it
-            bases = [one.number for one in found[: fit.number] if one.role == "base"]
+            assert schedule.look_back is None  # no fit of a window starts at an earlier model
+            bases = [each.number for each in made[: fit.number] if each.role == "base"]
             assert fit.start == bases[-1]
 
 
@@ -142,9 +138,8 @@ def test_a_sampled_fit_reads_less_than_its_span(schedule: Schedule, until: int) 
 
 @given(schedules, st.integers(1, 500))
 def test_no_fit_reads_more_than_the_largest(schedule: Schedule, until: int) -> None:
-    """And one reads as much, or with no limit more than anything that is given."""
-    found = list(map(schedule.steps.fit, fits(schedule, until)))
-    sizes = [fit.sample or fit.span.size for fit in found]
+    """One fit reads that much; without a limit, fits grow beyond any size."""
+    sizes = [fit.sample or fit.span.size for fit in map(schedule.steps.fit, fits(schedule, until))]
     if schedule.largest is not None:
         assert all(size <= schedule.largest for size in sizes)
     elif sizes:
@@ -220,7 +215,7 @@ def test_the_ledger_agrees_with_brute_force(plan: Plan, until: int, crowd: int) 
 
 
 @given(plans(), untils, st.data())
-def test_the_plan_knows_what_a_record_paid_at_any_time(
+def test_the_plan_computes_what_a_record_paid_at_any_time(
     plan: Plan, until: int, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(1, until))
@@ -250,7 +245,7 @@ def test_settled_steps_are_read_all_together_or_never_again(schedule: Schedule, 
 def test_what_is_not_needed_is_never_read_again(schedule: Schedule, now: int) -> None:
     later = min(fit.span.start for fit in fits(schedule, 1200) if fit.at > now)
     assert later >= needed(schedule, now)
-    if schedule.look_back in {None, 1}:  # others may not need a new fit as far back as they can
+    if schedule.look_back in {None, 1}:  # others may not read this far back again
         assert later == needed(schedule, now)
 
 
@@ -300,7 +295,7 @@ def test_a_plan_of_larger_steps_is_the_plan_of_single_records_scaled(
 
 
 def test_records_taken_for_steps_break_a_law() -> None:
-    """A ledger refuses spans that are not whole steps; a plan without one is found out here."""
+    """A ledger refuses spans that are not whole steps; this law finds such a plan without one."""
     law = test_a_plan_of_larger_steps_is_the_plan_of_single_records_scaled.hypothesis.inner_test  # type: ignore[attr-defined]
     plan = Plan(schedule=SlidingWindow(window=28, step=4), budget=PureDP(1.0))
     law(plan, 20, 3)
@@ -319,7 +314,7 @@ def test_records_taken_for_steps_break_a_law() -> None:
 
 @given(plans(), st.integers(4, 6))
 def test_the_certificate_is_the_supremum_found_by_brute_force(plan: Plan, length: int) -> None:
-    """All records up to a horizon, and what they still have to pay after it, exactly."""
+    """Exactly: what records pay up to a horizon, and what they still have to pay after it."""
     until = horizon(plan.schedule, length)
     most = max(paid_by_all(plan, until))
     left = tail(plan, until)
@@ -351,7 +346,7 @@ def test_the_first_release_is_where_the_plan_says(plan: Plan) -> None:
 
 
 def bases(schedule: Growing, until: int) -> list[int]:
-    """When bases are made, in steps, and when the one after them is."""
+    """The times of bases in steps, up to the first one after `until`."""
     times = [schedule.block // schedule.step]
     while times[-1] * schedule.step <= until:
         times.append(times[-1] + max(1, int(times[-1] * schedule.growth)))
@@ -360,7 +355,7 @@ def bases(schedule: Growing, until: int) -> list[int]:
 
 @given(growing, st.integers(1, 120))
 def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until: int) -> None:
-    """What a record has paid, and all that is to come, as the limit of what telescopes."""
+    """What a record has paid and what is to come, as the limit of a telescoping sum."""
     plan = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6))
     times, paid = bases(schedule, until), paid_by_all(plan, until)
     ends = [time * schedule.step for time in times]
@@ -372,7 +367,7 @@ def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until:
 
 
 @given(growing, st.integers(1, 120))
-def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
+def test_with_growing_slot_weights_rise_to_1_and_follow_the_blocks(
     schedule: Growing, until: int
 ) -> None:
     for fit in fits(schedule, until):
@@ -385,16 +380,16 @@ def test_with_growing_the_emphasis_rises_to_1_and_follow_the_blocks(
 
 
 @given(growing, st.integers(1, 120))
-def test_with_growing_what_is_new_is_what_a_base_tells(schedule: Growing, until: int) -> None:
-    """S / sqrt(I), where S is its total weight times the root of its share, I all squares of S."""
-    plan, told = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0
+def test_with_growing_behind_follows_from_the_information(schedule: Growing, until: int) -> None:
+    """n / (n + behind) is S / sqrt(I): S^2 = n^2 times the share, I the sum of all S^2 so far."""
+    plan, information = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0
     for fit, share in plan.lines(until):
         mass = (
             float(sum(s.size * w for s, w in fit.slot_weights))
             if fit.slot_weights
             else fit.span.size
         )
-        newest = mass**2 * float(share)
-        told += newest
+        own = mass**2 * float(share)
+        information += own
         new = mass / (mass + (fit.behind or 0))
-        assert abs(new - math.sqrt(newest / told)) <= 1 / mass + 1e-9
+        assert abs(new - math.sqrt(own / information)) <= 1 / mass + 1e-9

@@ -1,4 +1,4 @@
-"""The classic mistakes, planted one at a time: the laws hold without each and break with it."""
+"""Classic mistakes, planted one at a time: the laws hold without each and break with it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -76,7 +76,7 @@ def scene(schedule: str, learning: str, **changes: Any) -> Scene:
 
 
 def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
-    """An output perturbation whose sensitivity is too small by a factor that n decides."""
+    """An output perturbation whose sensitivity is too small by a factor that depends on n."""
     right = OutputPerturbation.sensitivity
     return patch.object(
         OutputPerturbation,
@@ -86,7 +86,7 @@ def sensitivity_of(shrink: Callable[[int], float]) -> Patch:
 
 
 def lazy(objective: Objective, tolerance: float) -> Solution:
-    """A minimiser as far beyond the true one as the tolerance allows where the loss is linear."""
+    """A point as far beyond the true minimum as the tolerance allows if the loss is linear."""
     exact = certified_minimum(objective, tolerance * 2.0**-10).weights
     away = exact - objective.center
     length = 0.99 * tolerance / (2 * objective.regularization)
@@ -106,7 +106,7 @@ def without_tolerance(self: OutputPerturbation, task: Task, n: int, *rest: objec
 
 
 def half_regularised(self: Objective, w: Weights, *, draft: bool = False) -> Weights:
-    """The second coordinate is drawn to the center by half of what the others are."""
+    """The second coordinate is drawn to the center half as strongly as the others."""
     true: Weights = RIGHT_GRADIENT(self, w, draft=draft)
     free = np.zeros(w.shape)
     free[1] = 1
@@ -123,16 +123,16 @@ def histogram(kind: str) -> Scene:
 
 
 def growing() -> Scene:
-    """The record is in the first block, which counts for less from base to base."""
+    """The record is in the first block, whose slot weight falls from base to base."""
     return scene("growing", "logistic, gradient", slot=Slot(None, 5))
 
 
 def counting(wrong: Callable[[Sequence[SlotWeight]], Sequence[SlotWeight]]) -> Patch:
-    """Records that count for something else than they pay for."""
+    """Records that have another slot weight than they pay for."""
     return patch.object(executor, "weighted", lambda pieces, rest: weighted(pieces, wrong(rest)))
 
 
-def all_for_one(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
+def all_one(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
     return [each._replace(part=Fraction(1)) for each in slot_weights]
 
 
@@ -142,7 +142,7 @@ def by_the_block_after(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
 
 
 def by_their_root(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
-    """What would be right if a record that counts for w paid w, and not its square."""
+    """What would be right if a record of slot weight e paid e, and not its square."""
     return [each._replace(part=Fraction(sqrt_down(each.part))) for each in slot_weights]
 
 
@@ -217,10 +217,10 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
         SAMPLED,
         lambda: patch.object(trainer, "epsilon_for_sample", lambda e, m, n: e * n / m),
     ),
-    "emphasis that is not applied": (growing(), lambda: counting(all_for_one)),
-    "emphasis of the block after": (growing(), lambda: counting(by_the_block_after)),
-    "emphasis by its root": (growing(), lambda: counting(by_their_root)),
-    "noise for what a record counts for": (
+    "slot weights that are not applied": (growing(), lambda: counting(all_one)),
+    "slot weights of the block after": (growing(), lambda: counting(by_the_block_after)),
+    "square roots of slot weights": (growing(), lambda: counting(by_their_root)),
+    "noise scaled by a slot weight": (
         growing(),
         lambda: patch.object(gradient, "deviation", lambda c, j, mu: 2 * c * j**0.5 / mu * 0.75),
     ),
@@ -228,14 +228,14 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
 
 
 def without_a_limit() -> Patch:
-    """A ledger that adds up whatever is charged: what the laws say if it is not the last word."""
+    """A ledger that refuses nothing, to show that the laws find a mistake without it."""
     defaults = Ledger.__init__.__kwdefaults__
     assert defaults is not None
     return patch.dict(defaults, limit=None)
 
 
 def test_a_schedule_that_charges_four_thirds_breaks_a_law() -> None:
-    """It is refused by the ledger; and if it were not, the budget would show it."""
+    """The ledger refuses it; without that refusal, a law would still find it."""
     honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
     wrong = patch.object(Shares, "_scale", property(lambda s: 4 / s.certificate.supremum / 3))
     assert laws_broken(fresh(honest)) == set()
@@ -256,7 +256,7 @@ def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
 
 @pytest.mark.parametrize("power", [1, 3])
 def test_a_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
-    """Linear, it would be more than the noise costs; of a higher power, less."""
+    """A linear charge would be more than the noise costs; a higher power would be less."""
 
     def charges(line: Line) -> Iterator[tuple[Span, Fraction]]:
         parts = line.fit.slot_weights or [SlotWeight(line.fit.span, Fraction(1))]
@@ -270,9 +270,9 @@ def test_a_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_half_of_the_noise_missing_breaks_a_law(schedule: str) -> None:
-    """Of every schedule: a new one is held to account, or this fails."""
+    """For every schedule, also for new ones."""
     slot = Slot(names(schedule)[0], 9)
-    found = scene(
+    strongest = scene(
         schedule,
         simplest(schedule),
         data=blank(schedule, 40),
@@ -281,24 +281,24 @@ def test_half_of_the_noise_missing_breaks_a_law(schedule: str) -> None:
         after=([-R, 0], 1),
         script=always(np.zeros),
     )
-    assert laws_broken(found) == set()
+    assert laws_broken(strongest) == set()
     scale, deviation = MeanPerturbation.scale, gradient.deviation
     with (
         patch.object(MeanPerturbation, "scale", lambda *given: scale(*given) / 2),
         patch.object(gradient, "deviation", lambda *given: deviation(*given) / 2),
     ):
-        assert "fit" in laws_broken(found)
+        assert "fit" in laws_broken(strongest)
 
 
-def fresh(found: Scene) -> Scene:
+def fresh(original: Scene) -> Scene:
     """The same scene with a plan that has not cached anything."""
-    plan = found.setup.plan
+    plan = original.setup.plan
     assert isinstance(plan, Plan)
-    return replace(found, setup=replace(found.setup, plan=replace(plan)))
+    return replace(original, setup=replace(original.setup, plan=replace(plan)))
 
 
 def test_a_tolerance_left_out_of_the_sensitivity_breaks_a_law() -> None:
-    """The solver is allowed to be lazy: the bound must pay for it."""
+    """The solver may stop early, so the sensitivity must include its tolerance."""
     with patch.object(output, "certified_minimum", lazy):
         assert laws_broken(slack_scene()) == set()
         with patch.object(OutputPerturbation, "sensitivity", without_tolerance):
@@ -324,7 +324,7 @@ class NormOffTheData(Setup):
 
 
 class Dropping(Setup):
-    """Leaves out what cannot be used."""
+    """Drops records that cannot be used."""
 
     def records(self, X: Any, y: Any) -> Records:
         records = super().records(X, y)
@@ -341,7 +341,7 @@ class LateIntercept(Setup):
 
 
 class NanInPlace(Setup):
-    """Gives what cannot be used the weight 0, but keeps it: 0 times not-a-number is not 0."""
+    """Gives unusable records the weight 0 but keeps their values: 0 times NaN is not 0."""
 
     def records(self, X: Any, y: Any) -> Records:
         records = super().records(X, y)
@@ -436,7 +436,7 @@ class OneLevelTooMany(MultiResolution):
 
 
 class UpdateBesideTheBase(Continual):
-    """At a doubling the updates' power of two is taken as well as the base."""
+    """Makes an update as well as the base at a doubling."""
 
     def due(self, now: int) -> Sequence[Fit]:
         fits = [
@@ -468,7 +468,7 @@ def test_an_off_by_one_at_powers_of_two_breaks_a_law(
     wrong: MultiResolution | Continual,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is refused, also by the ledger; and if it were by neither, the laws would show it."""
+    """The plan and the ledger refuse it; without both refusals, the laws would still find it."""
     with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
         Plan(schedule=wrong, budget=PURE)
     monkeypatch.setitem(registry.SCHEDULES, "wrong", type(wrong))
@@ -486,7 +486,7 @@ def test_an_off_by_one_at_powers_of_two_breaks_a_law(
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), 1e-320])
 def test_no_budget_no_release(epsilon: float) -> None:
-    """Where there is nothing to spend there is a refusal, never the value without noise."""
+    """Without a budget there is an error, never a value without noise."""
     with pytest.raises(InvalidValueError):
         PureDP(epsilon)
     with pytest.raises(InvalidValueError):
@@ -511,7 +511,7 @@ ESTIMATORS: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("estimator", "options"), ESTIMATORS)
-def test_noise_is_of_the_operating_system_unless_it_says_otherwise(
+def test_noise_comes_from_the_operating_system_unless_there_is_a_seed(
     estimator: Any, options: dict[str, Any]
 ) -> None:
     y = np.array([0, 1, 0, 1])

@@ -1,4 +1,4 @@
-"""Neighbouring streams under every schedule, loss and learner: see `replay`."""
+"""Neighbouring streams break no law under any schedule, loss and learner: see `replay`."""
 
 from fractions import Fraction
 from typing import Any
@@ -51,7 +51,7 @@ from tidegate.schedule import Independent
 
 
 def streams(schedule: str, length: int, d: int = 2) -> Data:
-    """Records about the sphere, some of which cannot be used; one stream, or two."""
+    """Random records, some of which cannot be used, for one stream or two."""
     data: Data = {}
     for seed, name in enumerate(names(schedule)):
         rng = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def assert_no_law_broken(setup: Setup, data: Data, slot: Slot, kinds: Any) -> No
 
 
 def test_every_schedule_has_a_scene() -> None:
-    """A new one without a scene would pass all laws by not being asked."""
+    """A new schedule without a scene would never be tested."""
     assert {type(schedule) for schedule in SCHEDULES.values()} == every_schedule()
 
 
@@ -141,7 +141,7 @@ def test_no_record_breaks_a_law(learning: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("learning", ["mean, pure", "mean, gaussian"])
-@pytest.mark.parametrize("schedule", sorted({*SCHEDULES} - {"growing"}))  # whose shares are its own
+@pytest.mark.parametrize("schedule", sorted({*SCHEDULES} - {"growing"}))  # it sets its own shares
 def test_tapered_shares_break_no_law(schedule: str, learning: str) -> None:
     setup, data = setup_of(schedule, learning, allocation=Tapered()), streams(schedule, 40)
     for slot in slots(data, [0, 7, 8, 15, 16, 33]):
@@ -153,7 +153,7 @@ def test_tapered_shares_break_no_law(schedule: str, learning: str) -> None:
     pairs("mean, pure", "mean, gaussian", "histogram, pure", "logistic, gradient"),
 )
 def test_a_record_can_lose_all_that_it_pays(schedule: str, learning: str) -> None:
-    """The laws have teeth: the transcript costs 99 % of what the ledger says, at no law's cost."""
+    """The laws are tight: a transcript can cost over 99 % of what the ledger says."""
     setup, data = setup_of(schedule, learning), blank(schedule, 40)
     label = int(learning.endswith("gradient"))  # a histogram needs another, a gradient the same
     for slot in slots(data, [17, 20]):
@@ -170,7 +170,7 @@ def test_a_record_can_lose_all_that_it_pays(schedule: str, learning: str) -> Non
 @pytest.mark.parametrize("records", [1, 2, 4])
 @pytest.mark.parametrize("learning", ["mean, pure", "mean, gaussian", "logistic, gradient"])
 def test_the_records_of_one_person_in_a_step_cost_their_number(learning: str, records: int) -> None:
-    """k epsilon, or k mu: they move one fit together, behind one noise."""
+    """k epsilon, or k mu: together they move one fit, which has one draw of noise."""
     setup, slot, data = setup_of("independent", learning), Slot(None, 0), blank("independent", 4)
     for record in range(records):
         data = neighbour(data, Slot(None, record), R * E1, 1)
@@ -244,7 +244,7 @@ def test_no_format_breaks_a_law(learning: str, form: str) -> None:
 
 @pytest.mark.parametrize("kind", NEIGHBOURS)
 def test_what_is_stored_in_a_slot_depends_on_its_record_alone(kind: str) -> None:
-    """For lists too, where numpy looks for a type that suits all."""
+    """Also in lists, where numpy looks for a common type."""
     X = [[0.25, 0.5], [True, 1.5], [R, 0.0], [1e-3, 3]]
     y = [0, 1, 1, 0]
     before = clean(X, y, classes=[0, 1], norm=R)
@@ -258,7 +258,7 @@ def test_what_is_stored_in_a_slot_depends_on_its_record_alone(kind: str) -> None
 
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
 def test_a_record_stays_as_it_came_in(form: Any) -> None:
-    """Whatever its owner does with the arrays afterwards."""
+    """Whatever the caller does with the arrays afterwards."""
     X, y = form(np.eye(4)), np.array([0, 1, 0, 1])
     releases = []
     for spoil in (False, True):
@@ -303,7 +303,7 @@ def test_a_sum_of_float32_is_exact(form: Any) -> None:
 
 
 def test_no_step_is_refused_for_the_size_of_its_noise() -> None:
-    """A refusal would tell of noise that nobody has paid for: the tolerance gives way instead."""
+    """A refusal would be an output that nobody has paid for; the tolerance is raised instead."""
     classifier = SlidingWindowClassifier(
         budget=PureDP(1e-3),
         window=8,

@@ -1,4 +1,4 @@
-"""What must hold for every Store, whatever it is kept in."""
+"""What must hold for every Store, on any storage."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -39,7 +39,7 @@ States = Callable[[], AbstractContextManager[Opener]]
 
 @contextmanager
 def sqlite() -> Iterator[Opener]:
-    """A new state in a folder; each call opens it, the first one makes it."""
+    """A new state in a folder; each call opens it."""
     with TemporaryDirectory() as folder:
         FolderStore(Path(folder), "config", segment_records=16).close()
         yield lambda: FolderStore(Path(folder), segment_records=16)
@@ -55,7 +55,7 @@ def postgres() -> Iterator[Opener]:
 
 @contextmanager
 def bucket() -> Iterator[Opener]:
-    """A new state whose segments are objects of S3."""
+    """A new state whose segments are S3 objects."""
     with TemporaryDirectory() as folder:
         locations = Locations(segments=objects().uri)
         FolderStore(Path(folder), "config", locations=locations, segment_records=16).close()
@@ -102,7 +102,7 @@ def test_what_is_read_is_what_was_appended(
 
 @dataclass
 class Model:
-    """What a store should hold, kept the naive way."""
+    """What a store should hold, in plain variables."""
 
     count: int = 0
     done: int = 0
@@ -118,7 +118,7 @@ class Model:
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of everything a Gate does, with restarts in between."""
+    """Everything a Gate does to a store, in any order, with restarts in between."""
 
     states: States
 
@@ -155,8 +155,8 @@ class Life(RuleBasedStateMachine):
         model = self.model
         at = data.draw(st.integers(model.done + 1, model.count))
         fits = [made(model.fits + i, at, released=released) for i, released in enumerate(kinds)]
-        known = Evaluation(release=0, share=Fraction(1, at), accuracy=0.1 + at, deviation=1 / 3)
-        paid = known if model.releases else None
+        quality = Evaluation(release=0, share=Fraction(1, at), accuracy=0.1 + at, deviation=1 / 3)
+        paid = quality if model.releases else None
         model.steps.append(Step(stream="records", span=Span(model.done, at), evaluation=paid))
         published = self.store.publish("records", at, fits, f"{at}", paid)
         assert [one.number for one in published] == [model.releases + i for i in range(sum(kinds))]
@@ -263,7 +263,7 @@ def test_all_of_a_step_is_published_or_nothing(opener: Opener) -> None:
 
 @pytest.mark.parametrize("reopen", [False, True])
 def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> None:
-    """The transaction that would publish it is refused, also if an evaluation is the last straw."""
+    """The transaction that would publish it fails, also if the evaluation takes it too far."""
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
     store.publish("records", 5, [made(0, 5), made(1, 5)])  # 1/2 + 1/4 of records 0 to 4
@@ -284,7 +284,7 @@ def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> 
             store.publish("records", 6, fits, evaluation=evaluation)
         after = chain(store), list(store.lines()), list(store.steps()), store.done("records")
         assert after == before
-    store.publish("records", 6, [dear])  # to the last of it, and record 5 has more left
+    store.publish("records", 6, [dear])  # this spends all of records 0 to 4; record 5 has more left
     with pytest.raises(LedgerError, match="would take record 0 to 17/16 of its budget"):
         store.publish("records", 7, [made(3, 7)])
     assert not list(store.verify())
@@ -292,7 +292,7 @@ def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> 
 
 
 def test_a_step_that_is_undone_is_not_charged(opener: Opener) -> None:
-    """Whatever stops it, and however late: the same step can be published after it."""
+    """Whatever stops it, and however late: the same step can be published again."""
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
     store.publish("records", 5, [made(0, 5)])

@@ -20,7 +20,7 @@ def test_the_amplified_epsilon_is_the_claimed_one(epsilon: float, a: int, b: int
 
 
 @given(st.floats(1e-6, 20), sizes)
-def test_all_of_the_span_amplifies_nothing(epsilon: float, size: int) -> None:
+def test_a_sample_of_the_whole_span_amplifies_nothing(epsilon: float, size: int) -> None:
     assert epsilon_for_sample(epsilon, size, size) == pytest.approx(epsilon, rel=1e-15)
     assert epsilon_for_sample(epsilon, size, size) <= epsilon
 

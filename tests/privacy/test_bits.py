@@ -1,4 +1,4 @@
-"""Sources of bits: what they promise, and what their names say."""
+"""Sources of bits are fair, never repeat, and say whether they are private."""
 
 import numpy as np
 import pytest

@@ -57,10 +57,10 @@ def test_epsilon_comes_back_from_mu(epsilon: float, delta: float) -> None:
 
 
 @pytest.mark.parametrize(("records", "epsilon"), [(1, 1.0), (5, 6.0), (10, 13.6), (20, 33.1)])
-def test_what_a_person_with_many_records_has(records: int, epsilon: float) -> None:
+def test_the_epsilon_of_a_person_with_many_records(records: int, epsilon: float) -> None:
     """The numbers of docs/guarantee.md, rounded up: k records of one stream are k mu."""
-    found = gaussian_epsilon(records * ApproxDP(1.0, 1e-6).mu, 1e-6)
-    assert math.ceil(10 * found) / 10 == epsilon
+    exact = gaussian_epsilon(records * ApproxDP(1.0, 1e-6).mu, 1e-6)
+    assert math.ceil(10 * exact) / 10 == epsilon
 
 
 @given(epsilons, st.floats(1e-2, 10))
@@ -75,7 +75,7 @@ def test_mu_agrees_with_dp_accounting(epsilon: float, delta: float) -> None:
     theirs = privacy_loss_mechanism.GaussianPrivacyLoss.from_privacy_guarantee(
         privacy_loss_mechanism.common.DifferentialPrivacyParameters(epsilon, delta)
     )
-    # Their search keeps a tolerance of its own, on the side of more noise.
+    # Their search has a tolerance of its own, towards more noise.
     assert gaussian_mu(epsilon, delta) == pytest.approx(1 / theirs.standard_deviation, rel=1e-3)
 
 
@@ -140,7 +140,7 @@ def test_a_delta_below_all_floats_is_rounded_up() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0.1), (1, 2), (1, 0), ("x", 0.1)])
-def test_mu_refuses_what_is_no_budget(epsilon: Any, delta: Any) -> None:
+def test_mu_refuses_invalid_budgets(epsilon: Any, delta: Any) -> None:
     with pytest.raises(InvalidValueError):
         gaussian_mu(epsilon, delta)
 

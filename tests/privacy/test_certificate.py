@@ -1,4 +1,4 @@
-"""Known values, and the certificate of the target stream, which no single schedule has."""
+"""Known values of certificates, and the certificate of the target of two streams."""
 
 from fractions import Fraction
 from itertools import repeat
@@ -76,14 +76,14 @@ def test_windows_of_a_power_of_two_less_one(exponent: int) -> None:
     assert pure == Fraction(2, 3) - Fraction(2, 3 * (window + 1))
 
 
-def test_huge_windows_have_a_certificate_at_once() -> None:
+def test_huge_windows_are_certified_quickly() -> None:
     plan = Plan(schedule=SlidingWindow(window=10**15, step=1), budget=PureDP(1.0))
     assert plan.forever == 1
 
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6)])
 def test_running_two_schedules_on_the_same_records_costs_two(budget: Budget) -> None:
-    """One joint ledger of Alg. 2 and Alg. 4, each with its own whole budget, passes 1."""
+    """A joint ledger of Alg. 2 and Alg. 4, each with the whole budget, exceeds 1."""
     ledger = Ledger(limit=None)
     for schedule in (MultiResolution(block=8), Continual(block=8, step=1)):
         for line in Plan(schedule=schedule, budget=budget).lines(until=1024):

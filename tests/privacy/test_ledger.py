@@ -47,7 +47,7 @@ def test_charges_add_up_record_by_record(parts: list[tuple[int, int, Fraction]])
 
 @given(st.lists(charges, max_size=30))
 def test_no_record_is_taken_above_its_budget(parts: list[tuple[int, int, Fraction]]) -> None:
-    """A charge is made whole where every record has that much left, and refused whole elsewhere."""
+    """A charge is made if every record can pay all of it; otherwise it is refused as a whole."""
     ledger, naive = Ledger(), [Fraction(0)] * 61
     for start, size, share in parts:
         affordable = max(naive[start : start + size]) + share <= 1
@@ -61,7 +61,7 @@ def test_no_record_is_taken_above_its_budget(parts: list[tuple[int, int, Fractio
 
 
 def test_a_line_is_refused_whole() -> None:
-    """Also if only the last of its spans is too much, here because two of them overlap."""
+    """Even if only its last span is too much, here because two spans overlap."""
     ledger = Ledger()
     ledger.post(line(0, Span(4, 6), Fraction(1, 8)))
     parts = (SlotWeight(Span(0, 4), Fraction(1, 2)), SlotWeight(Span(3, 6), Fraction(1)))
@@ -138,7 +138,7 @@ def test_charging_goes_on_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("record", [-1, 1.5, "x", None])
-def test_records_that_are_none_are_refused(record: Any) -> None:
+def test_invalid_record_numbers_are_refused(record: Any) -> None:
     plan = Plan(schedule=MultiResolution(block=1), budget=PureDP(1.0))
     with pytest.raises(InvalidValueError, match="record must be a whole number from 0"):
         plan.paid(record, at=100)
@@ -153,7 +153,7 @@ def test_numpy_integers_are_records_too() -> None:
     assert record in Span(3, 7)
 
 
-def test_a_wide_window_answers_at_once() -> None:
+def test_a_wide_window_is_answered_quickly() -> None:
     window = 2**40 + 12345
     plan = Plan(schedule=SlidingWindow(window=window, step=1), budget=PureDP(1.0))
     assert 0 < plan.paid(5 * window, at=10 * window) <= 1
@@ -162,7 +162,7 @@ def test_a_wide_window_answers_at_once() -> None:
 @pytest.mark.parametrize(
     ("span", "share"), [((3, 3), 1), ((4, 3), 1), ((-1, 3), 1), ((0, 3), 0), ((0, 3), -1)]
 )
-def test_charges_that_make_no_sense_are_refused(span: tuple[int, int], share: int) -> None:
+def test_invalid_charges_are_refused(span: tuple[int, int], share: int) -> None:
     ledger = Ledger()
     with pytest.raises(LedgerError):
         ledger.charge(Span(*span), Fraction(share))
@@ -179,14 +179,14 @@ def test_charges_that_make_no_sense_are_refused(span: tuple[int, int], share: in
     ],
 )
 def test_the_ledger_stays_small(schedule: Schedule, most: int, allocation: Allocation) -> None:
-    """It tidies at 64 edges, later at twice what was left: the schedule's shape sets the size."""
+    """It merges runs at 64, later at twice what was left: the schedule decides its size."""
     plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=allocation)
     ledger = plan.ledger()
     assert max(len(ledger) for _ in plan.charge(ledger, until=20_000)) <= most
 
 
 def test_planning_holds_no_records() -> None:
-    """Ten times the records, the same memory."""
+    """Ten times the records take the same memory."""
 
     def peak(until: int) -> int:
         plan = Plan(schedule=SlidingWindow(window=7000, step=1000), budget=PureDP(1.0))

@@ -1,4 +1,4 @@
-"""What is said of a budget is true of the noise that it buys, for both kinds of budget."""
+"""The sentences about a budget are true of its noise, for both kinds of budget."""
 
 import re
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Claim(NamedTuple):
 
 
 def claimed(sentence: str) -> Claim:
-    """What a sentence says, read off its words: a sentence that says something else is an error."""
+    """The claim of a sentence, parsed from its words; any other sentence fails."""
     record = "Replace the content of any one record, and "
     factor = r"e\^(?P<epsilon>\S+)(?: \(under \S+\))?"
     pure = f"{record}no set of outcomes becomes more than {factor} times as likely\\."
@@ -33,15 +33,15 @@ def claimed(sentence: str) -> Claim:
         r"was, plus (?P<delta>\S+)\."
     )
     promise, _, bet = sentence.partition(" A bet ")
-    found = re.fullmatch(pure, promise) or re.fullmatch(approximate, promise)
-    assert found, sentence
+    match = re.fullmatch(pure, promise) or re.fullmatch(approximate, promise)
+    assert match, sentence
     assert re.match(r"on which of two equally likely contents it has wins at most [\d.]+ % of", bet)
-    return Claim(np.exp(float(found["epsilon"])), float(found.groupdict().get("delta") or 0))
+    return Claim(np.exp(float(match["epsilon"])), float(match.groupdict().get("delta") or 0))
 
 
 @given(epsilons)
 def test_the_sentence_of_a_pure_budget_is_true(epsilon: float) -> None:
-    """Of a Laplace mechanism that spends it all, and all half-lines."""
+    """For a Laplace mechanism that spends all of it, and for all half-lines."""
     claim = claimed(meaning(epsilon, PureDP(epsilon).delta))
     edges = np.linspace(-30, 30, 2001) / epsilon
     here, there = laplace.sf(edges, 1, 1 / epsilon), laplace.sf(edges, 0, 1 / epsilon)
@@ -51,7 +51,7 @@ def test_the_sentence_of_a_pure_budget_is_true(epsilon: float) -> None:
 
 @given(epsilons, deltas)
 def test_the_sentence_of_a_gaussian_budget_is_true(epsilon: float, delta: float) -> None:
-    """Of a Gaussian mechanism that spends it all; without the delta it would be false."""
+    """For a Gaussian mechanism that spends all of it; without the delta it would be false."""
     claim = claimed(meaning(epsilon, delta))
     mu = ApproxDP(epsilon, delta).mu
     worst = epsilon / mu + mu / 2  # where the density is e^epsilon times as large
@@ -88,7 +88,7 @@ def test_bets_are_rounded_up_by_a_tenth_of_a_per_cent_at_most(epsilon: float, de
     assert f"wins at most {bets_won(epsilon, delta):g} % of the time" in meaning(epsilon, delta)
 
 
-def test_a_full_account_is_not_an_alarm() -> None:
+def test_a_spent_budget_does_not_read_like_an_alarm() -> None:
     assert "of its budget; no record can ever pay more than 100 %" in paid_so_far(0.99)
     assert "99.9 %" in paid_so_far(0.9981)  # rounded up
     assert "100 % of its budget: all that the plan will ever charge it" in paid_so_far(1.0)

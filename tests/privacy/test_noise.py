@@ -1,4 +1,4 @@
-"""Noise: the rounding is exact, bit for bit, and the laws are the ones that are claimed."""
+"""Noise is rounded exactly, bit for bit, and has the claimed distributions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def deviation(law: Law, scale: float, p: int) -> float:
 
 
 class Script:
-    """Hands out the given words first, then those of a seed, and remembers what was asked for."""
+    """Returns the given words first, then those of a seed, and records each request."""
 
     private = False
 
@@ -53,7 +53,7 @@ def word(string: int, sign: int = 0) -> int:
 
 
 def ideal(law: Law, p: int, scale: float, strings: Sequence[Sequence[int]]) -> list[arb]:
-    """The noise in 400 bits, by other formulas, at the middle of what the bit strings leave open.
+    """The noise in 400 bits, by other formulas, at the middle of the interval of each string.
 
     A string is given by its words, the first of which ends with the sign.
     """
@@ -72,7 +72,7 @@ def ideal(law: Law, p: int, scale: float, strings: Sequence[Sequence[int]]) -> l
 
 
 def reference(law: Law, center: Floats, scale: float, strings: Sequence[Sequence[int]]) -> Floats:
-    """The center plus that noise, rounded to the lattice as a real number and then to a float."""
+    """The center plus the ideal noise, rounded to the lattice and then to a float."""
     step = Fraction(lattice(deviation(law, scale, center.size)))
     noises = ideal(law, center.size, scale, strings)
     with ctx.workprec(4000):  # enough to add floats of any two exponents
@@ -177,7 +177,7 @@ def test_l2_laplace_extends_every_string(zeros: list[int]) -> None:
 
 @pytest.mark.parametrize("first", [[2**64 - 2, 2**62], [2**62, 2**64 - 2], [2**64 - 1] * 2])
 def test_one_dimension_survives_a_vanishing_norm_or_radius(first: list[int]) -> None:
-    # u = 1 up to 2**-63: float64 knows neither the length of the direction nor the radius.
+    # u = 1 up to 2**-63: in float64 neither the length of the direction nor the radius is certain.
     bits = Script(first, seed=2)
     result = l2_laplace(np.array([0.0]), 1.0, bits)
     sign = 1 - 2 * (first[0] & 1)
@@ -504,7 +504,7 @@ def test_the_center_only_shifts() -> None:
         assert np.array_equal(law(shift, 1.0, NotPrivateBits(3)), shift + alone)
 
 
-# The tests above must be able to fail: each of these is a mistake that was made somewhere.
+# The tests above must be able to fail: each of these mistakes was made somewhere.
 
 
 def sphere(rng: np.random.Generator, n: int) -> Floats:

@@ -37,7 +37,7 @@ def test_every_subset_is_as_likely_as_any_other() -> None:
 
 
 class Given:
-    """Hands out chosen words."""
+    """Returns chosen words."""
 
     private = False
 

@@ -1,4 +1,4 @@
-"""The paper's Example 1 and the math of each schedule, chain by chain."""
+"""The paper's Example 1 and the fits of each schedule, chain by chain."""
 
 import pytest
 
@@ -19,16 +19,16 @@ from tidegate.schedule import (
 )
 
 
-def chain(known: dict[int, Fit], release: Fit) -> list[tuple[int, int]]:
-    found = [release]
-    while found[-1].prior is not None:
-        found.append(known[found[-1].prior])
-    return [(fit.span.start, fit.span.stop) for fit in reversed(found)]
+def chain(by_number: dict[int, Fit], release: Fit) -> list[tuple[int, int]]:
+    links = [release]
+    while links[-1].prior is not None:
+        links.append(by_number[links[-1].prior])
+    return [(fit.span.start, fit.span.stop) for fit in reversed(links)]
 
 
 def chains(schedule: Schedule, until: int) -> dict[int, list[tuple[int, int]]]:
-    known = {fit.number: fit for fit in fits(schedule, until)}
-    return {fit.at: chain(known, fit) for fit in known.values() if fit.released}
+    by_number = {fit.number: fit for fit in fits(schedule, until)}
+    return {fit.at: chain(by_number, fit) for fit in by_number.values() if fit.released}
 
 
 def test_example_1_of_the_paper() -> None:
@@ -56,7 +56,7 @@ def test_example_1_in_records() -> None:
 
 
 def test_a_window_that_the_paper_leaves_out() -> None:
-    """w = 5 has m = 2, for 2^5 <= 6^2 < 2^7: three steps beside a base of two."""
+    """w = 5 has m = 2, because 2^5 <= 6^2 < 2^7: three steps outside a base of two."""
     schedule = SlidingWindow(window=5, step=1)
     assert (schedule.levels, schedule.left, schedule.base) == (2, 3, 2)
     assert chains(schedule, 9) == {
@@ -79,11 +79,11 @@ def test_left_is_the_power_of_two_nearest_to_half_the_window(window: int) -> Non
 
 def test_continual_is_algorithm_4() -> None:
     """A second phase: i = 1, 2, 4 are kept as f_c, the others refine the last one kept."""
-    found = {fit.at: fit for fit in fits(Continual(block=4, step=1), 16)}
-    at = {fit.number: fit.at for fit in found.values()}
+    by_time = {fit.at: fit for fit in fits(Continual(block=4, step=1), 16)}
+    at = {fit.number: fit.at for fit in by_time.values()}
     spans = {
         time: (tuple(fit.span), at.get(-1 if fit.prior is None else fit.prior))
-        for time, fit in found.items()
+        for time, fit in by_time.items()
     }
     assert spans == {
         4: ((0, 4), None),
@@ -103,8 +103,8 @@ def test_continual_is_algorithm_4() -> None:
 
 
 def test_basic_refines_the_previous_release() -> None:
-    found = list(fits(Basic(block=2, step=1), 8))
-    assert [(tuple(fit.span), fit.prior) for fit in found] == [
+    made = fits(Basic(block=2, step=1), 8)
+    assert [(tuple(fit.span), fit.prior) for fit in made] == [
         ((0, 2), None),
         ((2, 3), 0),
         ((0, 4), None),
@@ -129,22 +129,21 @@ def test_independent_and_cumulative() -> None:
 
 
 def test_a_window_as_source_keeps_its_own_chain() -> None:
-    """The target's updates hang on the newest window model, whose chain stays its own."""
+    """The newest window model is the prior of target updates; its own chain is unchanged."""
     source = SlidingWindow(window=3, step=1)
     first: list[Stream] = ["target", "source", "source", "source", "source"]
     arrivals = [*first, "target", "target", "source", "target"]
-    found = list(TwoStream(source=source, step=2).fits(arrivals))
-    known = {fit.number: fit for fit in found}
-    assert [fit.number for fit in found] == list(range(len(found)))
+    made = list(TwoStream(source=source, step=2).fits(arrivals))
+    assert [fit.number for fit in made] == list(range(len(made)))
     alone = list(fits(source, 5))
-    mine = [fit for fit in found if fit.stream == "source"]
+    mine = [fit for fit in made if fit.stream == "source"]
     assert [fit.span for fit in mine] == [fit.span for fit in alone]
-    assert [known[fit.prior].span for fit in mine if fit.prior is not None] == [
+    assert [made[fit.prior].span for fit in mine if fit.prior is not None] == [
         alone[fit.prior].span for fit in alone if fit.prior is not None
     ]
-    updates = [fit for fit in found if fit.stream == "target"]
+    updates = [fit for fit in made if fit.stream == "target"]
     assert [tuple(fit.span) for fit in updates] == [(1, 2), (1, 3), (3, 4)]
-    models = [known[-1 if fit.prior is None else fit.prior] for fit in updates]
+    models = [made[fit.prior] for fit in updates if fit.prior is not None]
     assert [(model.stream, model.at) for model in models] == [("source", 4)] * 2 + [("source", 5)]
 
 

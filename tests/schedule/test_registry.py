@@ -1,4 +1,4 @@
-"""A schedule that the package has never heard of: one file of its own is all that it takes."""
+"""A schedule from outside the package works everywhere once it is registered."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ PAIRS: st.SearchStrategy[Any] = st.builds(Pairs, step=st.integers(1, 5))
 
 
 def laws_of_every_schedule() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """The laws that are stated for all schedules, or their plans, and what each draws."""
+    """The laws for all schedules or all plans, with the strategies that each draws from."""
     drawn = {
         name: (law.hypothesis.inner_test, dict(law.hypothesis._given_kwargs))
         for name, law in vars(laws).items()
@@ -109,7 +109,7 @@ def laws_of_every_schedule() -> dict[str, tuple[Any, dict[str, Any]]]:
     }
 
 
-def test_most_laws_are_of_every_schedule() -> None:
+def test_most_laws_are_for_every_schedule() -> None:
     assert len(laws_of_every_schedule()) >= 16
 
 
@@ -144,7 +144,7 @@ def test_a_gate_carries_it_out(tmp_path: Path) -> None:
         assert Config.from_json(gate.store.config()) == config
 
 
-def test_the_commands_know_it(tmp_path: Path) -> None:
+def test_the_commands_accept_it(tmp_path: Path) -> None:
     done = tidegate("plan", "pairs", "--step", "5", "--epsilon", "1", "--until", "20")
     assert done.returncode == 0
     assert "pairs, epsilon = 1" in done.stdout

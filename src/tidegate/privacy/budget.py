@@ -187,7 +187,7 @@ def _gaussian_mu(epsilon: float, delta: float) -> float:
         else:
             high = middle
     if low == 0:
-        allowed = f"in reach of Gaussian noise at delta {delta} (try a larger epsilon or delta)"
+        allowed = f"in reach of Gaussian noise at delta {delta}, such as 1"
         raise refuse("epsilon", allowed, epsilon)
     return _float(low)
 

@@ -135,8 +135,8 @@ class Ledger:
         if start < self._settled and (start > 0 or stop < self._settled):
             before = self._steps.count(self._settled)
             raise LedgerError(
-                f"cannot charge records [{span.start}, {span.stop}): those before {before} are "
-                "settled; charge all of them or none"
+                f"records before {before} are settled: "
+                f"charge all of them or none, not [{span.start}, {span.stop})"
             )
         units = self._units(share)
         worst, most = self._add(start, stop, units)
