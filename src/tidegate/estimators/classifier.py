@@ -103,7 +103,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         return float(super().score(X, y, sample_weight))
 
     def _model(self, X: Any) -> Model:
-        """The model of the newest release, once X is known to have the columns of the stream."""
+        """The model of the newest release, after a check that X has the columns of the stream."""
         weights, intake = self._newest(), self._begun.intake
         self._check_columns(X, reset=False)
         return Model(

@@ -1,4 +1,4 @@
-"""The ledger: what each record has paid, stored by runs of equal records."""
+"""The ledger: what each record has paid, stored for runs of records with equal totals."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator

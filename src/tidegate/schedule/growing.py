@@ -19,7 +19,7 @@ from tidegate.schedule.registry import parameter, register
 @register
 @dataclass(frozen=True, kw_only=True)
 class Growing(Stepped):
-    """A base on all records whenever the stream has grown by a fraction, starting at the last one.
+    """A base on all records whenever the stream has grown by `growth`, starting at the last one.
 
     The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k. The growth is
     rounded down to whole steps and is at least one step. Block j holds the records that arrive
@@ -61,9 +61,9 @@ class Growing(Stepped):
     allocated: ClassVar[bool] = False
 
     block: int = parameter("records before the first model, a multiple of the step", 8192)
-    step: int = parameter("records in a step; models come after whole steps", 1024)
+    step: int = parameter("records in a step (models come after whole steps)", 1024)
     growth: Fraction = parameter(
-        "growth in records from one model to the next, at least one step",
+        "fraction by which records grow between models, at least 1/64 and one step",
         "1/16",
         default=Fraction(1, 16),
     )
