@@ -54,9 +54,7 @@ class Growing(Stepped):
     """
 
     kind: ClassVar[str] = "growing"
-    about: ClassVar[str] = (
-        "a model of all records whenever their number has grown; the newest count most"
-    )
+    about: ClassVar[str] = "a model of all records whenever they have grown; the newest count most"
     weighs: ClassVar[bool] = True
     allocated: ClassVar[bool] = False
 
