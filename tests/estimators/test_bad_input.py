@@ -702,7 +702,7 @@ def test_labels_of_another_kind_than_the_classes_are_refused(
 ) -> None:
     """By their dtype, a fact of the whole batch; a list is read label by label."""
     faced = PrivateClassifier(budget=PureDP(1.0), classes=classes, norm=1.0)
-    with pytest.raises(InvalidValueError, match=r"y must be .*, as the classes are, got dtype"):
+    with pytest.raises(InvalidValueError, match=r"y must be .*, like the classes, got dtype"):
         faced.fit(np.eye(4), y)
 
 

@@ -146,9 +146,7 @@ def test_a_learner_that_cannot_weigh_is_refused() -> None:
     plan = Plan(schedule=schedule, budget=budget)
     with pytest.raises(InvalidValueError, match="GradientPerturbation for a Growing schedule"):
         MemoryRun(plan, trainer)
-    with pytest.raises(
-        InvalidValueError, match="GradientPerturbation where records count unequally"
-    ):
+    with pytest.raises(InvalidValueError, match="GradientPerturbation for a fit with slot weights"):
         trainer.settings(plan.due(6)[0], 3, None)
     with pytest.raises(InvalidValueError, match="ApproxDP for a Growing schedule"):
         Plan(schedule=schedule, budget=PureDP(1.0))

@@ -440,12 +440,12 @@ def test_an_emphasis_goes_with_its_slots_however_they_are_cut(
 
 
 def test_an_emphasis_of_other_slots_or_none_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="slot_weights must be those of 5 slots"):
+    with pytest.raises(InvalidValueError, match="slot_weights must be for 5 slots"):
         weighted([records(5)], halves(4, Fraction(1, 3)))
     task = Task(loss=Softmax(2), norm=1.0, regularization=0.0)
     terms = Terms(allowance=Allowance("mu", 1.0), slot_weights=halves(4, Fraction(1, 3)))
     settings = GradientPerturbation().descent_of(task, terms, 2)
-    with pytest.raises(InvalidValueError, match="slot_weights must be given with the records"):
+    with pytest.raises(InvalidValueError, match="slot_weights must be on fit and records"):
         descend(task, terms, records(4), settings, noiseless())
 
 

@@ -1,10 +1,10 @@
-"""Learning: losses, the certified minimiser, and the learners that make its result private."""
+"""Losses, the certified minimiser, and the learners that train private models."""
 
 from tidegate.learn.loss import Huber, Logistic, Loss, Softmax, Squared
 from tidegate.learn.minimum import minimize
 from tidegate.learn.solver import Solution
 
-# In the order in which users are shown them.
+# Imported in the order in which users see them.
 # isort: off
 from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.gradient import GradientPerturbation

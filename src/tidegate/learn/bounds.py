@@ -1,14 +1,13 @@
-"""How good a released model is, given what the caller assumes; for planning, never from records.
+"""Bounds on the loss of a released model, for planning, under assumptions of the caller.
 
-The paper's Theorems 3.2, 4.3, 4.4 and 5.2 in corrected form, each proved in
-docs/proofs/utility.md. They speak of the data loss, the mean of `loss(w; record)` over all slots of
-a span without the regulariser, and of three quantities nobody may read off private records: the
-risk of a model, the distance between models, the bound on a loss. Assume them, or take them from
-public data.
+These are the paper's Theorems 3.2, 4.3, 4.4 and 5.2 in corrected form, each proved in
+docs/proofs/utility.md. The data loss is the mean of `loss(w; record)` over all slots of a span,
+without the regulariser. Never compute the risk of a model, the distance between models or the bound
+on a loss from private records: assume them, or take them from public data.
 
-Each theorem needs to know how far a release lies from the exact minimiser of its fit: the `shift`.
-It is the norm of the noise, plus tolerance / (2 regularization) for a certified minimiser, plus
-half a lattice step times sqrt(coordinates) for the rounding of the release.
+Each theorem takes a `shift`: a bound on the distance of a release from the exact minimiser of its
+fit. It is the norm of the noise, plus tolerance / (2 regularization) for a certified minimiser,
+plus half a lattice step times sqrt(coordinates) for the rounding of the release.
 """
 
 import math
@@ -19,9 +18,9 @@ from tidegate.checks import positive, refuse, whole
 
 
 def laplace_norm(*, coordinates: int, scale: float, eta: float) -> float:
-    """What the norm of L2-Laplace noise exceeds with probability e^-eta, exactly.
+    """The value that the norm of L2-Laplace noise exceeds with probability exactly e^-eta.
 
-    The paper's lemma has p ln(p e^eta) scale instead: the same for p = 1, larger for every other.
+    The paper's lemma has p ln(p e^eta) scale instead: equal for p = 1, larger for every other p.
 
     Args:
         coordinates: released coordinates p.
@@ -38,11 +37,11 @@ def laplace_norm(*, coordinates: int, scale: float, eta: float) -> float:
 
 
 def gaussian_norm(*, coordinates: int, deviation: float, eta: float) -> float:
-    """What the norm of Gaussian noise exceeds with probability e^-eta, exactly.
+    """The value that the norm of Gaussian noise exceeds with probability exactly e^-eta.
 
     Args:
         coordinates: released coordinates p.
-        deviation: of each coordinate; the mean of the norm is at most sqrt(p) deviation.
+        deviation: standard deviation of each coordinate; the mean norm is at most sqrt(p) times it.
         eta: minus the logarithm of the probability.
 
     >>> round(gaussian_norm(coordinates=2, deviation=1.0, eta=2.0), 12)
@@ -55,11 +54,11 @@ def gaussian_norm(*, coordinates: int, deviation: float, eta: float) -> float:
 def expected_excess(
     *, lipschitz: float, mean_shift: float, regularization: float = 0.0, distance: float = 0.0
 ) -> float:
-    """Theorem 3.2: the expected data loss of a release beyond that of another model.
+    """Theorem 3.2: a bound on the expected data loss of a release minus that of another model.
 
-    With the distance left at 0 the other model is the exact minimiser of the fit, and the result
-    is the price of privacy alone. Otherwise it is any model, fixed before the noise is drawn, at
-    that distance from the prior.
+    If `distance` is 0, the other model is the exact minimiser of the fit, and the result is the
+    cost of privacy alone. Otherwise it is any model at that distance from the prior, fixed before
+    the noise is drawn.
 
     Args:
         lipschitz: Lipschitz constant G of the loss in the weights.
@@ -75,7 +74,7 @@ def expected_excess(
     )
 
 
-def excess_on_new_records(  # noqa: PLR0913 (a theorem has as many premises as it has)
+def excess_on_new_records(  # noqa: PLR0913 (one argument for each premise)
     *,
     lipschitz: float,
     shift: float,
@@ -86,22 +85,22 @@ def excess_on_new_records(  # noqa: PLR0913 (a theorem has as many premises as i
     loss_bound: float,
     eta: float,
 ) -> float:
-    """Theorems 4.3 and 5.2: data loss on the fitted span beyond the risk of the best model.
+    """Theorems 4.3 and 5.2: a bound on the fitted span's data loss minus the best model's risk.
 
-    Holds with probability at least 1 - 2 e^-eta if the records of the span are independent draws
-    of one distribution and the best model w* is fixed: any model will do, the theorems take the
-    minimiser of the risk.
+    It holds with probability at least 1 - 2 e^-eta if the records of the span are independent draws
+    from one distribution and the best model w* is fixed. Any fixed model can be w*; the theorems
+    use the minimiser of the risk.
 
     Args:
         lipschitz: Lipschitz constant G of the loss in the weights.
-        shift: what the distance of the release from the exact minimiser exceeds with probability
-            at most e^-eta; see `laplace_norm`.
+        shift: bound that the distance of the release from the exact minimiser exceeds with
+            probability at most e^-eta; see `laplace_norm`.
         regularization: lambda of the fit.
         distance: assumed distance of w* from the prior.
         slots: slots n of the span.
         risk: assumed bound on the expected loss of w*: that of w* itself, or of the prior.
         loss_bound: assumed bound M with 0 <= loss(w*; record) <= M for every record.
-        eta: minus the logarithm of the probability of each of the two ways to fail.
+        eta: minus the logarithm of the probability of each of the two failures.
 
     >>> assumed = dict(distance=2.0, risk=0.3, loss_bound=2.0, eta=3.0)
     >>> fit = dict(lipschitz=1.0, regularization=0.01, slots=4096, shift=0.1)
@@ -116,11 +115,11 @@ def excess_on_new_records(  # noqa: PLR0913 (a theorem has as many premises as i
 
 
 def excess_on_old_records(*, lipschitz: float, shift: float, regularization: float) -> float:
-    """Theorem 4.4: how much worse than its prior an update can be on any records.
+    """Theorem 4.4: a bound on how much worse than its prior an update is on any records.
 
-    It bounds the change of the data loss from prior to release on every data set, the prior's own
-    included, with the probability of `shift`. Nothing is assumed of the records. Along a chain of
-    updates the bounds add.
+    It bounds the change of the data loss from prior to release on every data set, including the
+    prior's own. It holds with the same probability as `shift` and assumes nothing about the
+    records. Along a chain of updates the bounds add up.
 
     Args:
         lipschitz: Lipschitz constant G of the loss in the weights.
@@ -136,7 +135,7 @@ def excess_on_old_records(*, lipschitz: float, shift: float, regularization: flo
 
 
 def _bias(regularization: float, distance: float) -> float:
-    """What the regulariser may cost: lambda distance^2."""
+    """The most that the regulariser can cost: lambda distance^2."""
     weight = _at_least_0("regularization", regularization)
     return weight * _at_least_0("distance", distance) ** 2
 

@@ -1,7 +1,7 @@
 """Gradient perturbation: descend along noisy sums of clipped gradients.
 
-Every sum of gradients is exact, in any order and on any BLAS, so its sensitivity is a theorem about
-what the machine computes. Proofs: docs/proofs/gradient.md.
+Every sum of gradients is exact, in any order and on any BLAS, so the proved sensitivity holds for
+the computed sums. Proofs: docs/proofs/gradient.md.
 """
 
 import math
@@ -32,25 +32,25 @@ Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
 MAX_SLOTS = 2**29
-"""Beyond it features and residuals would keep fewer than about 11 bits each."""
+"""Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
 
 LARGEST = 2.0**400
-"""Weights are kept within this, so that everything computed from them is finite."""
+"""Weights are clipped to this size, so that everything computed from them is finite."""
 
 MAX_FEATURES = 2**26
-"""Up to it `clipped` has room for the rounding errors of a norm."""
+"""Most features. With more, the rounding errors of a norm could exceed the slack in `clipped`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """The public numbers of one fit, all known before its records.
+    """The public numbers of one fit, all fixed before its records are read.
 
     Attributes:
         steps: number of gradients released.
-        rate: what a gradient is multiplied by.
+        rate: learning rate.
         clip: largest norm of one record's gradient.
         sigma: deviation of the noise in each coordinate of a sum of gradients.
-        keep: what the model that it starts at is multiplied by.
+        keep: factor by which the starting model is multiplied.
     """
 
     steps: int
@@ -61,22 +61,22 @@ class Descent:
 
     @property
     def sensitivity(self) -> float:
-        """How far replacing one record moves a sum of gradients."""
+        """The most that replacing one record moves a sum of gradients."""
         return 2 * self.clip
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class GradientPerturbation:
-    """Learns by accelerated descent along noisy gradients; for Gaussian budgets.
+    """Accelerated descent along noisy gradients; for ApproxDP budgets.
 
-    What is left None is computed from public numbers so that the noise gathered in a margin has a
-    deviation of about 1, or where the descent starts at an earlier model of n / (n + behind): the
-    part of all that has been read which is new. See `descent`.
+    An argument left None is computed from public numbers, so that the noise in a margin has a
+    deviation of about 1. If the descent starts at an earlier model, the deviation is about
+    n / (n + behind) instead: the new records as a fraction of all learnt from. See `descent`.
 
     Args:
         steps: number of gradients released.
-        rate: what a gradient is multiplied by.
+        rate: learning rate.
         clip: largest norm of one record's gradient.
     """
 
@@ -88,8 +88,8 @@ class GradientPerturbation:
     takes_slot_weights: ClassVar[bool] = True
 
     steps: int | None = parameter("number of gradients released", whole, default=None)
-    rate: float | None = parameter("what a gradient is multiplied by", positive, default=None)
-    clip: float | None = parameter("largest norm of one gradient", positive, default=None)
+    rate: float | None = parameter("learning rate", positive, default=None)
+    clip: float | None = parameter("largest norm of one record's gradient", positive, default=None)
 
     def __post_init__(self) -> None:
         if self.steps is not None:
@@ -110,17 +110,18 @@ class GradientPerturbation:
         behind: int = 0,
         again: bool = False,
     ) -> Descent:
-        """The settings of one fit, those left None filled in.
+        """The settings of one fit, with those left None filled in.
 
         Args:
-            slots: n, the number of slots in the fit's span, usable or not, or what they count for.
-            mu: what the fit may cost in Gaussian DP.
+            slots: n, the number of slots in the fit's span, usable or not, or the sum of their slot
+                weights.
+            mu: budget of the fit, in Gaussian DP.
             norm: R, the bound on the rows' norm.
             lipschitz: G, the loss's bound on a gradient's norm.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
-            behind: how many records the model that it starts at has learnt from, 0 for the origin.
-            again: whether that model has learnt from these same records, but for the newest.
+            behind: number of records that the starting model has learnt from; 0 for the origin.
+            again: whether that model has learnt from these same records, except the newest.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -132,11 +133,11 @@ class GradientPerturbation:
         norm = between("norm", norm, 2.0**-64, 2.0**64)
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
-        # Where most records are right already, a smaller clip only cuts those that are not.
+        # If most records are classified correctly already, a smaller clip affects only the others.
         default = (0.14 if again else 0.35) * bound
         clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
-        # With the deviation 2 C sqrt(J) / (n mu) of a mean gradient's noise, a margin gathers about
-        # 2 C R horizon / (n mu), whatever the number of steps.
+        # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
+        # about 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))
         horizon = new * slots * mu / (2 * clip * norm)
         least = 1 if self.rate or again else 16
@@ -144,7 +145,7 @@ class GradientPerturbation:
         steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
         curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
         rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
-        # The noise of the model it starts at and its own then add up to a deviation of 1 again.
+        # Scale the starting model so that its noise and the new noise together have deviation 1.
         own = 2 * clip * norm * rate * travel(steps) / (slots * mu)
         keep = math.sqrt(1 - min(own, 1.0) ** 2) if again else 1.0
         sigma = deviation(clip, steps, mu)
@@ -157,10 +158,10 @@ class GradientPerturbation:
             raise refuse("budget", "ApproxDP for GradientPerturbation", told="PureDP")
 
     def check_size(self, task: Task, largest: int | None) -> None:
-        """The number of steps is bounded by itself, whatever the task."""
+        """Accept every task: the number of steps is always bounded."""
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
-        """The public numbers of a fit; what is noised is a mean of clipped gradients."""
+        """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
         del d
         descent = self.descent_of(task, terms, n)
         return {
@@ -173,7 +174,7 @@ class GradientPerturbation:
         }
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
-        """The numbers of one fit of a task whose slots count for n together.
+        """The public numbers of one fit whose slot weights sum to n.
 
         If the prior's record count is unknown, assume n.
         """
@@ -200,12 +201,12 @@ def descend(
     """Accelerated descent along noisy gradients.
 
     Args:
-        task: Whose gradients to follow.
-        terms: The prior is where it starts and what it is drawn towards; without one it starts at
-            the start, or at the origin.
+        task: The loss and the regularisation.
+        terms: The settings of the fit. The descent starts at the prior, and the regulariser pulls
+            towards it; without a prior, it starts at `terms.start` or at the origin.
         records: The slots.
         descent: The public numbers.
-        perturb: Where the noise comes from.
+        perturb: The function that adds noise.
     """
     n, d = whole("slots", records.n, most=MAX_SLOTS), records.d
     whole("features", d, most=MAX_FEATURES)
@@ -219,7 +220,7 @@ def descend(
     for j in range(descent.steps):
         momentum = j / (j + 3)
         ahead = weights + momentum * velocity
-        # A rate that diverges must not end in a refusal, which would tell of noise nobody paid for.
+        # A rate that diverges must not raise an error: nobody has paid for that output.
         ahead = np.clip(ahead, -LARGEST, LARGEST)
         slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / mass
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
@@ -230,13 +231,13 @@ def descend(
 
 
 class Exact(NamedTuple):
-    """A part whose features are on their lattice, with the computed norms of its rows.
+    """A part whose features are truncated to their lattice, with the computed norms of its rows.
 
     Attributes:
         rows: The features.
-        lengths: Their norms.
-        y: The class of each slot.
-        slot_weights: What each slot counts for; None if all count for 1.
+        lengths: The norm of each row.
+        y: The class index of each slot.
+        slot_weights: The weight of each slot; None if all are 1.
     """
 
     rows: Rows
@@ -246,21 +247,19 @@ class Exact(NamedTuple):
 
     @classmethod
     def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
-        """The part made of records; an unusable slot holds zeros, and so has no gradient."""
-        # Fail closed: somebody would pay too much.
+        """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
+        # Fail closed: a record could lose more privacy than it is charged for.
         if weighted != (records.slot_weights is not None):
-            raise refuse(
-                "slot_weights", "given with the records if and only if the fit has some", None
-            )
+            raise refuse("slot_weights", "on fit and records, or on neither", told="on one of them")
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
         return cls(rows, row_lengths(rows), records.y, records.slot_weights)
 
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
-    """The sum of a part's clipped gradients at w: exact, and so are sums of such sums."""
-    # Classes first, as a loss takes them, and as a product of float64 takes half the time. Aligned,
-    # also if a cluster has moved the part: else other slots' margins might be rounded otherwise.
+    """The exact sum of a part's clipped gradients at w; sums of such sums are exact too."""
+    # Classes first: the loss expects that, and the float64 product takes half the time. Align
+    # again, in case a cluster has moved the part: alignment can change how margins are rounded.
     margins = np.asarray(aligned(w).T @ aligned(part.rows).T)
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
     residuals = clipped(residuals, part.lengths, clip)
@@ -280,7 +279,7 @@ def row_lengths(rows: Rows) -> Floats:
 
 
 def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
-    """Residuals scaled down until each gradient, its row times its residual, has norm <= clip.
+    """Residuals scaled down so that each gradient (row times residual) has norm <= clip.
 
     Args:
         residuals: one per row, (n,) or (n, K).
@@ -292,17 +291,17 @@ def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
            [0.3, 0.4]])
     """
     each = residuals.reshape(len(lengths), -1)
-    bound = clip * (1 - 2.0**-24)  # more room than the rounding errors of this function can take
+    bound = clip * (1 - 2.0**-24)  # more slack than this function's rounding errors can use up
     scale = bound / np.maximum(lengths * np.linalg.norm(each, axis=1), bound)
     scaled: Floats = (each * scale[:, None]).reshape(residuals.shape)
     return scaled
 
 
 def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
-    """The bits a, b after the point of features and residuals, so that every sum is exact.
+    """The numbers of fractional bits (a, b) of features and residuals that make every sum exact.
 
-    slots * clip * 2**(a + b) stays below 2**53; a and b share that room to give features and
-    residuals the same relative precision.
+    slots * clip * 2**(a + b) stays below 2**53; the bits are divided so that features and residuals
+    have the same relative precision.
 
     >>> lattice_bits(60_000, 1.0, 1.0)
     (18, 19)
@@ -315,7 +314,7 @@ def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
 
 
 def exact_bits(slots: int, bound: float) -> int:
-    """The bits after the point of numbers of size at most `bound`, so that a sum of them is exact.
+    """The number of fractional bits that makes a sum of numbers of size at most `bound` exact.
 
     >>> exact_bits(2**20, 1.0), exact_bits(2**20 - 1, 1.0)
     (32, 33)
@@ -324,7 +323,7 @@ def exact_bits(slots: int, bound: float) -> int:
 
 
 def truncate(values: Rows, bits: int) -> Rows:
-    """Values cut towards zero to multiples of 2**-bits: none grows.
+    """Values rounded towards zero to multiples of 2**-bits, so that none grows.
 
     >>> truncate(np.array([0.7, -0.7]), 1)
     array([ 0.5, -0.5])
@@ -336,17 +335,17 @@ def truncate(values: Rows, bits: int) -> Rows:
 
 
 def deviation(clip: float, steps: int, mu: float) -> float:
-    """The least noise with which sums of sensitivity 2 clip, released `steps` times, cost mu.
+    """The noise deviation with which releasing `steps` sums of sensitivity 2 clip costs at most mu.
 
     >>> deviation(0.5, 4, 0.25) >= 2 * 0.5 * 2 / 0.25
     True
     """
-    # Three roundings of at most 2**-53 each lie behind the quotient and one behind the product.
+    # Rounded up: the quotient has three roundings of at most 2**-53 each, the product one.
     return positive("sigma", 2 * clip * math.sqrt(steps) / mu * (1 + 2.0**-50))
 
 
 def travel(steps: int) -> float:
-    """How far the accelerated descent goes along a constant slope of 1 at rate 1.
+    """The distance that accelerated descent covers along a constant slope of 1 at rate 1.
 
     >>> travel(1), travel(64)
     (1.0, 568.0)
@@ -355,7 +354,7 @@ def travel(steps: int) -> float:
 
 
 def steps_for(horizon: float, rate: float) -> int:
-    """The least number of steps that travel the horizon at a rate.
+    """The least number of steps that cover the horizon at a rate.
 
     >>> steps_for(568.0, 1.0)
     64

@@ -8,10 +8,10 @@ from tidegate.schedule import Span
 
 
 class Held:
-    """The records a stream still needs, in memory.
+    """The records that a stream still needs, kept in memory.
 
-    They lie in runs, each longer than the next: a new one is joined with those before it that are
-    not longer. So a record is copied once for every doubling, however small the batches are.
+    They are stored in runs of decreasing length. A new run is joined with the runs before it that
+    are not longer, so a record is copied once per doubling, however small the batches are.
 
     >>> from tidegate.learn.intake import Intake
     >>> held = Held()
@@ -23,11 +23,11 @@ class Held:
 
     def __init__(self) -> None:
         self.first = 0
-        self._runs: tuple[tuple[int, Records], ...] = ()  # with the slot each of them starts at
+        self._runs: tuple[tuple[int, Records], ...] = ()  # each with its first slot
 
     @property
     def count(self) -> int:
-        """How many records there have been, those forgotten included."""
+        """How many records have arrived, including forgotten ones."""
         if not self._runs:
             return self.first
         start, newest = self._runs[-1]
@@ -35,7 +35,7 @@ class Held:
 
     @property
     def form(self) -> Rows:
-        """No rows, but of the width, dtype and kind that all have."""
+        """An empty array of the stream's width, dtype and kind (dense or sparse)."""
         return self._runs[0][1].form
 
     def append(self, records: Records) -> None:
@@ -44,16 +44,16 @@ class Held:
         while len(runs) > 1 and runs[-2][1].n <= runs[-1][1].n:
             (_, newest), (start, older) = runs.pop(), runs.pop()
             runs.append((start, join([older, newest])))
-        self._runs = tuple(runs)  # at once: an interruption leaves the stream as it was
+        self._runs = tuple(runs)  # last, so that an interruption leaves the stream as it was
 
     def read(self, span: Span, slots: Slots | None = None) -> Records:
         """The records of a span, or some of its slots; those before `first` are forgotten."""
         return join(self.pieces(span, slots))
 
     def pieces(self, span: Span, slots: Slots | None = None) -> list[Records]:
-        """The same, run by run."""
+        """The records that `read` returns, run by run."""
         if not self.first <= span.start < span.stop <= self.count:
-            raise LookupError(f"{span} is not held: [{self.first}, {self.count})")
+            raise LookupError(f"{span} is not in memory, only [{self.first}, {self.count}) is")
         return [
             run.take(chosen(Span(start, start + run.n), span, slots))
             for start, run in self._runs
@@ -65,11 +65,11 @@ class Held:
         if before > self.first:
             self.first = before
             runs = [(start, run) for start, run in self._runs if start + run.n > before]
-            if runs and 2 * (before - runs[0][0]) > runs[0][1].n:  # rarely, so that it stays cheap
+            if runs and 2 * (before - runs[0][0]) > runs[0][1].n:  # rarely, to keep it cheap
                 runs[0] = (before, runs[0][1].take(slice(before - runs[0][0], None)).copy())
             self._runs = tuple(runs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved: nothing that is forgotten."""
+        """The state to pickle, without forgotten records."""
         kept = self.read(Span(self.first, self.count)) if self._runs else None
         return {"first": self.first, "_runs": () if kept is None else ((self.first, kept),)}

@@ -1,4 +1,4 @@
-"""How the batches of a stream become records: mapped, clipped and coded."""
+"""Turns the batches of a stream into records: maps and clips features, codes labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,19 +20,21 @@ from tidegate.learn.records import Records, zeroed
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
-    """How the batches of a stream become records: each slot depends on its own record alone.
+    """Turns the batches of a stream into records; each slot depends on its own record alone.
 
     A record that cannot be used (not finite, text where a number belongs, an unknown label) keeps
-    its slot with weight 0. A batch is refused only for facts of the whole: shape, dtype, length.
+    its slot with weight 0. A batch is refused only for properties of the whole batch: shape, dtype,
+    length.
 
-    The first batch fixes the form in which all are stored: float32 if it is an array or a sparse
-    matrix of float32 and float64 otherwise, sparse or dense.
+    The first batch fixes how all batches are stored: sparse or dense, and as float32 if it is a
+    float32 array or sparse matrix, otherwise as float64.
 
     Args:
         norm: The public bound on the norm of every record.
         classes: The public labels, in the order of their indices; None if records have no label.
-        features: Applied first, if given.
-        form: No rows, but of the width, dtype and kind that all get; None before the first batch.
+        features: Feature map, applied first if given.
+        form: Empty array of the width, dtype and kind of all stored rows; None before the first
+            batch.
 
     >>> intake = Intake(norm=1.0, classes=["a", "b"])
     >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
@@ -50,8 +52,8 @@ class Intake:
         """The records of a batch.
 
         Args:
-            X: An array, sparse matrix, or table of numbers, one record a row.
-            y: A label for each record; not read without classes.
+            X: An array, sparse matrix, or table of numbers, one row per record.
+            y: A label for each record; not read if there are no classes.
         """
         rows, usable = self._rows(X)
         codes = np.zeros(rows.shape[0], np.intp)
@@ -64,7 +66,7 @@ class Intake:
         return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
 
     def rows(self, X: Any, width: int) -> Rows:
-        """The clipped features of each record; a row that cannot be used is not-a-number.
+        """The clipped features of each record; a row that cannot be used is NaN.
 
         Args:
             X: As in `records`.
@@ -75,7 +77,7 @@ class Intake:
         return rows
 
     def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
-        """The rows, in memory of their own, and which of them are finite."""
+        """A copy of the rows, and which of them are finite."""
         if self.features is None:
             rows = as_numbers(X)
         else:
@@ -86,26 +88,26 @@ class Intake:
         rows, finite = clipped_and_finite(rows, self.norm)
         _check_width(rows, None if form is None else form.shape[1])
         if form is not None and rows.dtype != form.dtype:
-            # Clipped before, lest the cast overflow, and after, for it rounds.
+            # Clip before the cast, which could overflow, and after it, because it rounds.
             rows = clip_rows(rows.astype(form.dtype), self.norm)
-        # A sparse result may share its indices with X, which belongs to the caller.
+        # Copy, because a sparse result may share index arrays with the caller's X.
         return sparse.csr_array(rows, copy=True) if sparse.issparse(rows) else rows, finite
 
     def after(self, first: Records) -> Self:
-        """The intake after the first batch, whose form all later ones take."""
+        """The intake for later batches, which are stored in the form of the first."""
         return replace(self, form=first.X[:0].copy())
 
 
 def clean(
     X: Any, y: Any, *, classes: Sequence[Any], norm: float, features: FeatureMap | None = None
 ) -> Records:
-    """The records of a batch that stands alone; see `Intake`."""
+    """The records of a single batch, outside a stream; see `Intake`."""
     return Intake(norm=norm, classes=classes, features=features).records(X, y)
 
 
 @dataclass(frozen=True)
 class CategoryIntake:
-    """How the batches of a stream of categories become records, which have no features.
+    """Turns the batches of a stream of categories into records without features.
 
     Args:
         categories: The public values, in the order of their indices.
@@ -117,7 +119,7 @@ class CategoryIntake:
     categories: Sequence[Any]
 
     def records(self, X: Any, y: Any = None) -> Records:
-        """The records of a batch: X is their values, y is not read."""
+        """The records of a batch: X holds their categories, y is not read."""
         del y
         values = as_labels(X, "X")
         if not values:
@@ -127,7 +129,7 @@ class CategoryIntake:
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
 
     def after(self, first: Records) -> Self:
-        """The intake after the first batch: the same."""
+        """The intake for later batches: this one."""
         del first
         return self
 
@@ -135,5 +137,6 @@ class CategoryIntake:
 def _check_width(rows: Rows, width: int | None) -> None:
     if width is not None and rows.shape[1] != width:
         raise InvalidValueError(
-            f"X has {rows.shape[1]} features, but {width} were expected as before"
+            f"X has {rows.shape[1]} features, but {width} were expected: "
+            "give all batches the columns of the first"
         )

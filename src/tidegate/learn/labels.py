@@ -1,4 +1,4 @@
-"""Labels as class indices: each by itself, whatever stands beside it."""
+"""Turns labels into class indices, each independently of the others."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tidegate.features.numbers import is_arrow_array
 
 
 def as_labels(y: Any, name: str = "y") -> list[Any]:
-    """The label of each record, as a value that does not depend on what stands beside it.
+    """The label of each record, as a value that does not depend on the other labels.
 
     >>> as_labels([1, "a"]), as_labels(np.array([3, 4]))
     ([1, 'a'], [3, 4])
@@ -24,7 +24,7 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
     if is_arrow_array(y):
         return list(y.to_pylist())
     native = isinstance(getattr(y, "dtype", None), np.dtype | None)
-    labels = np.asarray(y, None if native else object)  # a dtype of pandas turns ints to floats
+    labels = np.asarray(y, None if native else object)  # pandas would turn ints into floats
     if isinstance(y, np.ma.MaskedArray):
         labels = labels.astype(object)
         labels[np.ma.getmaskarray(y)] = object()
@@ -34,26 +34,27 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InvalidValueError(
-            f"{name} should be a 1d array, one value a record, got shape {labels.shape}"
+            f"{name} should be a 1d array with one value per record, got shape {labels.shape}"
         )
     return list(labels.tolist())
 
 
 def check_kind(y: Any, classes: Sequence[Any]) -> None:
-    """Refuse labels of text for classes that are numbers, or the other way round, by their dtype.
+    """Refuse text labels for numeric classes, and numeric labels for text classes, by dtype.
 
-    A dtype is a fact of the whole batch; without this every record would be unusable, in silence.
+    The dtype is a property of the whole batch. Without this check, every record would silently be
+    unusable.
     """
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     texts = [isinstance(label, str) for label in classes]
-    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # these of pandas
+    text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # of pandas
     if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
-        raise refuse("y", f"{wanted}, as the classes are", told=f"dtype {y.dtype}")
+        raise refuse("y", f"{wanted}, like the classes", told=f"dtype {y.dtype}")
 
 
 def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
-    """As `class_codes`; an array of numbers is looked up as a whole where that is as exact.
+    """The same as `class_codes`, but vectorised for numbers where that is equally exact.
 
     >>> codes_of(np.array([3.0, 5.0, np.nan]), [5, 3])
     array([ 1,  0, -1])
@@ -70,7 +71,7 @@ def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
 
 
 def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:
-    """The index of the class that each record's margins speak for.
+    """The index of the class that each record's margins predict.
 
     Args:
         margins: Shape (n, K), or (n,) for two classes.
@@ -82,7 +83,7 @@ def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
-    """The index of each label among the classes, -1 for one that is not among them.
+    """The index of each label among the classes; -1 for a label that is not a class.
 
     >>> class_codes([3, 5, 4, [5]], [5, 3])
     array([ 1,  0, -1, -1])
@@ -90,7 +91,7 @@ def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.int
     index = {label: code for code, label in enumerate(classes)}
     try:
         return np.fromiter(map(index.get, labels, repeat(-1)), np.intp, len(labels))
-    except Exception:  # a label that cannot be looked up is no class
+    except Exception:  # a label whose lookup fails is not a class
         return np.fromiter((_code(index, label) for label in labels), np.intp, len(labels))
 
 

@@ -1,4 +1,4 @@
-"""What a learner is: it turns the records of a fit into private weights.
+"""The interface of learners, which turn the records of a fit into private weights.
 
 A `Task` is fixed before the first record; `Terms` belong to one fit.
 """
@@ -24,7 +24,7 @@ Unit = Literal["epsilon", "mu"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pull:
-    """What every task has, fixed before the first record.
+    """The settings of every task, fixed before the first record.
 
     Attributes:
         norm: The public bound R on the norm of every record.
@@ -36,7 +36,7 @@ class Pull:
     regularization: float | None
 
     def __post_init__(self) -> None:
-        # Stored as Python's own floats: arithmetic on NumPy's narrow ones would round coarsely.
+        # Store Python floats: arithmetic on NumPy's float32 would round more coarsely.
         object.__setattr__(self, "norm", between("norm", self.norm, 2**-64, 2**64))
         if self.regularization is not None:
             pull = positive("regularization", self.regularization) if self.regularization else 0.0
@@ -45,7 +45,7 @@ class Pull:
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Pull):
-    """A model to be learnt by minimising a loss.
+    """A model to learn by minimising a loss.
 
     Attributes:
         loss: The loss of one record.
@@ -56,15 +56,15 @@ class Task(Pull):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
-    """What belongs to one fit.
+    """The settings of one fit.
 
     Attributes:
-        allowance: What it may cost.
-        prior: An earlier model that it refines, and is drawn towards.
+        allowance: The budget of the fit, as an epsilon or a mu.
+        prior: An earlier model that the fit refines; the regulariser pulls towards it.
         start: An earlier model at which a descent without a prior may start.
-        behind: How many records of the same stream the prior or the start has learnt from, if the
-            plan says so.
-        slot_weights: What its slots count for, where they do not all count for 1.
+        behind: Number of records of the same stream that the prior or the start has learnt from;
+            None if the plan does not say.
+        slot_weights: The weights of its slots; empty if all are 1.
     """
 
     allowance: Allowance
@@ -78,33 +78,33 @@ AnyTask = TypeVar("AnyTask", contravariant=True)
 
 
 class Learner(Protocol[AnyTask]):
-    """Spends an allowance on a fit's records and returns weights that may be published.
+    """Trains private weights from the records of a fit, within the fit's allowance.
 
     Attributes:
-        takes_slot_weights: Whether it can serve fits whose records do not all count for 1.
+        takes_slot_weights: Whether it supports fits with slot weights.
     """
 
     takes_slot_weights: ClassVar[bool]
 
     def check(self, task: AnyTask, unit: str) -> None:
-        """Refuse, before any record, a task or a kind of budget that it cannot serve."""
+        """Refuse an unsupported task or kind of budget, before any record is read."""
 
     def check_size(self, task: AnyTask, largest: int | None) -> None:
-        """Refuse, before any record, a task whose fits could be too large to carry out.
+        """Refuse a task whose fits could take too long, before any record is read.
 
         Args:
-            task: What is learnt.
+            task: What to learn.
             largest: The most slots that a fit will read; None if there is no limit.
         """
 
     def settings(self, task: AnyTask, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
-        """The public numbers of a fit, all that its card says about how it was made private.
+        """The public numbers of a fit: all that its card says about how it was made private.
 
         Args:
-            task: What is learnt.
-            terms: What belongs to this fit.
-            n: What its slots count for together.
-            d: How many features there are.
+            task: What to learn.
+            terms: The settings of this fit.
+            n: The sum of its slot weights.
+            d: Number of features.
         """
 
     def fit(self, task: AnyTask, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
@@ -114,15 +114,15 @@ class Learner(Protocol[AnyTask]):
 class NamedLearner(Learner[Task], Protocol):
     """A learner that configurations can name; `auto` chooses among these.
 
-    It is a frozen dataclass whose fields are made by `tidegate.kinds.parameter`, in a file that
-    holds all that is known about it, and is added to the others by `register`.
+    It is a frozen dataclass whose fields are made by `tidegate.kinds.parameter`. One file holds
+    everything about it, and `register` adds it to the registry.
 
     Attributes:
         kind: Its name.
         about: How it makes a fit private, in a few words.
-        budgets: The units of the budgets that it serves.
-        automatic: The units of the budgets that "auto" chooses it for.
-        default_regularization: Lambda where none is given; None if it chooses one for each fit.
+        budgets: The units of the budgets that it supports.
+        automatic: The units of the budgets for which "auto" chooses it.
+        default_regularization: Lambda if none is given; None if it chooses one for each fit.
     """
 
     kind: ClassVar[str]
@@ -141,7 +141,7 @@ LEARNERS: dict[str, type[NamedLearner]] = {}
 
 
 def register(learner: type[L]) -> type[L]:
-    """Add a learner to those that there are; its privacy must be proved."""
+    """Add a learner to the registry; its privacy must be proved."""
     LEARNERS[learner.kind] = learner
     return learner
 

@@ -1,7 +1,8 @@
-"""Means and histograms: the closed form of the squared distance, with noise on an exact sum.
+"""Private means and histograms: exact sums plus noise, by the closed form of the squared distance.
 
-The minimiser of mean ||x - w||^2 + lambda ||w - c||^2 is (mean + lambda c)/(1 + lambda). The noise
-goes to the *sum* of the records, which is exact; the rest is post-processing: docs/proofs/mean.md.
+The minimiser of mean ||x - w||^2 + lambda ||w - c||^2 is (mean + lambda c)/(1 + lambda). Noise is
+added to the *sum* of the records, which is exact; the rest is post-processing. Proof:
+docs/proofs/mean.md.
 """
 
 from abc import ABC, abstractmethod
@@ -29,16 +30,16 @@ SQRT2 = 1.4142135623730951
 
 
 class _NoisySum(ABC):
-    """Noise on an exact sum over the slots, divided by their number; for both kinds of budget."""
+    """An exact sum over the slots plus noise, divided by n; for both kinds of budget."""
 
     takes_slot_weights: ClassVar[bool] = False
 
     def check(self, task: Pull, unit: str) -> None:
-        """Any norm, any pull and both kinds of budget will do."""
+        """Accept every task and both kinds of budget."""
         del task, unit
 
     def check_size(self, task: Pull, largest: int | None) -> None:
-        """Any number of slots will do."""
+        """Accept any number of slots."""
         del task, largest
 
     @abstractmethod
@@ -51,7 +52,7 @@ class _NoisySum(ABC):
 
     @abstractmethod
     def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
-        """Add the noise of a pure budget."""
+        """Add the noise for a pure budget."""
 
     def settings(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit."""
@@ -59,7 +60,7 @@ class _NoisySum(ABC):
         return {"noise_scale": self.scale(task, terms.allowance) / n / (1 + _pull(task, terms))}
 
     def fit(self, task: Pull, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
-        """The private mean of all slots, drawn to the prior."""
+        """The private mean of all slots, pulled towards the prior."""
         add_noise = self.pure_noise if terms.allowance.unit == "epsilon" else gaussian
         noisy = add_noise(self.summed(task, records), self.scale(task, terms.allowance), bits)
         return drawn_to(noisy / records.n, terms.prior, _pull(task, terms))
@@ -74,7 +75,7 @@ class MeanPerturbation(_NoisySum):
     """
 
     def scale(self, task: Pull, allowance: Allowance) -> float:
-        """The noise of the sum, which moves by at most the ball's diameter."""
+        """The noise scale of the sum, which one record moves by at most the ball's diameter."""
         return up(2 * Fraction(task.norm) / Fraction(allowance.amount))
 
     def summed(self, task: Pull, records: Parts[Records]) -> Weights:
@@ -82,18 +83,18 @@ class MeanPerturbation(_NoisySum):
         return total(records, partial(exact_sum, bits=exact_bits(records.n, task.norm)))
 
     def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
-        """Noise for a move in the L2 norm."""
+        """Add noise for an L2 sensitivity."""
         return l2_laplace(center, scale, bits)
 
 
 @dataclass(frozen=True)
 class HistogramPerturbation(_NoisySum):
-    """The fractions of slots in each category.
+    """The fraction of slots in each category.
 
     A histogram is the mean of one-hot vectors. A slot in no category counts as the zero vector.
 
     Args:
-        categories: How many there are.
+        categories: Number of categories.
     """
 
     categories: int
@@ -102,10 +103,10 @@ class HistogramPerturbation(_NoisySum):
         whole("categories", self.categories, most=2**31)
 
     def scale(self, task: Pull, allowance: Allowance) -> float:
-        """The noise of the counts: a record moves two of them by one, 2 in L1 and sqrt 2 in L2."""
+        """The noise scale of the counts: a record moves two by one each, 2 in L1, sqrt 2 in L2."""
         del task
-        moved = Fraction(2) if allowance.unit == "epsilon" else Fraction(SQRT2)
-        return up(moved / Fraction(allowance.amount))
+        sensitivity = Fraction(2) if allowance.unit == "epsilon" else Fraction(SQRT2)
+        return up(sensitivity / Fraction(allowance.amount))
 
     def summed(self, task: Pull, records: Parts[Records]) -> Weights:
         """The counts."""
@@ -114,12 +115,12 @@ class HistogramPerturbation(_NoisySum):
         return counts.astype(np.float64)
 
     def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
-        """Noise for a move in the L1 norm."""
+        """Add noise for an L1 sensitivity."""
         return laplace(center, scale, bits)
 
 
 def exact_sum(records: Records, *, bits: int) -> Weights:
-    """The sum of the rows, each cut to a lattice on which sums are exact."""
+    """The sum of the rows, each truncated to a lattice on which sums are exact."""
     rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
     return np.asarray(truncate(rows, bits).sum(axis=0))
 
@@ -130,7 +131,7 @@ def counted(records: Records, *, categories: int) -> NDArray[np.intp]:
 
 
 def _pull(task: Pull, terms: Terms) -> float:
-    """Lambda, which means nothing without a prior: the mean alone is strongly convex already."""
+    """Lambda, or 0 without a prior: the squared distance alone is strongly convex already."""
     return 0.0 if terms.prior is None else task.regularization or 0.0
 
 

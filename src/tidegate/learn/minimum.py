@@ -1,4 +1,4 @@
-"""The certified minimiser for arrays: what `tidegate.learn.minimize` is."""
+"""`tidegate.learn.minimize`: the certified minimiser for arrays."""
 
 import math
 import sys
@@ -17,7 +17,7 @@ from tidegate.learn.records import Records
 from tidegate.learn.solver import Solution, certified_minimum
 
 
-def minimize(  # noqa: PLR0913 - a problem and its options
+def minimize(  # noqa: PLR0913 - the problem and its options
     loss: str | Loss | Squared,
     X: Any,
     y: ArrayLike | None = None,
@@ -31,19 +31,19 @@ def minimize(  # noqa: PLR0913 - a problem and its options
 ) -> Solution:
     """Minimise mean(loss) + regularization * ||w - center||² to a certified gradient norm.
 
-    This function is **not private**. A loss given by name takes what is missing (the classes,
-    the norm) from the records. Private callers give a loss object, for which y must hold class
-    indices, and a public `norm`: then nothing but the minimiser depends on the records.
+    This function is **not private**. A missing norm, and missing classes of a loss given by name,
+    are computed from the records. Private callers pass a public `norm` and a loss object, with
+    class indices in y: then nothing but the minimiser depends on the records.
 
     Args:
         loss: "logistic", "softmax", "huber", "squared", or a loss object.
-        X: Array or CSR array of shape (n, d); anything but float32 is used as float64.
-        y: Labels of shape (n,); sorted, they are the classes 0, 1, ... A single label of a
-            binary loss counts as class 1 if it is 1. Not used by "squared".
+        X: Array or CSR array of shape (n, d); all types but float32 are converted to float64.
+        y: Labels of shape (n,); the distinct labels, sorted, are classes 0, 1, ... If there is
+            only one and the loss is binary, it counts as class 1 if it is 1. Not used by "squared".
         regularization: Lambda, above 0.
-        center: The point the weights are drawn to; the origin if None.
-        tolerance: Largest gradient norm of the result, with the rounding of its evaluation.
-        classes: All classes, or their number K if they are 0 to K - 1; read off y if None.
+        center: The point towards which the weights are pulled; the origin if None.
+        tolerance: Largest gradient norm of the result, including rounding errors.
+        classes: All classes, or their number K if they are 0 to K - 1; taken from y if None.
         norm: Bound on the norm of every row; the largest norm in X if None.
         weights: 0 or 1 for each record; the mean still divides by n. All 1 if None.
 
@@ -89,7 +89,7 @@ def minimize(  # noqa: PLR0913 - a problem and its options
 def _matrix(X: Any) -> Matrix:
     if sparse.issparse(X):
         X = sparse.csr_array(X)
-        if not X.has_canonical_format:  # entries of one place add up: the norm is that of the sum
+        if not X.has_canonical_format:  # duplicates add up: the norm is that of the sum
             X = X.copy()
             X.sum_duplicates()
     else:
@@ -114,7 +114,7 @@ def _center(center: ArrayLike | None, shape: tuple[int, ...]) -> Weights:
 
 
 def _norm(X: Matrix, norm: float | None) -> float:
-    """The public norm as it is, or a bound on all exact row norms."""
+    """The public norm if given, or a bound on all exact row norms."""
     if norm is not None:
         return positive("norm", norm)
     norms, powers = row_norms(X)
@@ -126,7 +126,7 @@ def _norm(X: Matrix, norm: float | None) -> float:
         largest = float((norms / powers).max() * (1 + 2 * (X.shape[1] + 16) * UNIT))
     if not math.isfinite(largest):
         raise refuse("X", "of finite norms", told="a row whose norm is too large for a float")
-    return max(largest, sys.float_info.min)  # below it a norm is rounded by more than the factor
+    return max(largest, sys.float_info.min)  # below it, rounding can exceed the factor
 
 
 def _coded(
@@ -152,7 +152,7 @@ def _coded(
 def _indices(y: NDArray[Any], labels: NDArray[Any]) -> Indices:
     indices = np.searchsorted(labels, y).clip(max=labels.size - 1)
     if not np.array_equal(labels[indices], y):
-        raise refuse("y", "made of the classes alone", told="a label that is none")  # never which
+        raise refuse("y", "made of the classes alone", told="another label")  # never say which
     return indices.astype(np.intp)
 
 
@@ -166,13 +166,15 @@ def _squared(  # noqa: PLR0913 - the closed form of `minimize`, private to it
     norm: float | None,
     mask: NDArray[np.bool_],
 ) -> Solution:
-    """The closed form c + (mean - c)/(1 + lambda): its gradient is nothing but rounding."""
+    """The closed form c + (mean - c)/(1 + lambda), whose gradient is rounding error alone."""
     n, d = X.shape
     point = np.zeros(d) if loss.point is None else _center(loss.point, (d,))
     size = max(_norm(X, norm), math.hypot(*point)) + (1 + lam) * math.hypot(*center)
     bound = 2.02 * UNIT * (LARGEST_CHUNK + n // LARGEST_CHUNK + 16) * size
     if not tolerance >= bound:
-        raise refuse("tolerance", f"at least {bound:.3g} for what float64 can prove", tolerance)
+        raise refuse(
+            "tolerance", f"at least {bound:.3g} (float64 can prove no smaller one)", tolerance
+        )
     used = mask.astype(np.float64)
     total = (n - used.sum()) * point
     for start in range(0, n, LARGEST_CHUNK):

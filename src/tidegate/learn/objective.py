@@ -1,7 +1,7 @@
-"""What a solver minimises: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
+"""The objective of a fit: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
 
-A solver sees nothing of the records but an `Objective`; where their parts are makes no difference.
-n counts slots, usable or not, so it is public; weight_i is 0 or 1.
+Solvers access the records only through an `Objective`, so their parts can be stored anywhere. n
+counts all slots, usable or not, so it is public; weight_i is 0 or 1.
 """
 
 import math
@@ -24,33 +24,33 @@ Matrix = Any
 """An array or a scipy CSR array, of float32 or float64 (scipy has no types to name)."""
 
 CHUNK = 64
-"""Fewest rows multiplied at once: with ten classes such products run fastest, on one thread or
-on several of a busy machine."""
+"""Fewest rows multiplied at once: with ten classes, products of this size run fastest, on one
+thread or on several of a busy machine."""
 
 LARGEST_CHUNK = 2048
-"""Most rows multiplied at once: taking rows out of a CSR array is dear. The rounding bound rests on
-this and on the next number."""
+"""Most rows multiplied at once, for CSR arrays, which are slow to slice. The rounding bound depends
+on this number and on the next."""
 
 GROUP = 64
-"""Chunks that are summed one after the other; the sums of groups are added in a tree."""
+"""Number of chunks summed one after the other; the sums of such groups are added in a tree."""
 
 SAMPLE = 256
-"""Most rows that the preconditioner looks at."""
+"""Most rows that the preconditioner uses."""
 
 
 class Objective:
-    """A 2 lambda-strongly convex function of weights, seen through passes over the records.
+    """A 2 lambda-strongly convex function of the weights, evaluated in passes over the records.
 
     A pass reads the rows of every part once, in chunks: a chunk's margins, residuals and gradient
     are computed while it is in cache, and sums over chunks and parts are kept in float64. Exact
-    passes convert each chunk to float64 as it comes. Draft passes run in float32, on the rows
-    themselves if they are float32 and otherwise on a copy half their size.
+    passes convert each chunk to float64 in turn. Draft passes run in float32: on the rows
+    themselves if they are float32, otherwise on a copy half their size.
 
     Args:
         records: The slots; exact row norms are at most `norm`.
         loss: The loss of one record.
         regularization: Lambda.
-        center: The point the weights are drawn to, float64; the origin if None.
+        center: The point towards which the weights are pulled, float64; the origin if None.
         norm: Public bound on the norm of every record.
 
     >>> from tidegate.learn.loss import Logistic
@@ -77,15 +77,15 @@ class Objective:
         self.center = np.zeros(loss.shape(self.d)) if center is None else center
 
     def gradient(self, w: Weights, *, draft: bool = False) -> Weights:
-        """Gradient at w, within what `rounding_bound` allows; a draft is cheaper, unproved."""
+        """Gradient at w, with errors within `rounding_bound`; cheaper but unproved if a draft."""
         records, dtype = (self._drafts, np.float32) if draft else (self.records, np.float64)
         work = partial(_slopes, loss=self.loss, w=np.ascontiguousarray(w, dtype))
         return total(records, work) / self.n + 2 * self.regularization * (w - self.center)
 
     def precondition(self, v: Weights) -> Weights:
-        """About the inverse of the second derivative, applied to v: fixed, symmetric.
+        """Apply an approximate inverse Hessian to v.
 
-        Built from a few evenly spread rows at the first call.
+        It is symmetric and fixed: the first call builds it from a few evenly spread rows.
         """
         return self._inverse(v)
 
@@ -98,7 +98,7 @@ class Objective:
     def _inverse(self) -> Callable[[Weights], Weights]:
         """Inverse of ridge I + scale A'A for a few rows A, by Woodbury's identity.
 
-        A'A stands in for X'X, and one curvature for that of all records: L-BFGS learns the rest.
+        A'A approximates X'X, and one curvature that of all records; L-BFGS learns the rest.
         """
         few = self.records.fold(partial(_spread, stride=-(-self.n // SAMPLE)), _thinned)
         few = _spread(few, stride=-(-few.n // SAMPLE))
@@ -107,12 +107,12 @@ class Objective:
         if count == 0:
             return lambda v: v / (2 * self.regularization)
         scale = self.loss.scale / count
-        # must not vanish beside the rest, or the inner matrix would lose its definiteness
+        # large enough beside the rest that the inner matrix stays positive definite
         ridge = max(2 * self.regularization, 1e-10 * self.loss.scale * self.norm**2)
         products: Matrix = rows @ rows.T
         inner = scale * (products.toarray() if sparse.issparse(products) else products)
-        # numpy's inverse, not scipy's Cholesky: the two bring a BLAS each, and on few cores the
-        # waiting threads of one cost the other more than the whole fit takes
+        # numpy's inverse, not scipy's Cholesky: each ships its own BLAS, and on few cores the idle
+        # threads of one cost the other more time than the whole fit takes
         inverse = scale * np.linalg.inv(inner + ridge * np.eye(count))
 
         def solve(v: Weights) -> Weights:
@@ -122,7 +122,7 @@ class Objective:
         return solve
 
 
-# --- what a pass does to one part
+# --- a pass over one part
 
 
 def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
@@ -148,23 +148,23 @@ def _draft(records: Records) -> Records:
 
 
 def _spread(records: Records, *, stride: int) -> Records:
-    """A few slots, copied: a view would hold all the rest."""
+    """Every stride-th slot, copied: a view would keep all the others in memory."""
     return records.take(slice(None, None, stride)).copy()
 
 
 def _thinned(one: Records, other: Records) -> Records:
-    """Both, or half of them: the shortest part gives one slot, and there may be many parts."""
+    """Both joined, and halved if long: each part gives at least a slot, and parts may be many."""
     both = join([one, other])
     return both if both.n <= 2 * SAMPLE else _spread(both, stride=2)
 
 
 def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix]]:
-    """The rows, some at a time; a converted chunk is overwritten by the next."""
+    """The rows in chunks; a converted chunk is overwritten by the next."""
     thin = sparse.issparse(X)
     size = LARGEST_CHUNK if thin else max(CHUNK, 640 // outputs)
-    # one buffer for all: where memory is handed back at once, as on Dask's workers, a new one for
-    # each chunk would cost several times what is computed on it. Of zeros: products of a short last
-    # chunk may touch what lies behind it, and warn of what is not even used
+    # One buffer for all chunks: if freed memory returns to the system at once, as on Dask workers,
+    # allocating one per chunk takes several times as long as the computation. Zeros, because
+    # products of a short last chunk may read past its end and warn about values never used.
     buffer = None if thin or X.dtype == dtype else np.zeros((size, X.shape[1]), dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
@@ -177,13 +177,13 @@ def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix
 
 
 def _margins(x: Matrix, w: Floats) -> Floats:
-    """Margins of a chunk, classes first: sums over classes then run along whole rows."""
-    if not w.any():  # the usual start: half a pass saved
+    """Margins of a chunk, classes first, so that sums over classes run along whole rows."""
+    if not w.any():  # the usual start: saves half a pass
         return np.zeros(w.shape[1:] + x.shape[:1], w.dtype)
     return np.ascontiguousarray((x @ w).T)
 
 
-def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
+def rounding_bound(  # noqa: PLR0913 - the public numbers it depends on
     loss: Loss,
     *,
     d: int,
@@ -192,13 +192,13 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
     center_norm: float,
     tolerance: float,
 ) -> float:
-    """Most by which a certificate may err, from public numbers: the number of records is not in it.
+    """Bound on the error of a certificate, from public numbers; it does not depend on n.
 
-    It is four times a bound on how far `Objective.gradient` and the norm taken of it are from the
-    exact ones, at every point within `radius` of the center: far enough for every point with a
-    gradient norm of at most `tolerance`, and for the whole path of gradient descent from the
-    center. Four times, so that descent with gradients this wrong is proved to reach any
-    tolerance of at least twice the bound (proof: docs/proofs/minimiser.md).
+    It is four times a bound on the errors of `Objective.gradient` and of its computed norm, at
+    every point within `radius` of the center. That covers every point with a gradient norm of at
+    most `tolerance`, and the whole path of gradient descent from the center. With the factor of
+    four, descent on such gradients is proved to reach any tolerance of at least twice the bound
+    (proof: docs/proofs/minimiser.md).
 
     >>> from tidegate.learn.loss import Softmax
     >>> bound = rounding_bound(Softmax(10), d=784, norm=1.0, regularization=0.01,
@@ -226,7 +226,7 @@ def rounding_bound(  # noqa: PLR0913 - the public numbers it rests on
 def radius(
     loss: Loss, *, norm: float, regularization: float, center_norm: float, tolerance: float
 ) -> float:
-    """How far from the center a certified point, or a point F is no larger at, can lie.
+    """Bound on ||w - center|| for a certified point w, or for one with F(w) <= F(center).
 
     >>> from tidegate.learn.loss import Logistic
     >>> radius(Logistic(), norm=1.0, regularization=0.5, center_norm=0.0, tolerance=0.0) < 1.2

@@ -1,4 +1,4 @@
-"""Output perturbation: the certified minimiser, plus noise for its sensitivity.
+"""Output perturbation: the certified minimiser plus noise scaled to its sensitivity.
 
 Proofs: docs/proofs/minimiser.md (sensitivity) and docs/proofs/noise.md (noise).
 """
@@ -23,10 +23,10 @@ from tidegate.privacy.noise import gaussian, l2_laplace, lattice
 from tidegate.privacy.rounding import up
 
 MOST_PASSES = 10**6
-"""Passes over its records that a fit may take in the worst case of the accelerated method."""
+"""Most passes over its records that a fit may take in the accelerated method's worst case."""
 
 LARGEST_CONDITION = 2**21
-"""Condition of a fit whose lambda is not given: whatever n is, it is within MOST_PASSES."""
+"""Largest condition number of a fit with automatic lambda: any n stays within MOST_PASSES."""
 
 
 @register
@@ -35,9 +35,9 @@ class OutputPerturbation:
     """Solve each fit to a certified tolerance, then add noise once; for both kinds of budget.
 
     Args:
-        slack: What the solver's tolerance may add to the sensitivity, relative to it. Smaller
-            costs passes over the records, larger costs noise. Where float64 cannot prove as
-            much, the tolerance is what it can prove.
+        slack: How much the solver's tolerance may add to the sensitivity, as a fraction of it.
+            Smaller values need more passes over the records, larger ones more noise. If float64
+            cannot prove so small a tolerance, one that it can prove is used.
 
     >>> from tidegate.learn.loss import Softmax
     >>> task = Task(loss=Softmax(10), norm=1.0, regularization=0.01)
@@ -53,7 +53,7 @@ class OutputPerturbation:
     takes_slot_weights: ClassVar[bool] = False
 
     slack: float = parameter(
-        "what the solver's tolerance may add to the sensitivity, relative to it",
+        "how much the solver's tolerance may add to the sensitivity, as a fraction of it",
         partial(between, low=0, high=1),
         default=2.0**-10,
     )
@@ -61,8 +61,8 @@ class OutputPerturbation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "slack", between("slack", self.slack, 0, 1))
 
-    def check(self, task: Task, unit: str) -> None:  # noqa: ARG002 (both kinds will do)
-        """Refuse a task without strong convexity, whose minimiser has no bounded sensitivity."""
+    def check(self, task: Task, unit: str) -> None:  # noqa: ARG002 (supports both kinds)
+        """Refuse a task without strong convexity: the sensitivity would have no bound."""
         if task.regularization is not None and task.regularization <= 0:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
 
@@ -82,26 +82,27 @@ class OutputPerturbation:
     def passes(self, task: Task, n: int | None) -> float:
         """Most passes of the accelerated method from a center at 0, from public numbers.
 
-        It is infinite where float64 can prove nothing.
+        It is infinite if float64 cannot prove the tolerance.
 
         Args:
-            task: With a lambda.
-            n: The number of slots; None for the worst of all numbers.
+            task: A task with a lambda.
+            n: Number of slots; None for the worst case over all n.
         """
         pull, bound = _given(task), task.loss.lipschitz(task.norm)
         tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
         proved = _provable(task, 1, tolerance)
         if tolerance < 2 * proved:
             return math.inf
-        # The tolerance falls as n grows until it is 2.5 times what can be proved.
+        # As n grows, the tolerance falls until it is 2.5 times the rounding bound.
         reached = 1.5 * proved if n is None else tolerance - proved
         return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
 
     def pull(self, task: Task, n: int, d: int, allowance: Allowance) -> float:
-        """Lambda: the task's, or the one with which a margin gets noise of deviation 1/8.
+        """Lambda: the task's, or one chosen so that noise in a margin has a deviation of 1/8.
 
-        That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, and
-        Delta is G/(lambda n): all public. So is the least lambda that `LARGEST_CONDITION` allows.
+        That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, with
+        Delta = G/(lambda n). Lambda is at least what `LARGEST_CONDITION` requires. All these
+        numbers are public.
         """
         if task.regularization is not None:
             return task.regularization
@@ -112,7 +113,7 @@ class OutputPerturbation:
     def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
         tolerance = self.slack * task.loss.lipschitz(task.norm) / n
-        for _ in range(8):  # the bound grows with the tolerance, but hardly
+        for _ in range(8):  # the bound grows with the tolerance, but only slightly
             bound = _provable(task, d, tolerance, prior)
             if tolerance >= 2.5 * bound:
                 break
@@ -120,7 +121,7 @@ class OutputPerturbation:
         return tolerance
 
     def sensitivity(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
-        """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record moves the solution."""
+        """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record can move the result."""
         tolerance = Fraction(self.tolerance(task, n, d, prior))
         exact = Fraction(task.loss.lipschitz(task.norm)) / n + tolerance
         return up(exact / Fraction(_given(task)))
@@ -155,7 +156,7 @@ class OutputPerturbation:
 
 
 def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None) -> float:
-    """What float64 can prove of a fit's gradient: see `rounding_bound`."""
+    """The `rounding_bound` of a fit: how accurately float64 can prove its gradient norm."""
     return rounding_bound(
         task.loss,
         d=d,
@@ -182,7 +183,7 @@ def _two_digits_up(value: float) -> str:
 
 
 def _given(task: Task) -> float:
-    """The lambda of a task that has one."""
+    """The task's lambda, which must be set."""
     if task.regularization is None:
-        raise refuse("regularization", "chosen by now", None)
+        raise refuse("regularization", "a number above 0 in this task", None)
     return task.regularization

@@ -1,8 +1,8 @@
-"""Records in parts: the seam for scale.
+"""The interface through which learners read records, wherever they are stored.
 
-A learner sees the records of a fit only as `Parts`: it says what to make of every part and how to
-merge what came of two. Whether there is one part in memory (`Records`), many on a disk or many on
-other machines makes no difference to it.
+A learner sees the records of a fit only as `Parts`: it gives a function of one part and a function
+that merges two results. There may be one part in memory (`Records`), many on disk or many on other
+machines.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,13 +18,13 @@ Part = TypeVar("Part", covariant=True)
 Result = TypeVar("Result")
 
 MERGES = 96
-"""Most merges that any one result of a pass goes through; rounding bounds rest on it."""
+"""Most merges that any one result of a pass goes through; rounding bounds depend on it."""
 
 
 class Parts(Protocol[Part]):
     """The slots of a fit, cut into runs.
 
-    What is done to a part is a function that can be pickled and depends on nothing else.
+    A function of a part must be picklable and depend on nothing but its part.
     """
 
     @property
@@ -41,29 +41,29 @@ class Parts(Protocol[Part]):
 
     @property
     def form(self) -> Rows:
-        """No rows, but of the width, dtype and kind that all have."""
+        """An empty array of the width, dtype and kind (dense or sparse) of all parts."""
 
     def map(self, make: Callable[[Part], Any]) -> "Parts[Any]":
-        """Each part made into something else: once where there is room for it, or at each pass."""
+        """Apply a function to each part: once if the results fit in memory, else at each pass."""
 
     def fold(
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
     ) -> Result:
-        """One pass: what `work` makes of each part, merged in order, in a tree of any kind.
+        """One pass: apply `work` to each part and merge the results in order, in any tree.
 
         No result goes through more than `MERGES` merges.
         """
 
 
 def merged(results: Iterable[Result], merge: Callable[[Result, Result], Result]) -> Result:
-    """Results merged in order as they come, each with as many behind it as the one it meets.
+    """Merge results in order as they arrive, in a balanced tree.
 
     Of k results none goes through more than 2 log2(k) + 1 merges, and about log2(k) wait at a time.
 
     >>> merged("abcde", lambda one, other: f"({one}{other})")
     '(((ab)(cd))e)'
     """
-    waiting: list[tuple[int, Result]] = []  # each with the number of doublings behind it
+    waiting: list[tuple[int, Result]] = []  # each with its number of doublings
     for result in results:
         doublings = 0
         while waiting and waiting[-1][0] == doublings:
@@ -77,7 +77,7 @@ def merged(results: Iterable[Result], merge: Callable[[Result, Result], Result])
 
 
 def total(parts: Parts[Part], work: Callable[[Part], NDArray[Any]]) -> NDArray[Any]:
-    """One pass: the sum of what `work` makes of each part."""
+    """One pass: the sum of `work` over all parts."""
     return parts.fold(work, np.add)
 
 
@@ -87,7 +87,7 @@ class Cut:
 
     Attributes:
         sizes: How many slots each part has.
-        form: No rows, but of the width, dtype and kind that all have.
+        form: An empty array of the width, dtype and kind (dense or sparse) of all parts.
     """
 
     sizes: tuple[int, ...]

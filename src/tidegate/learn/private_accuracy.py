@@ -1,4 +1,4 @@
-"""How good the present model is, measured privately on records it has not seen.
+"""The private accuracy of a model on records it has not seen.
 
 Proof: docs/proofs/quality.md.
 """
@@ -18,17 +18,17 @@ from tidegate.privacy.rounding import up
 
 
 def correct(weights: Weights, records: Records) -> int:
-    """How many slots the model gets right; one that cannot be used counts as wrong.
+    """How many slots the model classifies correctly; an unusable slot counts as wrong.
 
-    This number is secret: `private_accuracy` makes it public.
+    This number is secret; `private_accuracy` makes a private one of it.
     """
-    rows = aligned(records.X.astype(np.float64, copy=False))  # wherever they were stored
+    rows = aligned(records.X.astype(np.float64, copy=False))  # same rounding wherever stored
     margins = np.asarray(rows @ aligned(weights))
     return int(np.count_nonzero((predicted_codes(margins) == records.y) & records.usable))
 
 
 def deviation(slots: int, allowance: Allowance) -> float:
-    """The standard deviation of a private accuracy: what it is uncertain by."""
+    """The standard deviation of the noise in a private accuracy."""
     scale = 1 / allowance.amount / slots
     return scale * 2**0.5 if allowance.unit == "epsilon" else scale
 
@@ -36,13 +36,13 @@ def deviation(slots: int, allowance: Allowance) -> float:
 def private_accuracy(
     weights: Weights, records: Records, *, allowance: Allowance, bits: Bits
 ) -> float:
-    """The share of all slots that the model gets right, plus noise.
+    """The fraction of all slots that the model classifies correctly, plus noise.
 
     Args:
-        weights: A model that was made without these records.
-        records: The next step.
-        allowance: What each of them pays for it.
-        bits: Where the randomness comes from.
+        weights: A model trained without these records.
+        records: The records of the next step.
+        allowance: What each of these records pays.
+        bits: Source of randomness.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> records = Records(np.ones((1000, 1)), np.ones(1000, np.intp), np.ones(1000, bool))

@@ -18,14 +18,14 @@ Slots = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Records:
-    """A run of slots in memory, which is also the one part of itself.
+    """A run of slots in memory; as `Parts`, it has one part: itself.
 
     Attributes:
-        X: The features, one row a slot, each of exact norm at most the public bound; a slot that
-            cannot be used holds zeros, for 0 times not-a-number is not 0.
-        y: The class index of each slot; 0 where it cannot be used.
-        usable: Whether the slot's weight is 1.
-        slot_weights: What each slot counts for in a fit that says so; None if all count for 1.
+        X: The features, one row per slot, each of exact norm at most the public bound. An unusable
+            slot holds zeros, because 0 * NaN is not 0.
+        y: The class index of each slot; 0 if it is unusable.
+        usable: Whether each slot can be used: its weight in a mean is 1, otherwise 0.
+        slot_weights: The weight of each slot by its place; None if all are 1.
     """
 
     X: Rows
@@ -80,13 +80,13 @@ class Records:
         return Records(self.X[slots], self.y[slots], self.usable[slots], slot_weights)
 
     def copy(self) -> "Records":
-        """The same slots in memory of their own."""
+        """A copy of the slots in their own memory."""
         slot_weights = None if self.slot_weights is None else self.slot_weights.copy()
         return Records(self.X.copy(), self.y.copy(), self.usable.copy(), slot_weights)
 
 
 class Piece(Protocol):
-    """A run of slots that can be loaded, also in another process that it is sent to."""
+    """A run of slots that can be sent to another process and loaded there."""
 
     @property
     def n(self) -> int:
@@ -94,17 +94,17 @@ class Piece(Protocol):
 
     @property
     def place(self) -> Path | None:
-        """The file that it is loaded from; None if it needs none where it is sent to."""
+        """The file that `load` reads; None if it needs no file."""
 
     def ahead(self) -> None:
-        """Begin to fetch what `load` will need, and do not wait for it."""
+        """Start fetching the data for `load`, without waiting."""
 
     def load(self) -> Records:
         """The slots."""
 
 
 def chosen(run: Span, span: Span, slots: Slots | None = None) -> slice | Slots:
-    """Which slots of a run belong to a span, or to some of its slots: counted from the run's start.
+    """The slots of a run that are in a span (or among some slots of it), from the run's start.
 
     >>> chosen(Span(10, 14), Span(12, 20))
     slice(2, 4, None)
@@ -118,7 +118,7 @@ def chosen(run: Span, span: Span, slots: Slots | None = None) -> slice | Slots:
 
 
 def join(parts: Sequence[Records]) -> Records:
-    """Runs of slots one after the other; one alone is not copied."""
+    """Concatenate runs of slots; a single run is not copied."""
     if len(parts) == 1:
         return parts[0]
     rows = [part.X for part in parts]
@@ -133,7 +133,7 @@ def join(parts: Sequence[Records]) -> Records:
 
 
 def zeroed(rows: Rows, slots: NDArray[np.bool_]) -> Rows:
-    """The rows with the given slots set to zero, the rows themselves if there are none."""
+    """A copy of the rows with the given slots set to zero; without slots, the rows themselves."""
     if not slots.any():
         return rows
     if isinstance(rows, np.ndarray):

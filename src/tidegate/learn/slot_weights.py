@@ -1,4 +1,4 @@
-"""What the slots of a fit count for, laid over the pieces that they are in."""
+"""Attaches slot weights to the pieces of a fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ from tidegate.schedule import SlotWeight
 
 @dataclass(frozen=True)
 class WeightedPiece:
-    """A piece whose slots do not all count for 1.
+    """A piece with slot weights.
 
     Attributes:
         piece: The slots.
-        runs: How many slots in a row count for how much, in order.
+        runs: In order, numbers of consecutive slots with their common weight.
     """
 
     piece: Piece
@@ -40,12 +40,12 @@ class WeightedPiece:
 
     def load(self) -> Records:
         """See `Piece`."""
-        sizes, parts = zip(*self.runs, strict=True)
-        return replace(self.piece.load(), slot_weights=np.repeat(parts, sizes))
+        sizes, weights = zip(*self.runs, strict=True)
+        return replace(self.piece.load(), slot_weights=np.repeat(weights, sizes))
 
 
 def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> list[Piece]:
-    """The pieces of a span with what their slots count for, rounded down.
+    """The pieces of a span with their slot weights, rounded down.
 
     >>> from fractions import Fraction
     >>> from tidegate.schedule import Span
@@ -58,16 +58,16 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
         return list(pieces)
     covered, held = sum(span.size for span, _ in slot_weights), sum(piece.n for piece in pieces)
     if covered != held:
-        raise refuse("slot_weights", f"those of {held} slots", told=f"those of {covered}")
-    left = [(span.size, down(part)) for span, part in slot_weights]
+        raise refuse("slot_weights", f"for {held} slots", told=f"weights for {covered}")
+    left = [(span.size, down(weight)) for span, weight in slot_weights]
     result: list[Piece] = []
     for piece in pieces:
         runs, wanted = [], piece.n
         while wanted:
-            size, part = left.pop(0)
-            runs.append((min(size, wanted), part))
+            size, weight = left.pop(0)
+            runs.append((min(size, wanted), weight))
             if size > wanted:
-                left.insert(0, (size - wanted, part))
+                left.insert(0, (size - wanted, weight))
             wanted -= min(size, wanted)
         marked = WeightedPiece(piece, tuple(runs))
         result.append(marked.load() if isinstance(piece, Records) else marked)

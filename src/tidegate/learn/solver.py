@@ -1,9 +1,9 @@
 """Minimise an objective to a certified gradient norm, in few passes over the records.
 
-The fast method is L-BFGS on draft gradients, preconditioned; exact float64 gradients finish and
-certify. If that does not arrive, accelerated and then plain gradient descent do: the number of
-passes of the last is bounded in advance, so no fit ever fails. docs/proofs/minimiser.md proves
-the certificate, its rounding bound and that count.
+The fast method is preconditioned L-BFGS on draft gradients; exact float64 gradients finish and
+certify the result. If it does not reach the tolerance, accelerated and then plain gradient descent
+take over. The passes of the last are bounded in advance, so no fit ever fails.
+docs/proofs/minimiser.md proves the certificate, its rounding bound and that count.
 """
 
 import math
@@ -17,16 +17,16 @@ from tidegate.learn.loss import Loss
 from tidegate.learn.objective import Objective, Weights, radius, rounding_bound
 
 FAST_PASSES = 2000
-"""Passes after which the fast method hands over to the one with a guarantee."""
+"""Passes after which the fast method gives way to those with a guarantee."""
 
 Pairs = deque[tuple[Weights, Weights]]
 """Steps, each with the change of the gradient along it."""
 
 MEMORY = 20
-"""Pairs that L-BFGS remembers."""
+"""Number of pairs that L-BFGS keeps."""
 
 PATIENCE = 100
-"""Passes without a smaller gradient after which a precision has given all it has."""
+"""Passes without a smaller gradient after which float32, or then float64, is given up."""
 
 DRAFT_FLOOR = 2.0**-23
 """Gradient norm, relative to G, below which float32 drafts are mostly rounding."""
@@ -38,8 +38,8 @@ class Solution:
 
     Attributes:
         weights: The array that was certified, float64.
-        gradient_norm: Bound on the exact gradient norm at `weights`, rounding included. In a
-            private fit this number depends on the records and must stay inside.
+        gradient_norm: Bound on the exact gradient norm at `weights`, including rounding errors. It
+            depends on the records: never publish it for a private fit.
     """
 
     weights: Weights
@@ -48,7 +48,7 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class _Certificate:
-    """When a point with its exact-pass gradient is proved to be near enough to the minimiser."""
+    """The test that a point is provably close enough to the minimiser, by its exact gradient."""
 
     center: Weights
     tolerance: float
@@ -82,7 +82,7 @@ def certified_minimum(
     certificate = _certificate(objective, tolerance)
     try:
         w, gradient = _fast(objective, certificate, objective.center if start is None else start)
-    except (ArithmeticError, np.linalg.LinAlgError):  # whether a fit fails would be an output too
+    except (ArithmeticError, np.linalg.LinAlgError):  # failing would be an output too
         w = objective.center
         gradient = objective.gradient(w)
     return (
@@ -93,7 +93,7 @@ def certified_minimum(
 
 
 def _certificate(objective: Objective, tolerance: float) -> _Certificate:
-    # math.hypot scales: the norm of a public center must not overflow
+    # math.hypot, because squares of a public center could overflow
     center_norm = math.hypot(*objective.center.flat) * (1 + 1e-9)
     public = {
         "norm": objective.norm,
@@ -103,7 +103,8 @@ def _certificate(objective: Objective, tolerance: float) -> _Certificate:
     }
     bound = rounding_bound(objective.loss, d=objective.d, **public)
     if not tolerance >= 2 * bound:
-        raise refuse("tolerance", f"at least {2 * bound:.3g} for what float64 can prove", tolerance)
+        least = f"at least {2 * bound:.3g} (float64 can prove no smaller one)"
+        raise refuse("tolerance", least, tolerance)
     return _Certificate(
         center=objective.center,
         tolerance=tolerance,
@@ -113,21 +114,21 @@ def _certificate(objective: Objective, tolerance: float) -> _Certificate:
 
 
 def _fast(objective: Objective, certificate: _Certificate, w: Weights) -> tuple[Weights, Weights]:
-    """L-BFGS from w on: the point it reached, with its exact-pass gradient.
+    """Run L-BFGS from w and return the last point with its exact-pass gradient.
 
-    Passes are drafts until the next step is likely to arrive. Only gradients are looked at: on
-    a convex function the slope along a line says all, and it is not lost in rounding near the
-    minimum as differences of values are.
+    Passes are drafts until the next step is likely to reach the tolerance. Only gradients are used:
+    on a convex function the slope along a line is enough, and near the minimum it is not lost in
+    rounding, as differences of values are.
     """
     floor = DRAFT_FLOOR * objective.loss.lipschitz(objective.norm)
     pairs = Pairs(maxlen=MEMORY)
-    draft = max(objective.norm, certificate.reach) < 2.0**50  # float32 has the range
+    draft = max(objective.norm, certificate.reach) < 2.0**50  # within float32's range
     gradient = objective.gradient(w, draft=draft)
     direction, step = -_inverse(objective, pairs, gradient), 1.0
     smallest, rate, unimproved = float(np.linalg.norm(gradient)), 1.0, 0
     for _ in range(FAST_PASSES):
         draft = draft and smallest > floor and smallest * rate > certificate.tolerance
-        if not np.vdot(gradient, direction) < 0:  # rounding has spoilt what was remembered
+        if not np.vdot(gradient, direction) < 0:  # rounding has spoilt the pairs
             if not pairs:
                 break
             pairs.clear()
@@ -147,11 +148,11 @@ def _fast(objective: Objective, certificate: _Certificate, w: Weights) -> tuple[
                 break
             draft, smallest, unimproved = False, math.inf, 0
         slope, trial_slope = (float(np.vdot(g, direction)) for g in (gradient, trial_gradient))
-        if trial_slope > -0.9 * slope:  # far beyond the minimum on this line: back towards it
+        if trial_slope > -0.9 * slope:  # far past the minimum on this line: step back
             step *= max(0.1, slope / (slope - trial_slope))
             continue
         pair = (trial - w, trial_gradient - gradient)
-        # F is 2 lambda-strongly convex: less than half that curvature is rounding
+        # F is 2 lambda-strongly convex: curvature below half of that is rounding error
         if np.vdot(*pair) > objective.regularization * np.vdot(pair[0], pair[0]):
             pairs.append(pair)
         w, gradient = trial, trial_gradient
@@ -160,15 +161,15 @@ def _fast(objective: Objective, certificate: _Certificate, w: Weights) -> tuple[
 
 
 def _inverse(objective: Objective, pairs: Pairs, gradient: Weights) -> Weights:
-    """The L-BFGS estimate of the inverse second derivative, applied to the gradient."""
+    """The L-BFGS estimate of the inverse Hessian, applied to the gradient."""
     q = gradient.copy()
-    shares = []
+    factors = []
     for s, change in reversed(pairs):
-        shares.append(np.vdot(s, q) / np.vdot(s, change))
-        q -= shares[-1] * change
+        factors.append(np.vdot(s, q) / np.vdot(s, change))
+        q -= factors[-1] * change
     q = objective.precondition(q)
-    for (s, change), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - np.vdot(change, q) / np.vdot(s, change)) * s
+    for (s, change), factor in zip(pairs, reversed(factors), strict=True):
+        q += (factor - np.vdot(change, q) / np.vdot(s, change)) * s
     return q
 
 
@@ -192,7 +193,7 @@ def condition_of(loss: Loss, norm: float, regularization: float) -> float:
 def _accelerated(
     objective: Objective, w: Weights, gradient: Weights, certificate: _Certificate
 ) -> Solution | None:
-    """Accelerated descent in rounds that halve the gradient norm; None when rounding stops that."""
+    """Accelerated descent in rounds that halve the gradient norm; None if rounding prevents it."""
     smooth, condition = _condition(objective)
     root = math.sqrt(condition)
     momentum = (root - 1) / (root + 1)
@@ -215,11 +216,11 @@ def _steps_to_halve(condition: float) -> int:
 
 
 def accelerated_passes(condition: float, fall: float) -> int:
-    """Most passes in which accelerated descent brings the gradient norm down to a part of itself.
+    """Most passes that accelerated descent takes to reduce the gradient norm by a factor.
 
     Args:
         condition: The ratio of smoothness to strong convexity.
-        fall: The norm at the start over the norm to be reached.
+        fall: The factor: the norm at the start divided by the norm to reach.
 
     >>> accelerated_passes(1.5e6, fall=1e11)
     738705
@@ -228,7 +229,7 @@ def accelerated_passes(condition: float, fall: float) -> int:
 
 
 def worst_case_passes(objective: Objective, tolerance: float) -> int:
-    """Most passes plain gradient descent from the center takes, rounding included.
+    """Most passes that plain gradient descent takes from the center, despite rounding errors.
 
     >>> from tidegate.learn.loss import Logistic
     >>> from tidegate.learn.records import Records
@@ -244,7 +245,7 @@ def worst_case_passes(objective: Objective, tolerance: float) -> int:
 
 
 def _plain(objective: Objective, certificate: _Certificate) -> Solution:
-    """Gradient descent from the center, which rounding cannot stop short of the tolerance."""
+    """Gradient descent from the center, which reaches the tolerance despite rounding errors."""
     smooth, _ = _condition(objective)
     w = certificate.center
     for _ in range(worst_case_passes(objective, certificate.tolerance)):
@@ -254,4 +255,4 @@ def _plain(objective: Objective, certificate: _Certificate) -> Solution:
         if not np.isfinite(gradient).all():
             break
         w = w - gradient / smooth
-    raise RuntimeError("a record is not finite or lies outside the norm: the fit's precondition")
+    raise RuntimeError("a record is not finite or exceeds the norm: clip all rows with clip_rows")

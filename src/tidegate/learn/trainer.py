@@ -1,4 +1,4 @@
-"""Carrying out a plan: each fit on its span, from its prior, for its share."""
+"""Trains the fits of a plan, each on its span, from its prior, with its share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from tidegate.schedule import RecordFit, SlotWeight, Span
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
 Read = Callable[[Span, Slots | None, Sequence[SlotWeight]], Parts[Records]]
-"""Reads a span, or some slots counted from its start, and what slots count for if not 1."""
+"""Reads a span (or some of its slots, counted from its start) with its slot weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer(Generic[AnyTask]):
-    """Makes a plan's lines into models; it holds no records and no models itself.
+    """Turns the lines of a plan into models; it stores no records and no models itself.
 
     Args:
-        task: What is learnt.
-        learner: How.
-        budget: What the shares are shares of.
-        bits: Where all randomness comes from.
+        task: What to learn.
+        learner: How to learn it.
+        budget: The budget of which fits spend shares.
+        bits: Source of all randomness.
     """
 
     task: AnyTask
@@ -41,12 +41,12 @@ class Trainer(Generic[AnyTask]):
         self.learner.check(self.task, self.budget.unit)
 
     def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
-        """What belongs to one fit alone."""
+        """The settings of one fit."""
         fit, share = line
         # Fail closed: there would be too little noise.
         if fit.slot_weights and not self.learner.takes_slot_weights:
             able = [each.__name__ for each in LEARNERS.values() if each.takes_slot_weights]
-            wanted = f"{' or '.join(able)} where records count unequally"
+            wanted = f"{' or '.join(able)} for a fit with slot weights"
             raise refuse("learner", wanted, self.learner)
         return Terms(
             allowance=self.allowance(fit, share),
@@ -57,7 +57,7 @@ class Trainer(Generic[AnyTask]):
         )
 
     def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:
-        """What the mechanism on the slots that are read may cost these."""
+        """The budget of the mechanism, for each slot that the fit reads."""
         whole = allowance_of(self.budget, share)
         if fit.sample is None or whole.unit == "mu":
             return whole
@@ -74,9 +74,9 @@ class Trainer(Generic[AnyTask]):
 
         Args:
             line: The fit and its share.
-            read: Where its records are read from.
-            prior: The model of the fit that is its prior.
-            start: The model of the fit that is its start.
+            read: The function that reads its records.
+            prior: The model of its prior fit.
+            start: The model of the fit that it starts at.
         """
         fit, terms = line.fit, self.terms(line, prior, start)
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)

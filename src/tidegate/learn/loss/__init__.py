@@ -1,4 +1,4 @@
-"""The losses a fit may use, each with the constants its privacy rests on."""
+"""The losses of fits, each with the constants on which privacy depends."""
 
 from tidegate.learn.loss.classification import Huber, Logistic, Softmax
 from tidegate.learn.loss.margins import LOSSES, UNIT, Floats, Indices, Loss, automatic_loss, loss_of

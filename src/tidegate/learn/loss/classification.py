@@ -1,4 +1,4 @@
-"""The losses of classifiers, in the order in which users are shown them."""
+"""The losses of classifiers, in the order in which users see them."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tidegate.learn.loss.margins import UNIT, Floats, Indices, register, rounded
 
 
 class OneMargin:
-    """What the losses of two classes share: class 1 has sign +1 and class 0 has -1."""
+    """Base of the losses for two classes: class 1 has sign +1 and class 0 has -1."""
 
     most_classes: ClassVar[int] = 2
     outputs = 1
@@ -23,7 +23,7 @@ class OneMargin:
         return cls()
 
     def lipschitz(self, norm: float) -> float:
-        """The slope by the margin is at most 1."""
+        """The derivative in the margin is at most 1 in size."""
         return norm
 
     def shape(self, features: int) -> tuple[int, ...]:
@@ -54,11 +54,11 @@ class Logistic(OneMargin):
     residual_error = 24 * UNIT
 
     def smoothness(self, norm: float) -> float:
-        """The curvature p (1 - p) by the margin is at most 1/4."""
+        """The curvature p (1 - p) in the margin is at most 1/4."""
         return rounded_up(norm * norm / 4)
 
     def value(self, margins: Floats, y: Indices) -> Floats:
-        """See `Loss`; the larger exponential is taken out, so that nothing overflows."""
+        """See `Loss`; the larger exponential is factored out, so that nothing overflows."""
         signed = _signs(margins, y) * margins
         return np.maximum(-signed, 0) + np.log1p(np.exp(-np.abs(signed)))
 
@@ -100,7 +100,7 @@ class Softmax:
 
     @classmethod
     def of(cls, classes: int) -> Self:
-        """The loss for so many classes."""
+        """The loss for this many classes."""
         return cls(classes)
 
     @property
@@ -128,7 +128,7 @@ class Softmax:
         return rounded_up(math.sqrt(2) * norm)
 
     def smoothness(self, norm: float) -> float:
-        """The curvature diag(p) - p p' by the margins is at most 1/2."""
+        """The curvature diag(p) - p p' in the margins is at most 1/2."""
         return rounded_up(norm * norm / 2)
 
     def shape(self, features: int) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ class Softmax:
         return (features, self.classes)
 
     def value(self, margins: Floats, y: Indices) -> Floats:
-        """See `Loss`; the largest margin is taken out, so that nothing overflows."""
+        """See `Loss`; the largest margin is factored out, so that nothing overflows."""
         shifted = margins - margins.max(axis=0)
         value: Floats = np.log(np.exp(shifted).sum(axis=0)) - shifted[y, np.arange(y.size)]
         return value
@@ -165,14 +165,14 @@ def _probabilities(margins: Floats) -> Floats:
 @register
 @dataclass(frozen=True)
 class Huber(OneMargin):
-    """Hinge loss max(0, 1 - s w·x) made smooth: quadratic where s w·x is within h of 1.
+    """Smoothed hinge loss max(0, 1 - s w·x): quadratic where s w·x is within h of 1.
 
     >>> Huber(h=0.5).lipschitz(1.0), round(Huber(h=0.5).smoothness(1.0), 9)
     (1.0, 1.0)
     """
 
     kind: ClassVar[str] = "huber"
-    about: ClassVar[str] = "two classes, by a hinge made smooth"
+    about: ClassVar[str] = "two classes, with a smoothed hinge loss"
     automatic: ClassVar[bool] = False
 
     h: float = 0.5
@@ -192,15 +192,15 @@ class Huber(OneMargin):
 
     @property
     def residual_error(self) -> float:
-        """See `Loss`; rounding 1 + h is what matters when h is small."""
+        """See `Loss`; if h is small, the rounding of 1 + h dominates."""
         return (8 + 1 / self.h) * UNIT
 
     def smoothness(self, norm: float) -> float:
-        """The curvature by the margin is at most 1/2h."""
+        """The curvature in the margin is at most 1/2h."""
         return rounded_up(norm * norm / (2 * self.h))
 
     def _depth(self, margins: Floats, y: Indices) -> Floats:
-        """How far the signed margin lies below 1 + h, in units of 2h; above 1 it is linear."""
+        """How far the signed margin is below 1 + h, in units of 2h; beyond 1 the loss is linear."""
         return (1 + self.h - _signs(margins, y) * margins) / (2 * self.h)
 
     def value(self, margins: Floats, y: Indices) -> Floats:

@@ -1,9 +1,9 @@
-"""What a loss of margins is, and all that can be named.
+"""The interface and the registry of losses of margins.
 
-Such a loss looks at a record (x, y) only through its margins w·x. Margins of m records are an
-array of shape (m,), or (K, m) for K classes; y holds class indices from 0. The constants that
-privacy rests on are derived, and shown to be attained, in docs/proofs/losses.md. A loss holds all
-that is known about it, and is added to the others by `register`.
+Such a loss depends on the features x of a record only through its margins w·x. Margins of m records
+are an array of shape (m,), or (K, m) for K classes; y holds class indices from 0. The constants on
+which privacy depends are derived, and shown to be attained, in docs/proofs/losses.md. One class
+holds everything about a loss, and `register` adds it to the registry.
 """
 
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -17,16 +17,16 @@ Floats = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 
 UNIT = 2.0**-53
-"""Unit roundoff of float64: one operation errs by at most this times its result."""
+"""Unit roundoff of float64: the error of one operation is at most this times its result."""
 
 
 def rounded_up(value: float) -> float:
-    """A bound rounded so that a few roundings on the way to it cannot have made it too small."""
+    """Round a bound up by more than the few roundings in its computation can have lowered it."""
     return value * (1 + 8 * UNIT)
 
 
 class Loss(Protocol):
-    """What objectives and solvers need to know of a loss of margins."""
+    """The properties of a loss of margins that objectives and solvers use."""
 
     @property
     def outputs(self) -> int:
@@ -42,7 +42,7 @@ class Loss(Protocol):
 
     @property
     def residual_error(self) -> float:
-        """Most that `residual` errs in float64, in Euclidean norm, for exactly given margins."""
+        """Largest error of `residual` in float64, in Euclidean norm, for exact margins."""
 
     def lipschitz(self, norm: float) -> float:
         """G: largest norm of the gradient in w of a record of norm at most `norm`, rounded up."""
@@ -57,10 +57,10 @@ class Loss(Protocol):
         """Loss of each record."""
 
     def residual(self, margins: Floats, y: Indices) -> Floats:
-        """Derivative of each record's loss by its margins."""
+        """Derivative of each record's loss in its margins."""
 
     def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """Second derivative of each record's loss by its margins, applied to v."""
+        """Second derivative of each record's loss in its margins, applied to v."""
 
 
 class NamedLoss(Loss, Protocol):
@@ -69,8 +69,9 @@ class NamedLoss(Loss, Protocol):
     Attributes:
         kind: Its name.
         about: What it is, in a few words.
-        most_classes: The most classes that it can tell apart.
-        automatic: Whether "auto" may choose it, which it does for as few classes as possible.
+        most_classes: The most classes that it supports.
+        automatic: Whether "auto" may choose it. Of the losses that support all classes, "auto"
+            chooses the one with the smallest `most_classes`.
     """
 
     kind: ClassVar[str]
@@ -80,7 +81,7 @@ class NamedLoss(Loss, Protocol):
 
     @classmethod
     def of(cls, classes: int) -> Self:
-        """The loss for so many classes."""
+        """The loss for this many classes."""
 
 
 L = TypeVar("L", bound=NamedLoss)
@@ -90,7 +91,7 @@ LOSSES: dict[str, type[NamedLoss]] = {}
 
 
 def register(loss: type[L]) -> type[L]:
-    """Add a loss to those that there are; its constants must be proved."""
+    """Add a loss to the registry; its constants must be proved."""
     LOSSES[loss.kind] = loss
     return loss
 
@@ -106,7 +107,7 @@ def automatic_loss(classes: int) -> str:
 
 
 def loss_of(kind: str, classes: int) -> Loss:
-    """The loss of a name, for so many classes.
+    """The loss of this name, for this many classes.
 
     >>> loss_of("auto", 3)
     Softmax(classes=3)

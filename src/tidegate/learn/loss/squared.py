@@ -20,7 +20,7 @@ class Squared:
     point: tuple[float, ...] | None = None
 
     def sensitivity(self, diameter: float, n: int, regularization: float) -> float:
-        """Most the exact minimiser moves when one of n records moves by at most `diameter`.
+        """Most that the exact minimiser moves if one of n records moves by at most `diameter`.
 
         >>> round(Squared().sensitivity(diameter=2**0.5, n=100, regularization=1.0), 9)
         0.007071068
