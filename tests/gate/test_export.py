@@ -92,7 +92,7 @@ def test_text_predicts_from_a_file(tmp_path: Path) -> None:
 def test_a_map_that_is_not_ours_has_to_be_given(tmp_path: Path) -> None:
     card = {**made([0, 1])[1][0].card, "features": [{"kind": "Wavelets"}]}
     files.export(seal(card, np.ones(4), FIRST), tmp_path / "release.npz")
-    with pytest.raises(InvalidValueError, match="the card only names the map Wavelets"):
+    with pytest.raises(InvalidValueError, match="Wavelets cannot be built from the card"):
         files.load(tmp_path / "release.npz")
     model = files.load(tmp_path / "release.npz", features=NormClip(1.0))
     assert model.predict(np.ones((1, 4))).tolist() == [1]

@@ -1,4 +1,4 @@
-"""Feature maps that read nothing off the data: each record's features depend on it alone.
+"""Feature maps that learn nothing from data: a record's features depend on that record alone.
 
 >>> from sklearn.pipeline import make_pipeline
 >>> features = make_pipeline(HashedText(n_features=64), AppendIntercept(), NormClip(norm=1.0))
@@ -6,7 +6,7 @@
 (2, 65)
 """
 
-# In the order in which users are shown them.
+# Imported in the order in which users see them.
 # isort: off
 from tidegate.features.text import HashedText
 from tidegate.features.intercept import AppendIntercept

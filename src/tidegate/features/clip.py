@@ -1,4 +1,4 @@
-"""Clip records onto a ball so that the exact norm of what is stored keeps the bound."""
+"""Clips records onto a ball, so that the exact norm of each stored row is within the bound."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,13 +14,12 @@ from tidegate.kinds import parameter
 
 
 def clip_rows(X: Any, norm: float) -> Rows:
-    """Scale every row longer than `norm` back onto the ball, in the dtype it came in.
+    """Scale every row longer than `norm` back onto the ball, in its own dtype.
 
-    The promise is on the exact Euclidean norm of the stored floats, taken as real numbers: it is
-    at most `norm`. A row well inside comes back as it is, one within a few roundings of the
-    sphere or beyond is scaled to lie those few roundings inside, so clipping twice is clipping
-    once. The constants are proved in docs/proofs/clipping.md. A row that is not finite
-    becomes not-a-number.
+    The exact Euclidean norm of the stored floats, taken as real numbers, is at most `norm`. A row
+    well inside the ball is unchanged. A row within a few roundings of the sphere, or beyond it, is
+    scaled to lie those few roundings inside, so clipping it again changes nothing. The constants
+    are proved in docs/proofs/clipping.md. A row that is not finite becomes NaN.
 
     >>> clip_rows([[3.0, 4.0], [0.3, 0.4]], norm=1.0).round(12)
     array([[0.6, 0.8],
@@ -33,7 +32,7 @@ def clip_rows(X: Any, norm: float) -> Rows:
 
 @np.errstate(all="ignore")
 def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
-    """The rows as `clip_rows` gives them, never sharing memory with X, and which are finite.
+    """The rows that `clip_rows` returns, never sharing memory with X, and which are finite.
 
     >>> rows, finite = clipped_and_finite([[3.0, 4.0], [0.0, np.inf]], norm=1.0)
     >>> rows.round(12), finite
@@ -45,7 +44,7 @@ def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
     margin = _margin(rows.shape[1], rows.dtype)
     norms, powers = row_norms(rows)
     outside = ~(norms <= norm * (1 - margin) * powers)
-    factors = norm * (1 - 2 * margin) / norms  # not-a-number, as the row is to be, if not finite
+    factors = norm * (1 - 2 * margin) / norms  # NaN for a row that is not finite
     return _scaled(rows, outside, powers, factors), np.isfinite(norms)
 
 
@@ -63,15 +62,15 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
     """
 
     kind: ClassVar[str] = ""
-    about: ClassVar[str] = "records scaled onto a ball; configurations have records.norm for it"
+    about: ClassVar[str] = "records scaled onto a ball; configurations use records.norm instead"
 
-    norm: float = parameter("the bound", positive, default=1.0)
+    norm: float = parameter("the largest norm of a record", positive, default=1.0)
 
     def _map(self, rows: Rows) -> Rows:
         return clip_rows(rows, self.norm)
 
     def onnx(self, graph: Graph, rows: str) -> str:
-        """See `InOnnx`; a row is divided by its peak first, lest a square overflow."""
+        """See `InOnnx`; a row is divided by its peak first, so that no square overflows."""
         one = graph.constant(1.0)
         highest = graph.add(f"ReduceMax <axes = [1]> ({graph.add(f'Abs({rows})')})")
         peak = graph.add(f"Max({highest}, {one})")
@@ -88,7 +87,7 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
 
 
 def _margin(columns: int, dtype: np.dtype[Any]) -> float:
-    """What the roundings of a norm and of a scaling may add up to, relative to the norm."""
+    """Bound on the rounding errors of a norm and of a scaling, relative to the norm."""
     whole("the number of columns", columns, most=2**31)
     return (2 * columns + 16) * 2.0**-53 + float(np.finfo(dtype).eps)
 
@@ -107,7 +106,7 @@ def _scaled(
     copy = np.empty(rows.shape, rows.dtype)
     for part in chunks(rows):
         few = chosen[part]
-        if few.any():  # the others times 1, which is exact: cheaper than to pick rows out
+        if few.any():  # the others times 1, exactly: cheaper than selecting rows
             scaled = rows[part].astype(np.float64)
             if (powers[part] != 1).any():
                 scaled *= np.where(few, powers[part], 1)[:, None]

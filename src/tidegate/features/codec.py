@@ -1,4 +1,4 @@
-"""Feature maps in the words of a card: their kinds and parameters, and back."""
+"""Describes feature maps on a card by kinds and parameters, and builds them from it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from tidegate.checks import refuse
 from tidegate.features.feature_map import MAPS, FeatureMap
 
 Step = Mapping[str, Any]
-"""A map on a card: its class as "kind", and its parameters."""
+"""A map on a card: its class name as "kind", and its parameters."""
 
 
 def described_map(features: Any) -> list[Step]:
@@ -28,22 +28,22 @@ def described_map(features: Any) -> list[Step]:
 
 
 def built_map(steps: Sequence[Step]) -> FeatureMap | None:
-    """The feature map that a card describes, made of maps that are registered.
+    """Build the feature map that a card describes, from registered maps.
 
     >>> built_map([{"kind": "AppendIntercept", "value": 0.5}]).transform([[2.0]])
     array([[2. , 0.5]])
     """
-    made: FeatureMap | None = make_pipeline(*map(built_step, steps)) if steps else None
-    return made
+    pipeline: FeatureMap | None = make_pipeline(*map(built_step, steps)) if steps else None
+    return pipeline
 
 
 def built_step(step: Step) -> FeatureMap:
-    """One step of the feature map that a card describes."""
-    given = {key: tuple(v) if isinstance(v, list) else v for key, v in step.items()}
-    kind = given.pop("kind")
+    """Build one step of the feature map that a card describes."""
+    parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in step.items()}
+    kind = parameters.pop("kind")
     if kind not in MAPS:
-        raise refuse("features", f"given: the card only names the map {kind}", None)
-    return MAPS[kind](**given)
+        raise refuse("features", f"passed: {kind} cannot be built from the card", None)
+    return MAPS[kind](**parameters)
 
 
 def takes_text(steps: Sequence[Step]) -> bool:

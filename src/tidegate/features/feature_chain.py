@@ -1,4 +1,4 @@
-"""What every record of a gate goes through before it is clipped."""
+"""The feature maps that a gate applies to every record before clipping it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,11 @@ from tidegate.features.rows import Rows, as_rows
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureChain:
-    """Feature maps one after the other, then the dtype that records are kept in.
+    """Applies feature maps in order, then converts to the dtype of stored records.
 
     Attributes:
         maps: The maps, in order.
-        dtype: Of the stored features.
+        dtype: The dtype of stored features.
 
     >>> from tidegate.features import AppendIntercept
     >>> FeatureChain(maps=(AppendIntercept(0.5),), dtype="float32").transform([[2, "x"], [1, 0]])
@@ -30,10 +30,10 @@ class FeatureChain:
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each."""
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
-            X = X.tolist()  # records that were handed over as a list
+            X = X.tolist()  # records that arrived as a list
         rows = X if self.maps and self.maps[0].takes_text else as_numbers(X)
         for each in self.maps:
             rows = each.transform(rows)
-        with np.errstate(over="ignore"):  # what becomes infinite cannot be used
+        with np.errstate(over="ignore"):  # an infinite record is unusable
             kept: Rows = as_rows(rows).astype(self.dtype, copy=False)
         return kept

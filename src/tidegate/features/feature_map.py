@@ -1,6 +1,6 @@
-"""What a feature map is, and all that configurations and cards can name.
+"""The interface of feature maps, and the registry of those that configurations and cards can name.
 
-What is known about a map stands in its own file, which adds it to the others by `register`.
+One file holds everything about a map, and adds it to the registry by `register`.
 """
 
 from abc import abstractmethod
@@ -15,14 +15,14 @@ from tidegate.features.rows import Rows, as_rows
 
 
 class FeatureMap(Protocol):
-    """A transformer that maps each record by itself and has learnt nothing from records."""
+    """A transformer that maps each record by itself and learns nothing from records."""
 
     def transform(self, X: Any) -> Any:
         """The features of each record, one row each."""
 
 
 class NamedMap(FeatureMap, Protocol):
-    """A map that a card describes so well that it can be built again.
+    """A map that can be built again from its description on a card.
 
     It is a dataclass whose fields are made by `tidegate.kinds.parameter`.
 
@@ -40,13 +40,13 @@ class NamedMap(FeatureMap, Protocol):
 
 
 class Graph(Protocol):
-    """An ONNX graph that is being written."""
+    """An ONNX graph under construction."""
 
     def constant(self, value: Any) -> str:
-        """The name of a constant."""
+        """Add a constant; return its name."""
 
     def add(self, call: str) -> str:
-        """The name of what a call returns."""
+        """Add a call; return the name of its result."""
 
 
 @runtime_checkable
@@ -54,17 +54,17 @@ class InOnnx(Protocol):
     """A map that can be part of an ONNX graph."""
 
     def onnx(self, graph: Graph, rows: str) -> str:
-        """The name of the mapped rows, given the name of the rows."""
+        """Add the map to a graph; take the name of the rows, return that of the mapped rows."""
 
 
 Map = TypeVar("Map", bound=NamedMap)
 
 MAPS: dict[str, type[NamedMap]] = {}
-"""Every map that a card can be read back into, by the name of its class."""
+"""Every map that can be built from a card, by the name of its class."""
 
 
 def register(feature_map: type[Map]) -> type[Map]:
-    """Add a map to those that there are."""
+    """Add a map to the registry."""
     MAPS[feature_map.__name__] = feature_map
     return feature_map
 
@@ -78,14 +78,14 @@ class RecordMap(TransformerMixin, BaseEstimator):
     """A transformer that maps each record by itself, bit for bit, and learns nothing.
 
     The features of a record are the same in any batch, at any place in it, before and after
-    `fit`. A record with an entry that is not finite becomes a row of not-a-numbers: raising would
-    tell others about it, dropping it would shift its neighbours.
+    `fit`. A record with an entry that is not finite becomes a row of NaN: an error would reveal it
+    to others, and dropping it would shift the records after it.
     """
 
     takes_text: ClassVar[bool] = False
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn passes y)
-        """Note the number of columns and their names; what the records hold is ignored."""
+        """Store the number and names of the columns; ignore the values of records."""
         columns = self._rows(X, reset=True).shape[1]
         self._map(np.zeros((1, columns)))  # mapping a made-up record checks the parameters
         return self
@@ -96,7 +96,7 @@ class RecordMap(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def _map(self, rows: Rows) -> Rows:
-        """Map rows that may be of any finite or non-finite numbers."""
+        """Map rows, which may hold any finite or non-finite numbers."""
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         rows = as_rows(as_numbers(X))

@@ -17,10 +17,10 @@ from tidegate.features.rows import Rows
 from tidegate.kinds import parameter
 
 TURN = 2**16
-"""Angles are rounded to this part of a turn: 1e-4, far below the features' sampling error."""
+"""Angles are rounded to 1/TURN of a turn, 1e-4 radians: far below the features' sampling error."""
 
 COSINES = np.cos(np.arange(TURN) * (2 * math.pi / TURN))
-"""A table, because vectorised cosines may round by which neighbours share a register."""
+"""A table, because the rounding of vectorised cosines may depend on values in the same register."""
 
 FRACTION_BITS = 12
 FREQUENCY_BITS = FRACTION_BITS + 3
@@ -30,17 +30,17 @@ FREQUENCY_BITS = FRACTION_BITS + 3
 @register
 @dataclass(eq=False, repr=False)
 class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
-    """Features whose inner products approach the Gaussian kernel exp(-gamma ||x - z||^2).
+    """Features whose inner products approximate the Gaussian kernel exp(-gamma ||x - z||^2).
 
-    For each of n_components random frequencies, a cosine and a sine of the record's angle
-    (Rahimi and Recht), so every record has norm 1 up to rounding. The angles are sums without
-    rounding, see `lattice.exact_product`. Meant for up to some thousand columns: project first
-    where there are more.
+    For each of n_components random frequencies, the features are the cosine and the sine of the
+    record's angle (Rahimi and Recht), so every record has norm 1 up to rounding. The angles are
+    exact sums; see `lattice.exact_product`. Use it for up to a few thousand columns; if there are
+    more, project first.
 
     Args:
         n_components: the number of frequencies; twice as many features, cosines before sines.
-        gamma: the inverse width of the kernel; public, never read off the records.
-        seed: a public number; the noise of a private fit has nothing to do with it.
+        gamma: the inverse width of the kernel; public, never computed from the records.
+        seed: a public number, unrelated to the noise of a private fit.
 
     >>> fourier = RandomFourier(n_components=2048, gamma=0.5, seed=1)
     >>> x, z = fourier.transform([[0.0, 1.0], [1.0, 1.0]])
@@ -49,13 +49,13 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """
 
     kind: ClassVar[str] = "fourier"
-    about: ClassVar[str] = "curved boundaries"
+    about: ClassVar[str] = "for curved decision boundaries"
 
     n_components: int = parameter(
         "the number of frequencies", partial(whole, most=2**20), default=256
     )
     gamma: float = parameter("the inverse width of the kernel", positive, default=1.0)
-    seed: int = parameter("a public number", partial(whole, least=0), default=0)
+    seed: int = parameter("a public seed of the random map", partial(whole, least=0), default=0)
 
     @property
     def _n_features_out(self) -> int:
@@ -67,7 +67,7 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
         seed = whole("seed", self.seed, least=0)
         frequencies = lattice_normals(rows.shape[1], components, seed)
         steps, step = exact_product(rows, frequencies, bits=FREQUENCY_BITS)
-        # Past 2^53 turns nothing of an angle is left; the cap only keeps it from overflowing.
+        # Beyond 2^53 turns rounding leaves nothing of an angle; the cap only prevents overflow.
         turns = steps * (np.minimum(step, 2.0**256) * width * 2.0**-FRACTION_BITS)
         angles = np.rint(np.nan_to_num(turns - np.rint(turns)) * TURN).astype(np.int64)
         amplitude = np.where(np.isnan(step), np.nan, math.sqrt(1 / components))
@@ -79,8 +79,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 def lattice_normals(columns: int, count: int, seed: int) -> NDArray[np.float64]:
     """Normal deviates in whole steps of 2^-12, of shape (columns, count).
 
-    They come by inversion from the raw bits of a bit generator, which stay the same over the
-    versions of numpy. 32 bits each keep them below 6.4 in size.
+    They are computed by inversion from the raw bits of a bit generator, which are the same in every
+    version of numpy. With 32 bits each, they are below 6.4 in size.
 
     >>> lattice_normals(2, 3, 1)
     array([[  121.,  6756., -4349.],

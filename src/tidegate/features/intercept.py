@@ -1,4 +1,4 @@
-"""The intercept as a constant coordinate."""
+"""The intercept, as a constant coordinate."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,26 +17,26 @@ from tidegate.kinds import parameter
 @register
 @dataclass(eq=False, repr=False)
 class AppendIntercept(OneToOneFeatureMixin, RecordMap):
-    """Append a constant coordinate, to be regularised and noised like the rest.
+    """Append a constant coordinate; its weight is regularised and noised like the others.
 
-    Append it before `NormClip`: the norm bound of a private fit is on the whole record, the
-    intercept included.
+    Append it before `NormClip`: the norm bound of a private fit is on the whole record, including
+    the intercept.
 
     Args:
-        value: the constant; a larger one takes more of the norm and is regularised less; from
-            2^-64 to 2^64.
+        value: the constant, from 2^-64 to 2^64; a larger one takes more of the norm and is
+            regularised less.
 
     >>> AppendIntercept(0.5).transform([[3.0, 4.0]])
     array([[3. , 4. , 0.5]])
     """
 
     kind: ClassVar[str] = "intercept"
-    about: ClassVar[str] = "lets a boundary lie away from the origin"
+    about: ClassVar[str] = "lets decision boundaries lie away from the origin"
 
     value: float = parameter("the constant", positive, default=1.0)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """The names of the columns that came in, then "intercept"."""
+        """The names of the input columns, then "intercept"."""
         return np.append(super().get_feature_names_out(input_features), "intercept")
 
     def _map(self, rows: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""Matrix products without rounding, so that no record's features depend on its neighbours."""
+"""Matrix products without rounding, so that no record's features depend on other records."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ def exact_product(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Multiply without rounding: rows @ whole as whole numbers and a power of two for each row.
 
-    A matrix product adds in an order that a BLAS chooses by the shape of the batch, so the last
-    bits of a row's product depend on how many rows come with it. Here they cannot: each row is
-    first rounded to a lattice of its own, 2^-a of the power of two above its largest entry, with
-    a = 53 - bits - log2(columns) rounded down. Every product and partial sum is then a whole
-    number of lattice steps of size at most 2^53, which float64 adds exactly in any order, see
+    A BLAS chooses the order of additions by the shape of the batch, so the last bits of a row's
+    product would depend on how many other rows there are. To prevent that, each row is first
+    rounded to a lattice of its own, 2^-a of the power of two above its largest entry, with
+    a = 53 - bits - log2(columns) rounded down. Every product and partial sum is then a whole number
+    of lattice steps of size at most 2^53, which float64 adds exactly in any order: see
     docs/proofs/exact-products.md.
 
     Args:
@@ -28,7 +28,7 @@ def exact_product(
 
     Returns:
         The product in lattice steps, shape (records, features), and the step of each row, shape
-        (records, 1); the step of a row that is not finite is not-a-number.
+        (records, 1); the step of a row that is not finite is NaN.
 
     >>> steps, step = exact_product(np.array([[1.0, 0.25]]), np.array([[3.0], [-4.0]]), bits=2)
     >>> steps * step
@@ -42,4 +42,4 @@ def exact_product(
     product: Any = with_entries(rows, np.rint(usable * grow[owners])) @ whole
     step = np.where(finite, np.ldexp(1.0, exponents - width), np.nan)
     steps = product.toarray() if issparse(product) else product
-    return steps + 0.0, step[:, None]  # a sum of nothing but zeros may be -0.0 in one order only
+    return steps + 0.0, step[:, None]  # + 0.0: zeros may sum to -0.0 in some orders only

@@ -1,4 +1,4 @@
-"""Batches of any kind as numbers, entry by entry."""
+"""Converts batches of any type to numbers, entry by entry."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -13,10 +13,10 @@ from tidegate.checks import refuse
 
 
 def as_numbers(X: Any) -> Any:
-    """A batch as an array or a sparse matrix of numbers; what is none becomes not-a-number.
+    """A batch as an array or a sparse matrix of numbers; any other entry becomes NaN.
 
-    An array or a sparse matrix of numbers is returned as it is, in its own dtype; anything else
-    becomes float64, entry by entry, so that no entry depends on what stands beside it.
+    An array or a sparse matrix of numbers is returned unchanged; anything else is converted to
+    float64, entry by entry, so that no entry depends on the others.
 
     >>> as_numbers([[1, "2.5"], ["x", None]])
     array([[1. , 2.5],
@@ -41,32 +41,32 @@ def as_numbers(X: Any) -> Any:
 
 
 def is_arrow_array(values: Any) -> bool:
-    """Whether this is a column of Arrow and not a table."""
+    """Whether this is an Arrow column and not a table."""
     return hasattr(values, "to_pylist") and not hasattr(values, "column_names")
 
 
 def _plain(batch: NDArray[Any]) -> bool:
-    """Whether the entries are numbers that float64 holds, but for rounding."""
+    """Whether float64 can hold the entries, up to rounding."""
     return batch.dtype.kind in "biuf" and batch.dtype.itemsize <= 8
 
 
 def _from_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
     try:
         batch = np.asarray(rows)
-    except Exception:  # rows of several lengths, or an entry that is no value
+    except Exception:  # rows of different lengths, or an entry that is not a value
         batch = np.empty(0)
     if batch.ndim == 2 and _plain(batch):
         return batch.astype(np.float64)
     cells = [row if isinstance(row, list | tuple) else _row(row) for row in rows]
     if len({len(row) for row in cells}) > 1:
-        raise refuse("X", "two-dimensional", told="rows of several lengths")
+        raise refuse("X", "two-dimensional", told="rows of different lengths")
     return np.array([[_number(value) for value in row] for row in cells], np.float64)
 
 
 def _row(row: object) -> list[Any]:
     values = np.asarray(row)
     if values.ndim != 1:
-        raise refuse("X", "two-dimensional (Reshape your data: one record a row)", told="no rows")
+        raise refuse("X", "two-dimensional (Reshape your data: one row per record)", told="no rows")
     return list(values.tolist())
 
 
@@ -78,11 +78,11 @@ def _from_arrow(table: Any) -> NDArray[np.float64]:
 
 
 def _number(value: object) -> float:
-    """What one entry is as a float; not-a-number for anything that is no real number."""
+    """One entry as a float; NaN if it is not a real number."""
     try:
         if isinstance(value, float | int | str | bytes | Real | Decimal):
             return float(value)
         scalar = np.asarray(value)
         return float(scalar) if scalar.ndim == 0 and _plain(scalar) else np.nan
-    except Exception:  # whatever an entry does, it does to its own slot
+    except Exception:  # an entry that raises affects its own slot only
         return np.nan

@@ -15,7 +15,7 @@ from tidegate.features.rows import Rows, nan_if_not_finite
 from tidegate.kinds import parameter
 
 SPREAD = 8
-"""Among how many features a coordinate is spread: enough that no one collision spoils it."""
+"""How many features a coordinate is spread over: enough that no single collision spoils it."""
 
 
 @register
@@ -25,12 +25,12 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     Each coordinate is added with a random sign to 8 of the features (to all if there are fewer),
     one in each eighth of them, and the sum is divided by sqrt(8): the sparse Johnson-Lindenstrauss
-    transform of Kane and Nelson. The matrix has 8 entries a coordinate whatever `n_components`
-    is, and comes from the seed alone. The sums are exact, see `lattice.exact_product`.
+    transform of Kane and Nelson. The matrix has 8 entries per coordinate, whatever `n_components`
+    is, and depends on the seed alone. The sums are exact; see `lattice.exact_product`.
 
     Args:
         n_components: the number of features.
-        seed: a public number; the noise of a private fit has nothing to do with it.
+        seed: a public number, unrelated to the noise of a private fit.
 
     >>> projection = RandomProjection(n_components=4, seed=1)
     >>> projection.transform([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 2.0, 0.0]])
@@ -40,10 +40,10 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """
 
     kind: ClassVar[str] = "projection"
-    about: ClassVar[str] = "to fewer numbers"
+    about: ClassVar[str] = "random projection to fewer features"
 
     n_components: int = parameter("the number of features", partial(whole, most=2**20), default=256)
-    seed: int = parameter("a public number", partial(whole, least=0), default=0)
+    seed: int = parameter("a public seed of the random map", partial(whole, least=0), default=0)
 
     @property
     def _n_features_out(self) -> int:
@@ -53,7 +53,7 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
         components = whole("n_components", self.n_components, most=2**31)
         matrix = signs(rows.shape[1], components, whole("seed", self.seed, least=0))
         steps, step = exact_product(rows, matrix, bits=0)
-        with np.errstate(over="ignore"):  # a record near the end of the floats may leave them
+        with np.errstate(over="ignore"):  # a record near the largest float may overflow
             return nan_if_not_finite(steps * (step / np.sqrt(min(SPREAD, components))))
 
 
@@ -61,7 +61,7 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
 def signs(columns: int, components: int, seed: int) -> csr_array:
     """The matrix of the projection before scaling, of shape (columns, components).
 
-    The raw bits of a bit generator are the part of numpy that stays the same over its versions.
+    It is made of the raw bits of a bit generator, which are the same in every version of numpy.
 
     >>> signs(2, 3, 1).toarray()
     array([[ 1., -1.,  1.],

@@ -1,4 +1,4 @@
-"""Records as the rows of a matrix, dense or sparse, whatever numbers they hold."""
+"""Records as the rows of a dense or sparse matrix, with any numbers in them."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -11,20 +11,20 @@ from sklearn.utils.validation import check_array
 from tidegate.checks import refuse
 
 Rows: TypeAlias = NDArray[Any] | csr_array
-"""One record a row: an array of floats or a CSR matrix without duplicate entries."""
+"""One row per record: an array of floats or a CSR matrix without duplicate entries."""
 
 ALIGNMENT = 64
 """Bytes: the width of the widest vector registers and of a cache line."""
 
 CHUNK = 2**16
-"""How many entries are worked on at a time: few enough to stay in a processor's own cache."""
+"""Number of entries processed at a time: few enough to stay in a core's own cache."""
 
 
 def as_rows(X: Any) -> Rows:
-    """The records as float32 or float64 rows; not-a-number and infinity pass.
+    """The records as float32 or float64 rows; NaN and infinity are allowed.
 
-    A batch is refused for its shape or dtype, never for what a record holds, and the message
-    quotes no record. That is why scikit-learn sees the batch last: its own messages on shape and
+    A batch is refused for its shape or dtype, never for the values of a record, and the error
+    quotes no record. That is why scikit-learn checks the batch last: its own errors about shape and
     dtype print the array.
 
     >>> as_rows([[1, 2], [3, float("inf")]])
@@ -36,7 +36,7 @@ def as_rows(X: Any) -> Rows:
     """
     batch = X if issparse(X) else np.asarray(X)
     if batch.ndim != 2:
-        shape = "two-dimensional (Reshape your data: one record a row)"
+        shape = "two-dimensional (Reshape your data: one row per record)"
         raise refuse("the records' array", shape, told=f"{batch.ndim} dimension(s)")
     if batch.dtype.kind not in "biuf" or batch.dtype.itemsize > 8:
         raise refuse("the records' dtype", "real, of at most 64 bits", told=str(batch.dtype))
@@ -49,12 +49,12 @@ def as_rows(X: Any) -> Rows:
 
 
 def entries_of(rows: Rows) -> NDArray[Any]:
-    """The stored entries: all of a dense array, those of a sparse one in the order of its rows."""
+    """The stored entries: all of a dense array, or those of a sparse one row by row."""
     return rows if isinstance(rows, np.ndarray) else rows.data
 
 
 def owners_of(rows: Rows) -> NDArray[np.intp]:
-    """The number of the row that owns each entry of `entries_of`, in a shape that broadcasts.
+    """The row number of each entry of `entries_of`, in a shape that broadcasts.
 
     >>> owners_of(csr_array([[1, 0, 2], [0, 0, 0], [0, 3, 0]])).tolist()
     [0, 0, 2]
@@ -77,8 +77,8 @@ def with_entries(rows: Rows, entries: NDArray[Any]) -> Rows:
 def aligned(rows: Rows) -> Rows:
     """Dense rows in C order at an address that is a multiple of 64 bytes, copied if necessary.
 
-    How a BLAS rounds a product may depend on the addresses of its arrays, and which memory is free
-    may depend on how long records were. Sparse rows are multiplied one by one: they are kept.
+    How a BLAS rounds a product may depend on the addresses of its arrays, and these may depend on
+    how long earlier records were. Sparse rows are multiplied one by one, so they are not copied.
 
     >>> array = aligned(np.ones((3, 5))[1:])
     >>> array.ctypes.data % 64, array.flags.c_contiguous
@@ -88,15 +88,15 @@ def aligned(rows: Rows) -> Rows:
         return rows
     if rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
         return rows
-    room = np.empty(rows.nbytes + ALIGNMENT, np.uint8)
-    first = -room.ctypes.data % ALIGNMENT
-    moved: NDArray[Any] = room[first : first + rows.nbytes].view(rows.dtype).reshape(rows.shape)
+    buffer = np.empty(rows.nbytes + ALIGNMENT, np.uint8)
+    first = -buffer.ctypes.data % ALIGNMENT
+    moved: NDArray[Any] = buffer[first : first + rows.nbytes].view(rows.dtype).reshape(rows.shape)
     moved[...] = rows
     return moved
 
 
 def chunks(rows: NDArray[Any]) -> Iterator[slice]:
-    """The rows cut into runs of about `CHUNK` entries, one row at least.
+    """Slices of the rows with about `CHUNK` entries each, at least one row.
 
     >>> list(chunks(np.zeros((5, 2**15))))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -112,7 +112,7 @@ def row_norms(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
     The power is 1 unless the squares of the row leave the range of float64. Both depend on the
     row alone. The relative error is bounded in docs/proofs/clipping.md; the norm of a row that
-    is not finite is not-a-number.
+    is not finite is NaN.
 
     >>> row_norms(as_rows([[3.0, 4.0], [0.0, np.inf]]))[0]
     array([ 5., nan])
@@ -132,16 +132,16 @@ def row_norms(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _square_sums(rows: Rows) -> NDArray[np.float64]:
-    """The sum of the squares of each row, in an order that is the same in every batch.
+    """The sum of the squares of each row, added in the same order in every batch.
 
-    Dense rows stand upright in the buffer, and the lower half is added to the upper one until a
-    single line remains. This fixes the order of the additions, where `sum` is free to choose it
-    by the shape and memory layout of the whole batch.
+    Dense rows are transposed, and the lower half is added to the upper half until a single line
+    remains. This fixes the order of the additions; `sum` would choose it by the shape and memory
+    layout of the whole batch.
     """
     if not isinstance(rows, np.ndarray):
         squares = rows.data.astype(np.float64) ** 2
         sums = np.bincount(owners_of(rows), squares, minlength=rows.shape[0])
-        return sums.astype(np.float64, copy=False)  # of no entry at all they are integers
+        return sums.astype(np.float64, copy=False)  # integers if there are no entries
     totals = np.empty(rows.shape[0])
     for part in chunks(rows):
         terms = np.array(rows[part].T, dtype=np.float64, order="C")
@@ -156,9 +156,9 @@ def _square_sums(rows: Rows) -> NDArray[np.float64]:
 
 
 def row_exponents(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each row an e with all entries below 2^e in size, and whether the row is finite.
+    """For each row, an e with all entries below 2^e in size, and whether the row is finite.
 
-    e is the least one, but not below -900: that keeps every later power of two in range.
+    e is the smallest possible, but at least -900, which keeps later powers of two in range.
 
     >>> row_exponents(as_rows([[3.0, -4.0], [0.5, np.nan]]))
     (array([3, 0]), array([ True, False]))
@@ -175,9 +175,9 @@ def row_exponents(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def nan_if_not_finite(rows: Rows) -> Rows:
-    """The rows with each one that holds infinity or not-a-number made all not-a-number.
+    """The rows, with NaN throughout each row that has an infinite or NaN entry.
 
-    In a sparse row only the stored entries change; at least one is stored.
+    In a sparse row only the stored entries change; such a row has at least one.
 
     >>> nan_if_not_finite(as_rows([[3.0, 4.0], [0.0, np.inf]]))
     array([[ 3.,  4.],

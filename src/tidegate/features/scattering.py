@@ -1,4 +1,4 @@
-"""Wavelet scattering of images: fixed filters, so nothing is learned."""
+"""Wavelet scattering of images by fixed filters, so nothing is learnt from data."""
 
 import math
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from tidegate.kinds import parameter
 
 ANGLES = 8
 CELL = 4
-"""The features stand on a grid of cells of this many pixels: two scales, each a factor of 2."""
+"""Features lie on a grid of cells this many pixels wide: two scales, each a factor of 2."""
 
 CHANNELS = 1 + 2 * ANGLES + ANGLES**2
 KINDS = (1, 1 + ANGLES, 1 + 2 * ANGLES)
-"""The average; the waves of the fine scale; those of the coarse one; the coarse in the fine."""
+"""Where the kinds of channels are split: average, fine waves, coarse waves, coarse in fine."""
 
 FREQUENCY, DEVIATION = 3 * math.pi / 4, 0.8
-"""The waves of the fine scale: radians a pixel, and deviation of their envelope in pixels."""
+"""The waves of the fine scale: radians per pixel, and deviation of their envelope in pixels."""
 
 SLANT = 4 / ANGLES
-"""Height over width of an envelope; less than 1 tells more angles apart."""
+"""Height over width of an envelope; below 1 it distinguishes more angles."""
 
 SMALLEST = 2.0**-26
-"""Added to squares, of an image with largest pixel 1, where they might all be 0."""
+"""Added to sums of squares that could be 0; the largest pixel of an image is 1."""
 
 Floats = NDArray[np.float32]
 Waves = NDArray[np.complex64]
@@ -39,18 +39,18 @@ Waves = NDArray[np.complex64]
 @register
 @dataclass(eq=False, repr=False)
 class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
-    """The scattering of an image: how much of each wave there is, and of each wave in these.
+    """The wavelet scattering of an image: two layers of convolutions with fixed wavelets.
 
-    An image is convolved with Morlet wavelets of two scales and eight angles, and the moduli of
-    the fine scale with those of the coarse one again; the moduli are averaged over cells of about
-    4 x 4 pixels (Bruna and Mallat). That makes 1 + 16 + 64 channels on a grid: 81 x 7 x 7 features
-    for 28 x 28 pixels. Each of the four kinds of channels is then normalised by its own mean and
-    deviation in this image, which makes up for contrast, and has norm 1/2: together 1 at most.
+    An image is convolved with Morlet wavelets of two scales and eight angles. The moduli of the
+    fine scale are convolved with the coarse wavelets again, and all moduli are averaged over cells
+    of about 4 x 4 pixels (Bruna and Mallat). That makes 1 + 16 + 64 channels on a grid: 81 x 7 x 7
+    features for 28 x 28 pixels. Each of the four kinds of channels is then normalised by its own
+    mean and deviation in this image, which evens out contrast, to norm 1/2: together at most 1.
 
-    A record's columns are its pixels, row by row; a last row that is not complete is filled up with
-    zeros, which is also what lies around the image. Each record goes through every transform alone,
-    in arrays whose shape is public, so its features cannot depend on its neighbours. Multiplying an
-    image by a positive number changes nothing but roundings.
+    The columns of a record are its pixels, row by row. An incomplete last row is padded with zeros,
+    and so is the image on all sides. Each record is transformed alone, in arrays whose shape is
+    public, so its features cannot depend on other records. Multiplying an image by a positive
+    number changes only roundings.
 
     Args:
         width: the number of pixels in a row of the image.
@@ -63,9 +63,7 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
     """
 
     kind: ClassVar[str] = "scattering"
-    about: ClassVar[str] = (
-        "images: the columns are the pixels, row by row, `width` of them in a row"
-    )
+    about: ClassVar[str] = "images: the columns are the pixels, row by row, `width` pixels per row"
 
     width: int = parameter("pixels in a row", partial(whole, most=2**12), default=28)
 
@@ -92,11 +90,11 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
 
 class Filters(NamedTuple):
-    """What an image of one shape is convolved with.
+    """The filters for images of one shape.
 
     Attributes:
         fine: spectra of the wavelets of the fine scale, shape (angles, frame height, frame width).
-        coarse: those of the coarse scale.
+        coarse: the same for the coarse scale.
         means: a matrix for each axis that averages the pixels of the frame over cells.
         half_means: the same for every other pixel.
     """
@@ -118,7 +116,7 @@ def cells(pixels: int) -> int:
 
 @lru_cache(maxsize=4)
 def filters_of(height: int, width: int) -> Filters:
-    """The filters for an image that lies half a cell inside a frame a cell larger."""
+    """The filters for an image placed half a cell inside a frame one cell larger."""
     high, wide = CELL * (cells(height) + 1), CELL * (cells(width) + 1)
     return Filters(
         fine=morlets(high, wide, scale=1),
@@ -129,7 +127,7 @@ def filters_of(height: int, width: int) -> Filters:
 
 
 def morlets(high: int, wide: int, scale: int) -> Floats:
-    """The spectra of the wavelets of a scale, shape (angles, high, 2 * wide): each twice.
+    """The spectra of the wavelets of a scale, shape (angles, high, 2 * wide): each entry twice.
 
     A wavelet is a Gaussian envelope times (e^(i k.u) - c) with a c that makes its sum 0. Its
     spectrum is real: one Gaussian around k minus c times one around 0, both with all aliases.
@@ -156,7 +154,7 @@ def _envelope(y: NDArray[Any], x: NDArray[Any], angle: float, scale: int) -> NDA
 
 
 def averages(size: int, every: int) -> Floats:
-    """The matrix, shape (cells, pixels), that averages every so manieth pixel over cells."""
+    """The matrix, shape (cells, pixels), that averages one in `every` pixels over cells."""
     centers = CELL * np.arange(1, size // CELL)
     away = np.abs(centers[:, None] - np.arange(0, size, every))
     bells = np.exp(-(np.minimum(away, size - away) ** 2) / (2 * (2 * DEVIATION) ** 2))
@@ -164,7 +162,7 @@ def averages(size: int, every: int) -> Floats:
 
 
 def scattered(image: Floats, filters: Filters) -> Floats:
-    """The features of one image with largest pixel 1, before they are normalised.
+    """The features of one image with largest pixel 1, before normalisation.
 
     Returns:
         shape (channels, cells high, cells wide).
@@ -188,15 +186,15 @@ def scattered(image: Floats, filters: Filters) -> Floats:
 def times(spectra: Floats, of: Waves) -> Waves:
     """The spectra of the convolutions of each image with each wavelet, image by image.
 
-    Real and imaginary parts stand side by side, as does each entry of a wavelet's real spectrum:
-    half the work of a product of complex numbers.
+    Real and imaginary parts are stored side by side, and each entry of a wavelet's real spectrum is
+    stored twice: this is half the work of a complex product.
     """
     product = of.view(np.float32)[:, None] * spectra
     return product.view(np.complex64).reshape(-1, *of.shape[1:])
 
 
 def halved(spectra: Waves) -> Waves:
-    """The spectra of images of which every other pixel is left out; overwrites what is given."""
+    """The spectra of the images without every other pixel; overwrites its argument."""
     high, wide = (size // 2 for size in spectra.shape[1:])
     rows = spectra[:, :high]
     rows += spectra[:, high:]
@@ -219,7 +217,7 @@ def unit(image: NDArray[np.float64]) -> Floats:
 
 
 def normalised(channels: Floats) -> Floats:
-    """The four kinds of channels, each normalised by itself, with half of the norm each.
+    """The four kinds of channels, each normalised by itself to norm 1/2.
 
     Args:
         channels: shape (channels, cells high, cells wide).
@@ -230,10 +228,10 @@ def normalised(channels: Floats) -> Floats:
 
 
 def contrasts(waves: Floats) -> Floats:
-    """How waves of one kind differ, cell by cell, from what they have in common.
+    """Waves of one kind minus their mean, cell by cell, scaled by energy.
 
-    Nearly all images have more of every wave in their middle: that tells nothing about the angles,
-    and would take up most of the norm. A cell is weighed by its own energy and the mean of all.
+    Nearly all images have more of every wave in the middle. That says nothing about the angles, and
+    would take up most of the norm. A cell is scaled by its own energy plus the mean energy.
     """
     centred = waves - waves.mean(axis=0)
     energy = (centred * centred).mean(axis=0)

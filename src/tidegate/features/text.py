@@ -1,4 +1,4 @@
-"""Text as hashed n-grams, with no vocabulary to learn."""
+"""Text as hashed n-grams, without a vocabulary to learn."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ def lengths(name: str, value: object) -> tuple[int, ...]:
 class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Count the words and character n-grams of a text, hashed into a fixed number of columns.
 
-    The hash is MurmurHash3 with a fixed seed, one bit of it a sign so that collisions cancel on
-    average. Words are lower-cased runs of two or more letters or digits; character n-grams stay
-    within words. A record that is not a `str` becomes a row with a not-a-number.
+    The hash is MurmurHash3 with a fixed seed; one of its bits is a sign, so that collisions cancel
+    on average. Words are lower-cased runs of two or more letters or digits; character n-grams stay
+    within words. A record that is not a `str` becomes a row with a NaN.
 
     Args:
         n_features: the number of columns.
@@ -46,7 +46,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """
 
     kind: ClassVar[str] = "text"
-    about: ClassVar[str] = "hashed words and letters"
+    about: ClassVar[str] = "hashed words and character n-grams"
     takes_text: ClassVar[bool] = True
 
     n_features: int = parameter("the number of columns", whole, default=2**18)
@@ -62,7 +62,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.n_features
 
     def fit(self, X: Sequence[object], y: object = None) -> Self:  # noqa: ARG002
-        """Do nothing: the records are not looked at."""
+        """Do nothing: no record is read."""
         return self
 
     def transform(self, X: Sequence[object]) -> csr_array:
@@ -73,7 +73,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         columns = whole("n_features", self.n_features, most=2**31 - 1)
         grams = self._grams()
         hasher = FeatureHasher(columns, input_type="string", alternate_sign=True)
-        # One gram in an unusable record's stead keeps a place for its not-a-number.
+        # An unusable record gets one gram, which makes room for its NaN.
         hashed = hasher.transform(grams(t) if isinstance(t, str) else [""] for t in texts)
         unusable = np.array([not isinstance(text, str) for text in texts])
         hashed.data[hashed.indptr[:-1][unusable]] = np.nan
@@ -88,7 +88,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         split = {kind: analyzer.build_analyzer() for kind, analyzer in analyzers.items()}
 
         def grams(text: str) -> Iterator[str]:
-            encodable = text.encode(errors="replace").decode()  # half a surrogate pair is not
+            encodable = text.encode(errors="replace").decode()  # a lone surrogate is not
             return (f"{kind} {gram}" for kind in split for gram in split[kind](encodable))
 
         return grams
