@@ -270,7 +270,7 @@ def test_a_local_cluster_writes_no_record_to_a_disk(cluster: Dask) -> None:
 
 
 def test_what_is_told_wrongly_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="workers must be left out where a scheduler"):
+    with pytest.raises(InvalidValueError, match="workers must be left out if there is a scheduler"):
         Dask(workers=2, scheduler="tcp://127.0.0.1:1")
     far = ("tcp://10.1.2.3:8786", "far.example:8786", "tcp://127.0.0.1:1@far.example:8786")
     unfinished = ("tls://", "localhost", "tls://far.example", "tcp://[::1:1", "TLS://far.example:1")
@@ -429,7 +429,7 @@ def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
         ) as info:
             engine.parts([whole], whole.form)
     assert "\n" not in str(info.value)
-    assert "see that its scheduler runs there" in str(info.value)
+    assert "check that its scheduler is running" in str(info.value)
 
 
 @pytest.mark.slow

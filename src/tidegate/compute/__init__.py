@@ -1,4 +1,4 @@
-"""Where the sums of a fit are computed: in memory, from the disk, or on a cluster."""
+"""Engines, which compute the sums of a fit in memory, from disk or on a cluster."""
 
 from tidegate.compute.engine import Disk, Engine, Memory
 

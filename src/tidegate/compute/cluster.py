@@ -29,52 +29,51 @@ from tidegate.learn.records import Piece, Records
 VERSION = version("tidegate")
 
 LARGEST = 2**30
-"""Bytes of dense rows that a part has at most."""
+"""Most bytes of dense rows in a part."""
 
 WIDTH = 8
-"""How many results are merged at a time."""
+"""Number of results merged at a time."""
 
 WAIT = 60
-"""Seconds after which a scheduler that has no worker is given up."""
+"""Seconds to wait for the first worker of a scheduler."""
 
 LOST = (CancelledError, KilledWorker, OSError)
-"""What is raised when a scheduler is gone, or when every worker that tried a part has died."""
+"""Errors raised if a scheduler is gone, or if every worker that tried a part has died."""
 
 ADDRESS = re.compile(r"((?P<scheme>tcp|tls)://)?(?P<host>[\w.-]+|\[[\da-f:]+\]):\d{1,5}")
 LOOPBACK = {"127.0.0.1", "[::1]", "localhost"}
 
 
 class Dask:
-    """The records of a fit are spread over the workers of a cluster, and stay there until it ends.
+    """Spreads the records of a fit over the workers of a Dask cluster until the fit ends.
 
-    What goes to a worker is where its records are stored, with their checksum, or the records
-    themselves if it cannot read that; what comes back from a pass is one sum. The parts of a worker
-    that is lost are loaded and summed by others. A local cluster is begun at the first fit, one
-    thread a worker, and ends with `close`; its workers talk to each other under certificates that
-    nobody else has, and write no record to a disk.
+    A worker receives the paths and checksums of its records, or the records themselves if it cannot
+    read the files. Each pass returns one sum. If a worker is lost, others load and sum its parts. A
+    local cluster starts with the first fit, with one thread per worker, and stops with `close`; its
+    workers talk to each other under certificates that nobody else has, and write no record to disk.
 
     Args:
-        workers: How many processes there are on this machine; by default one for each core.
-        scheduler: The address of a cluster that runs already, in place of one on this machine.
-        small: Up to so many slots a fit is made here, in memory.
+        workers: Number of processes on this machine; one per core by default.
+        scheduler: The address of an existing cluster, instead of one on this machine.
+        small: Fits of up to this many slots are made here, in memory.
     """
 
     def __init__(
         self, workers: int | None = None, scheduler: str | None = None, *, small: int = SMALL
     ) -> None:
         if workers is not None and scheduler is not None:
-            raise refuse("workers", "left out where a scheduler has its own", workers)
-        found = None if scheduler is None else ADDRESS.fullmatch(scheduler)
+            raise refuse("workers", "left out if there is a scheduler", workers)
+        address = None if scheduler is None else ADDRESS.fullmatch(scheduler)
         if scheduler is not None and (
-            # its answers are unpickled here: who could change them on the way would be the Gate
-            found is None or (found["scheme"] != "tls" and found["host"] not in LOOPBACK)
+            # its answers are unpickled here: whoever can change them in transit controls the Gate
+            address is None or (address["scheme"] != "tls" and address["host"] not in LOOPBACK)
         ):
             allowed = "tls://host:port, or tcp://host:port if it is on this machine"
             raise refuse("scheduler", allowed, scheduler)
         self.workers = optional("workers", workers)
         self.scheduler = scheduler
         self.small = small
-        self._running: tuple[Any, ...] = ()  # the client, and the cluster if it is ours
+        self._running: tuple[Any, ...] = ()  # the client, and the cluster if it is local
 
     def __enter__(self) -> Self:
         return self
@@ -82,8 +81,8 @@ class Dask:
     def __exit__(self, *ended: object) -> None:
         self.close()
 
-    def __deepcopy__(self, known: object) -> Self:
-        """The same: copies of an estimator share the cluster."""
+    def __deepcopy__(self, memo: object) -> Self:
+        """The engine itself: copies of an estimator share the cluster."""
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -100,57 +99,57 @@ class Dask:
                 pieces = [piece.load() for piece in pieces]
             threads = sum(self.client().nthreads().values())
         size = form.dtype.itemsize * max(1, form.shape[1])
-        # of sparse rows not by bytes: these depend on the records
+        # not by bytes for sparse rows: these depend on the records
         most = SMALL if sparse.issparse(form) else LARGEST // size
         sizes = part_sizes(n, threads, most)
         runs = shared_out(pieces, sizes)
         return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)
 
     def client(self) -> Any:
-        """The client of the cluster, which is begun if it does not run."""
+        """The client of the cluster, which is started if necessary."""
         if not self._running:
             if self.scheduler is None:
                 cluster = _local(self.workers or dask.system.CPU_COUNT)
                 self._running = (Client(cluster, set_as_default=False), cluster)
             else:
-                known = Security()  # what Dask's configuration says
-                secure = known.get_connection_args("client")["ssl_context"] is not None
+                security = Security()  # from Dask's configuration
+                secure = security.get_connection_args("client")["ssl_context"] is not None
                 if self.scheduler.startswith("tls:") and not secure:
-                    told = "needs certificates, and Dask's configuration names none"
-                    raise ComputeError(f"{self.scheduler} {told}: see docs/scale.md")
-                self._running = (Client(self.scheduler, security=known, set_as_default=False),)
+                    missing = "needs certificates, but Dask's configuration names none"
+                    raise ComputeError(f"{self.scheduler} {missing}: see TLS in docs/scale.md")
+                self._running = (Client(self.scheduler, security=security, set_as_default=False),)
         return self._running[0]
 
     def check_workers(self, places: Sequence[Path] = ()) -> bool:
-        """Whether all workers can read some files; refused if one is of another version.
+        """Whether all workers can read some files; refuse workers of another version.
 
-        What workers do to records is what the guarantee rests on; and one that does not know what
-        it is sent ends, and leaves who waits for it waiting. Where a part goes depends on how busy
-        workers are and on its bytes, so all must round alike (docs/proofs/gradient.md, A1).
+        The guarantee depends on what workers compute. A worker that cannot unpickle its task dies,
+        and the client waits for ever. All workers must round alike, because which worker gets a
+        part depends on its bytes and on how busy workers are (docs/proofs/gradient.md, A1).
         """
         client = self.client()
         client.wait_for_workers(1, timeout=WAIT)
         answers = client.run(_checked, places, on_error="return").values()
-        known = [each for each in answers if not isinstance(each, OSError)]  # or it is lost
-        versions = {each[0] if isinstance(each, tuple) else "none" for each in known}
+        checks = [each for each in answers if not isinstance(each, OSError)]  # else it is lost
+        versions = {each[0] if isinstance(each, tuple) else "none" for each in checks}
         if versions - {VERSION}:
             theirs = f"the workers of {self.scheduler} have Tidegate {', '.join(sorted(versions))}"
-            raise ComputeError(f"{theirs}, but this is {VERSION}: install the same there")
-        if len({rounded for _, _, rounded in known}) > 1:
+            raise ComputeError(f"{theirs}, but this is {VERSION}: install {VERSION} there")
+        if len({rounded for _, _, rounded in checks}) > 1:
             theirs = f"the workers of {self.scheduler} do not round products alike"
             raise ComputeError(f"{theirs}: use machines of one kind, see docs/scale.md")
-        return all(readable for _, readable, _ in known)
+        return all(readable for _, readable, _ in checks)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say in one line that the cluster is lost; the next fit begins or finds it anew."""
+        """Raise a one-line error if the cluster is lost; the next fit starts or finds it again."""
         try:
             yield
         except LOST as error:
             self.close()
             where = self.scheduler or "on this machine"
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
-            first = "see that its scheduler runs there, then " * (self.scheduler is not None)
+            first = "check that its scheduler is running, then " * (self.scheduler is not None)
             raise ComputeError(
                 f"the cluster {where} is lost ({what}): nothing is charged; {first}run again"
             ) from error
@@ -164,7 +163,7 @@ class Dask:
 
 
 def _local(workers: int) -> Any:
-    """A cluster that only this process can use; the web pages, which Dask always has, are empty."""
+    """A cluster that only this process can use; Dask's web pages, always on, are left empty."""
     routes: dict[str, Any] = {
         f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
     }
@@ -172,7 +171,7 @@ def _local(workers: int) -> Any:
         return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            memory_limit=0,  # or records that do not fit would be written to a disk
+            memory_limit=0,  # otherwise records that do not fit are written to disk
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address="127.0.0.1:0",
@@ -183,9 +182,9 @@ def _local(workers: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class OnCluster(Cut, Generic[Part]):
-    """Parts that lie on the workers of a cluster, from the first pass on.
+    """Parts on the workers of a cluster, from the first pass on.
 
-    A worker loads a run for each of its parts, makes of it what it is told to, and keeps that.
+    A worker loads the run of each of its parts, applies `make` to it, and keeps the result.
     """
 
     engine: Dask
@@ -206,17 +205,17 @@ class OnCluster(Cut, Generic[Part]):
             if not self._held:
                 with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB"}):
                     self._held.extend(self._load(client))
-            there = Then(attrgetter("part"), work)
-            made: list[Any] = client.map(there, self._held, pure=False)
-            while len(made) > WIDTH:
-                groups = [made[i : i + WIDTH] for i in range(0, len(made), WIDTH)]
-                made = [client.submit(reduce, merge, group, pure=False) for group in groups]
-            results: list[Result] = client.gather(made)
+            on_part = Then(attrgetter("part"), work)
+            futures: list[Any] = client.map(on_part, self._held, pure=False)
+            while len(futures) > WIDTH:
+                groups = [futures[i : i + WIDTH] for i in range(0, len(futures), WIDTH)]
+                futures = [client.submit(reduce, merge, group, pure=False) for group in groups]
+            results: list[Result] = client.gather(futures)
         return reduce(merge, results)
 
     def _load(self, client: Any) -> Iterator[Any]:
-        """Load each part on a worker; a part that is lost is loaded anew, on any of them."""
-        workers = list(client.nthreads())  # none if all were lost: new ones are waited for
+        """Load each part on a worker; a lost part is loaded again, on any worker."""
+        workers = list(client.nthreads())  # empty if all were lost: Dask waits for new ones
         for number, run in enumerate(self.runs):
             at = number * len(workers) // len(self.runs)
             near = {"workers": workers[at : at + 1], "allow_other_workers": True} if workers else {}
@@ -228,7 +227,7 @@ def _checked(places: Sequence[Path]) -> tuple[str, bool, str]:
 
 
 def _rounded() -> str:
-    """A digest of how margins are rounded here: by processor, library and number of threads."""
+    """A digest of how margins round here: it depends on processor, library and threads."""
     random, digest = np.random.default_rng(0), sha256()
     for n, d, outputs in ((97, 5, 2), (1000, 64, 10), (255, 784, 3)):
         rows, weights = random.normal(size=(n, d)), random.normal(size=(d, outputs))
@@ -239,14 +238,14 @@ def _rounded() -> str:
 
 def _loaded(run: Run, make: Callable[[Records], Any]) -> "Resident":
     records = run.load()
-    return Resident(make(records if records.y.flags.owndata else records.copy()))  # no file's view
+    return Resident(make(records if records.y.flags.owndata else records.copy()))  # copy a view
 
 
 class Resident:
-    """A part on a worker, known to Dask by its size: it would move what it thinks is small.
+    """A part on a worker that reports its size, because Dask moves objects that seem small.
 
-    If it is moved all the same, it is copied: the arrays in a message are not aligned, and a pass
-    over such arrays takes six times as long.
+    If it is moved nevertheless, it is copied: arrays in a message are not aligned, and a pass over
+    such arrays takes six times as long.
     """
 
     def __init__(self, part: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where the parts of a fit end: a function of public counts, whatever the records are stored in."""
+"""Cuts the slots of a fit into parts, by public counts alone, however the records are stored."""
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def equal_sizes(n: int, size: int) -> tuple[int, ...]:
 
 
 def part_sizes(n: int, workers: int, most: int) -> tuple[int, ...]:
-    """Cut n slots into about as many for every worker, in parts of at most `most` slots.
+    """Cut n slots into parts of at most `most` slots, about equally many slots per worker.
 
     A part's size is rounded up, by at most an eighth, to a multiple of a power of two, so that few
     parts begin in the middle of a segment.
@@ -46,17 +46,17 @@ def power_of_two(number: int) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """Pieces that are loaded together; who logs it sees no record."""
+    """Pieces that are loaded together; its repr shows no record."""
 
     pieces: tuple[Piece, ...] = field(repr=False)
 
     def ahead(self) -> None:
-        """Begin to fetch them."""
+        """Start fetching the pieces."""
         for piece in self.pieces:
             piece.ahead()
 
     def load(self) -> Records:
-        """All of them."""
+        """Load all pieces."""
         return join([piece.load() for piece in self.pieces])
 
 
@@ -104,7 +104,7 @@ class Some:
 
 
 def shared_out(pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[Run, ...]:
-    """Cut neighbouring pieces anew into runs of the given sizes, without loading them.
+    """Regroup neighbouring pieces into runs of the given sizes, without loading them.
 
     >>> import numpy as np
     >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
@@ -124,7 +124,7 @@ def shared_out(pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[Run, ...]
 
 
 def _some(piece: Piece, start: int, stop: int) -> Piece:
-    """Consecutive slots of a piece; of one in memory only these are sent."""
+    """Consecutive slots of a piece; if it is in memory, only these are sent to a worker."""
     if stop - start == piece.n:
         return piece
     if isinstance(piece, Records):
@@ -133,7 +133,7 @@ def _some(piece: Piece, start: int, stop: int) -> Piece:
 
 
 def recut(loaded: Iterator[Records], sizes: Sequence[int]) -> Iterator[Records]:
-    """Cut loaded runs of slots anew into parts of the given sizes, as they come.
+    """Regroup loaded runs of slots into parts of the given sizes, as they arrive.
 
     >>> import numpy as np
     >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
@@ -142,13 +142,13 @@ def recut(loaded: Iterator[Records], sizes: Sequence[int]) -> Iterator[Records]:
     """
     records, at = next(loaded), 0
     for size in sizes:
-        begun: list[Records] = []  # what earlier runs have of the part
+        begun: list[Records] = []  # slots of the part from earlier runs
         missing = size
         while records.n - at < missing:
             if at < records.n:
-                begun.append(records.take(slice(at, None)).copy())  # a view would hold the rest
+                begun.append(records.take(slice(at, None)).copy())  # a view would keep all
             missing -= records.n - at
-            del records  # before the next ones but one are loaded
+            del records  # free them before the run after next is loaded
             records, at = next(loaded), 0
         yield join([*begun, records.take(slice(at, at + missing))])
         at += missing

@@ -1,4 +1,4 @@
-"""Engines: what makes `Parts` of the pieces that a fit's records are stored in."""
+"""Engines, which turn the stored pieces of a fit's records into `Parts`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,37 +15,37 @@ from tidegate.learn.parts import Cut, Part, Parts, Result, merged
 from tidegate.learn.records import Piece, Records, join
 
 SMALL = 2**16
-"""Slots up to which every engine makes a fit in memory."""
+"""Every engine makes fits of up to this many slots in memory."""
 
 BLOCK = 2**18
-"""Entries of dense rows that are worked on at a time: few enough to stay in a processor's cache."""
+"""Entries of dense rows processed at a time: few enough to stay in a core's cache."""
 
 PAGE = 4096
-"""Bytes that are read from a disk together."""
+"""Bytes read from disk together."""
 
 
 class Engine(Protocol):
-    """Says where the sums of a fit are computed; the noise is drawn elsewhere.
+    """Computes the sums of a fit; the noise is drawn elsewhere.
 
-    Where parts end is a function of public counts: of slots, features and workers. It must not
-    depend on the pieces, which may end where bytes say: a part's shape decides how the margins of
-    all its rows are rounded (docs/proofs/gradient.md, A1).
+    Where parts end depends on public counts alone: of slots, features and workers. It must not
+    depend on the pieces, whose ends may depend on bytes: a part's shape determines how the margins
+    of all its rows are rounded (docs/proofs/gradient.md, A1).
     """
 
     def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
         """The records of a fit.
 
         Args:
-            pieces: What they are stored in, in order.
-            form: No rows, but of the width, dtype and kind that all have.
+            pieces: The stored pieces of the records, in order.
+            form: An empty array of the width, dtype and kind (dense or sparse) of all pieces.
         """
 
     def close(self) -> None:
-        """Let go of whatever is held for further fits."""
+        """Release all resources kept for further fits."""
 
 
 class Memory:
-    """The records of a fit are joined in memory.
+    """Joins the records of a fit in memory.
 
     >>> import numpy as np
     >>> one = Records(np.eye(2), np.zeros(2, np.intp), np.ones(2, np.bool_))
@@ -64,10 +64,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Disk:
-    """The records of a fit are read piece by piece at every pass, and never held together.
+    """Reads the records of a fit piece by piece at every pass, never holding them all.
 
     Args:
-        small: Up to so many slots they are held in memory all the same.
+        small: Fits of up to this many slots are held in memory nevertheless.
 
     >>> import numpy as np
     >>> one = Records(np.ones((200, 2**12)), np.zeros(200, np.intp), np.ones(200, np.bool_))
@@ -83,7 +83,7 @@ class Disk:
         n = sum(piece.n for piece in pieces)
         if n <= self.small:
             return Memory().parts(pieces, form)
-        # A power of two, so that most parts lie within one segment and need no copy.
+        # A power of two, so that most parts are within one segment and need no copy.
         rows = max(CHUNK, power_of_two(BLOCK // max(1, form.shape[1])))
         sizes = equal_sizes(n, LARGEST_CHUNK if sparse.issparse(form) else rows)
         return OnDisk(runs=gathered(pieces, sizes[0]), make=same, sizes=sizes, form=form)
@@ -94,10 +94,10 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class OnDisk(Cut, Generic[Part]):
-    """Parts that are read at every pass, while the next ones are fetched by another thread."""
+    """Parts that are read at every pass, while another thread fetches the next ones."""
 
-    runs: tuple[Run, ...]  # what is loaded at a time; parts end elsewhere
-    make: Callable[[Records], Part]  # what is made of every part first
+    runs: tuple[Run, ...]  # loaded one at a time; parts may end elsewhere
+    make: Callable[[Records], Part]  # applied to every part first
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
         """See `Parts`: at each pass."""
@@ -123,7 +123,7 @@ class OnDisk(Cut, Generic[Part]):
 
 
 def fetched(run: Run) -> Records:
-    """The slots of a run, their pages in memory: who works on them does not wait for a disk."""
+    """Load a run and read its pages into memory, so that no later work waits for the disk."""
     run.ahead()
     records = run.load()
     for array in [records.X] if isinstance(records.X, np.ndarray) else vars(records.X).values():
@@ -134,19 +134,19 @@ def fetched(run: Run) -> Records:
 
 @dataclass(frozen=True)
 class Then:
-    """One function after another, which can be pickled if both can.
+    """Two functions, applied one after the other; it can be pickled if both can.
 
-    Who logs it sees neither: what a pass is told, such as weights before noise, is secret.
+    Its repr shows neither: the arguments of a pass, such as weights before noise, are secret.
     """
 
     first: Callable[[Any], Any] = field(repr=False)
     second: Callable[[Any], Any] = field(repr=False)
 
     def __call__(self, part: Any) -> Any:
-        """What the second makes of what the first made."""
+        """Apply the first function, then the second."""
         return self.second(self.first(part))
 
 
 def same(records: Records) -> Records:
-    """The records as they are."""
+    """The records, unchanged."""
     return records
