@@ -1,1 +1,1 @@
-"""Studies: the paper's figures, baselines and drifting streams. Nothing of the product needs it."""
+"""Studies: the paper's figures, baselines and drifting streams. The product does not need them."""

@@ -1,4 +1,4 @@
-"""What a configuration would come to on public records, beside other ways to spend its budget."""
+"""Compares a configuration on public records with other ways to spend its budget."""
 
 import math
 import tomllib
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 def sizes_of(kind: str) -> tuple[str, ...]:
-    """The sizes that a schedule must be told, the longest first."""
+    """The sizes that a schedule requires, the longest first."""
     return tuple(each.name for each in parameters(SCHEDULES[kind]) if each.required)
 
 
@@ -44,10 +44,10 @@ USUAL = (
     *("sliding", "continual", "growing", "independent"),
     *(name for name in BASELINES if name != "diffprivlib"),
 )
-"""What is compared where nothing is said, beside the configured schedule; the slow one is not."""
+"""Compared by default, besides the configured schedule; the slow one is left out."""
 
 BATCH = 512
-"""About how many records a gradient of DP-FTRL reads."""
+"""Approximate number of records in a gradient of DP-FTRL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,9 @@ class Contender:
 
     Attributes:
         name: A kind of schedule, or one of `BASELINES`.
-        budget: What any record may lose.
+        budget: The budget of every record.
         methods: One for each setting; the best of them counts.
-        configured: Whether it is what the configuration says.
+        configured: Whether it is the configured schedule.
     """
 
     name: str
@@ -69,16 +69,16 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Contenders for the place of a configuration.
+    """A configuration and its contenders.
 
-    Schedules leave aside what [quality] reserves, as the configured one does; baselines do not.
+    Like the configured schedule, the others do not spend what [quality] reserves; baselines do.
 
     Args:
         tables: The configuration, as read from TOML.
-        sizes: Window, block and step of the other schedules; what is missing is that of the
-            configuration, or 7 steps for a window and 8 for a block.
-        budgets: To be tried: pairs of epsilon, and of delta or None; that of the configuration if
-            there are none.
+        sizes: Window, block and step of the other schedules. Missing sizes are those of the
+            configuration, or else 7 steps for a window and 8 for a block.
+        budgets: The budgets to try, as pairs of epsilon and delta (or None); empty for the
+            configured budget.
         weak_delta: Confirms a delta among them that is above 0.001.
     """
 
@@ -97,25 +97,25 @@ class Comparison:
 
     @cached_property
     def engine(self) -> Engine:
-        """What computes the fits of its schedules; to be closed."""
+        """The engine that computes the fits of its schedules; the caller closes it."""
         return self.config.compute.build()
 
     @property
     def kind(self) -> str:
-        """Its schedule."""
+        """The kind of the configured schedule."""
         return self.config.schedule.kind
 
     def size(self, name: str) -> int:
         """The window, the block or the step."""
         given: int | None = self.sizes.get(name) or self.config.schedule.parameters.get(name)
         if given is None and name == "step":
-            return self.size("block")  # of MultiResolution, whose blocks are its steps
+            return self.size("block")  # MultiResolution: its blocks are its steps
         return given or {"window": 7, "block": 8}[name] * self.size("step")
 
     def stream(self, records: Labelled, *, every: int | None) -> StudyStream:
         """The records of `read` as a stream.
 
-        Test on one in `every` records, which is not learnt, or on those of the step to come.
+        Test on one in `every` records, which are held out, or on the records of the next step.
         """
         task, classes = self.config.task(), len(self.config.records.classes)
         if every is None:
@@ -128,22 +128,23 @@ class Comparison:
         )
 
     def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
-        """Those of the given or the usual names for a stream of n records, and who is left out why.
+        """The contenders for a stream of n records, and the reasons why names are left out.
 
-        The configured schedule is always there. A name that was given is not left out but refused.
+        The configured schedule is always included. If no names are given, it is joined by `USUAL`.
+        Only these may be left out; a name that was given is refused instead.
         """
-        found: list[Contender] = []
+        contenders: list[Contender] = []
         left_out: dict[str, str] = {}
         own = self.config.budget
         for epsilon, delta in self.budgets or [(own.epsilon, own.delta)]:
             for name in dict.fromkeys([self.kind, *(names or USUAL)]):
                 try:
-                    found.append(self._contender(name, epsilon, delta, n))
+                    contenders.append(self._contender(name, epsilon, delta, n))
                 except InvalidValueError as error:
                     if name in names or name == self.kind:
                         raise
                     left_out[name] = str(error)
-        return found, left_out
+        return contenders, left_out
 
     def _contender(self, name: str, epsilon: float, delta: float | None, n: int) -> Contender:
         kind = name if name in alone() else self.kind
@@ -155,7 +156,8 @@ class Comparison:
             methods = self._baseline(name, config, budget)
         first = self._first(name)
         if first > n:
-            raise InvalidValueError(f"{name} starts at {first:,}, after the last of {n:,} records")
+            short = f"{name} needs {first:,} records for its first release, but there are {n:,}"
+            raise InvalidValueError(f"{short}: give more records, or a smaller window or block")
         return Contender(name=name, budget=budget, methods=methods, configured=name == self.kind)
 
     def _variant(self, kind: str, epsilon: float, delta: float | None) -> Config:
@@ -164,10 +166,10 @@ class Comparison:
         schedule = {**own, "kind": kind} | {name: self.size(name) for name in sizes_of(kind)}
         budget: dict[str, Any] = {"epsilon": epsilon}
         if delta is not None:
-            weak = self.weak_delta or (delta == self.config.budget.delta)  # confirmed there
+            weak = self.weak_delta or (delta == self.config.budget.delta)  # confirmed already
             budget |= {"delta": delta, "weak_delta": weak}
         kept = {**self.tables, "schedule": schedule, "budget": budget}
-        if kind == "growing" != self.kind:  # whose shares are its own
+        if kind == "growing" != self.kind:  # it sets its own shares
             kept.pop("allocation", None)
         return Config.of(kept)
 
@@ -177,7 +179,7 @@ class Comparison:
         return self.size("window" if name == "window-refit" else sizes_of(kind)[0])
 
     def _baseline(self, name: str, config: Config, budget: Budget) -> list[Method]:
-        """One for each setting to choose from."""
+        """A baseline, once for each of its settings."""
         step = self.size("step")
         window = self.size("window") if self.kind == "sliding" or name == "window-refit" else None
         times = Times(first=self._first(name), step=step, window=window)
@@ -194,7 +196,7 @@ class Comparison:
                 return [NaiveSplitting(**refit)]
             case "dp-ftrl":
                 if not isinstance(budget, ApproxDP):
-                    raise InvalidValueError("dp-ftrl needs a delta")
+                    raise InvalidValueError("dp-ftrl needs a delta: give one, such as 1e-6")
                 batch = _divisor(math.gcd(times.first, step))
                 return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
             case "diffprivlib":
@@ -206,7 +208,7 @@ class Comparison:
 
 
 def load(path: Path) -> Mapping[str, Any]:
-    """The tables of a configuration, which is checked."""
+    """Check a configuration and return its tables."""
     Config.load(path)
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -228,7 +230,7 @@ def read(config: Config, source: Source) -> Labelled:
 def _scheduled(config: Config, name: str, engine: Engine) -> Method:
     plan = config.plan()
     if isinstance(plan, TwoStreamPlan):
-        raise refuse("schedule.kind", "one stream", config.schedule.kind)
+        raise refuse("schedule.kind", "a schedule of one stream", config.schedule.kind)
     return Scheduled(
         name=name,
         plan=plan,
@@ -239,7 +241,7 @@ def _scheduled(config: Config, name: str, engine: Engine) -> Method:
 
 
 def _divisor(number: int) -> int:
-    """The divisor of a number nearest to `BATCH`, as ratios go.
+    """The divisor of a number whose ratio to `BATCH` is nearest to 1.
 
     >>> _divisor(1024), _divisor(1000), _divisor(7)
     (512, 500, 7)
@@ -251,13 +253,13 @@ def _divisor(number: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of a contender."""
+    """A contender and its measured curve."""
 
     contender: Contender
     curve: Curve
 
     def at(self, times: Sequence[int]) -> Floats:
-        """The accuracy of its newest release at each of some times."""
+        """The accuracy of its newest release at each of the times."""
         newest = np.searchsorted(self.curve.at, times, side="right") - 1
         return np.asarray(self.curve.median[newest])
 
@@ -268,14 +270,14 @@ def results(
     runs: int,
     tick: Callable[[], None] = lambda: None,
 ) -> Iterator[Result]:
-    """Run each contender so often, with other noise; call `tick` after each run of each setting."""
+    """Run each contender `runs` times, with new noise; call `tick` after each run of a setting."""
     for contender in contenders:
         once = range(1) if contender.name == NOT_PRIVATE else range(runs)
         curve = best_of(contender.methods, lambda _: stream, once, tick)
         yield Result(contender=contender, curve=curve)
 
 
-def common_times(found: Sequence[Result], step: int) -> range:
-    """The times, a step apart, at which all have a model."""
-    since = max(result.curve.at[0] for result in found)
-    return range(-(-since // step) * step, max(max(r.curve.at) for r in found) + 1, step)
+def common_times(compared: Sequence[Result], step: int) -> range:
+    """The times, a step apart, at which all contenders have a model."""
+    since = max(result.curve.at[0] for result in compared)
+    return range(-(-since // step) * step, max(max(r.curve.at) for r in compared) + 1, step)

@@ -1,4 +1,4 @@
-"""Panels that the paper does not have: this library beside what one would use instead."""
+"""Panels that are not in the paper: this library and the alternatives to it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +22,15 @@ BLOCK, STEP = 8192, 1024
 WINDOW = 7 * STEP
 SLIDING = SlidingWindow(window=WINDOW, step=STEP)
 FTRL_RATES = tuple(DPFTRL.rate * factor for factor in (0.5, 1, 2))
-"""The best of them is shown: chosen by the test records, which flatters it."""
+"""The plot shows the best of them, chosen on the test records, which favours DP-FTRL."""
 
 
 def contests(
     folder: Path | None, kaggle: Path | None = None, *, quick: bool = False
 ) -> list[Panel]:
-    """The panels of the contest; the arguments are those of `panels`.
+    """The panels that compare methods; for the arguments see `panels`.
 
-    The quick ones have pixels instead of their scattering, and shorter streams.
+    Quick panels use pixels instead of their scattering, and shorter streams.
     """
     features: Literal["pixels", "scattering"] = "pixels" if quick else "scattering"
     n = 10_240 if quick else 32_768
@@ -60,9 +60,9 @@ def _panel(name: str, title: str, *columns: Column) -> Panel:
 
 
 def seldom(times: Times) -> Times:
-    """Every fourth release: enough to see where a model without privacy is, at a quarter the cost.
+    """Every fourth release: enough to place a model without privacy, at a quarter of the cost.
 
-    diffprivlib gains by it: its budget is split over a quarter as many.
+    diffprivlib gains by it: its budget is split over a quarter as many releases.
 
     >>> seldom(Times(first=8, step=1)).spans(16)
     [Span(start=0, stop=8), Span(start=0, stop=12), Span(start=0, stop=16)]
@@ -71,7 +71,7 @@ def seldom(times: Times) -> Times:
 
 
 def _all_records(source: Source) -> tuple[Column, Column]:
-    """The strongest from near, and what is far behind, beside the best of them."""
+    """The strongest methods on a scale of their own, and the others beside the best of them."""
     times = Times(first=BLOCK, step=STEP)
     naive = NaiveSplitting(budget=BUDGET, times=times, learner=GradientPerturbation())
     overspent = Overspent(budget=BUDGET, times=seldom(times), learner=GradientPerturbation())
@@ -113,7 +113,7 @@ def _newest_records(source: Source) -> Column:
 
 
 def _drift(title: str, source: Source) -> Column:
-    """The model without privacy learns the window too: it forgets as fast."""
+    """Methods on a drifting stream; the model without privacy learns the window, too."""
     times = Times(first=WINDOW, step=STEP, window=WINDOW)
     return Column(
         title=title,

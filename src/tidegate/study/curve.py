@@ -21,7 +21,7 @@ class Curve:
     """Accuracy over time.
 
     Attributes:
-        private: Whether the method is.
+        private: Whether the method is private.
         at: How many records had arrived at each release.
         runs: The accuracies, shape (runs, releases).
     """
@@ -32,18 +32,18 @@ class Curve:
 
     @property
     def median(self) -> Floats:
-        """Of the runs, for each release."""
+        """The median of the runs, for each release."""
         return np.asarray(np.median(self.runs, axis=0))
 
     @property
     def quartiles(self) -> tuple[Floats, Floats]:
-        """The lower and the upper, for each release."""
+        """The lower and upper quartiles of the runs, for each release."""
         lower, upper = np.quantile(self.runs, [0.25, 0.75], axis=0)
         return lower, upper
 
     @property
     def mean(self) -> float:
-        """Of the medians, over all releases."""
+        """The mean of the medians over all releases."""
         return float(self.median.mean())
 
     @property
@@ -58,7 +58,7 @@ class Curve:
         }
 
     def draw(self, axes: "Axes", color: str, **style: Any) -> None:
-        """Draw the median of the runs as a line, the quartiles as a shade."""
+        """Draw the median of the runs as a line and the quartiles as a shaded band."""
         axes.fill_between(self.at, *self.quartiles, color=color, alpha=0.2, linewidth=0)
         axes.plot(self.at, self.median, color=color, **style)
 
@@ -71,7 +71,7 @@ def measure(
 ) -> Curve:
     """Run a method once for each seed, on the stream of that seed, and test every release.
 
-    After each run `tick` is called, for progress.
+    `tick` is called after each run, to show progress.
     """
     at: tuple[int, ...] = ()
     runs = []
@@ -90,11 +90,11 @@ def best_of(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> Curve:
-    """The curve with the largest mean, of methods that differ in their settings.
+    """The curve with the largest mean, among methods that differ in their settings.
 
-    Choosing by the test records flatters: nobody can do so with private records. It is done for
-    baselines only, so that what is ahead of them is ahead of the best they can be. The other
-    arguments are those of `measure`.
+    Choosing by the test records favours a method: nobody can do so with private records. It is
+    done for baselines only, so a method that beats them beats them at their best. For the other
+    arguments see `measure`.
     """
     curves = [measure(method, stream, seeds, tick) for method in methods]
     return max(curves, key=lambda curve: curve.mean)

@@ -38,11 +38,11 @@ ARCHIVES = (
     "quant-ph",
     "stat",
 )
-"""The archives there were in 2007, the paper's 17 classes: public knowledge, not read off data."""
+"""The archives of 2007, the paper's 17 classes: public knowledge, not computed from data."""
 
 
 class Images(NamedTuple):
-    """Pictures, shape (n, 28, 28), and the digit on each."""
+    """Images, shape (n, 28, 28), and the digit on each."""
 
     pixels: Pixels
     labels: Labels
@@ -59,8 +59,8 @@ class Titles(NamedTuple):
 def mnist(folder: Path | None = None) -> tuple[Images, Images]:
     """MNIST: 60 000 images to learn from, 10 000 to test on.
 
-    It is read from its four original files, compressed with gzip, in the folder. Without a folder
-    it is fetched from openml.org, once.
+    It is read from its four original gzip files in the folder. Without a folder it is downloaded
+    from openml.org, once.
     """
     if folder is None:
         return _fetched()
@@ -77,22 +77,22 @@ def _original(folder: Path, part: str) -> Images:
 
 
 def _there(path: Path) -> Path:
-    """A path, if there is a file: what is missing on a cluster's worker is told from a lost one."""
+    """A path, refused if there is no file: not an OSError, which would mean a lost worker."""
     if not path.is_file():
-        raise InvalidValueError(f"{path} is missing on the machine that needs it")
+        raise InvalidValueError(f"{path} is missing on the machine that needs it: put it there")
     return path
 
 
 def _fetched() -> tuple[Images, Images]:
-    from sklearn.datasets import fetch_openml  # noqa: PLC0415 (only where it is needed)
+    from sklearn.datasets import fetch_openml  # noqa: PLC0415 (slow, rarely needed)
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # of each time that it tries again
+        with warnings.catch_warnings(action="ignore"):  # one for each retry
             rows, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
     except OSError as error:
         raise InvalidValueError(
-            f"MNIST cannot be fetched ({error}): name a folder that holds mnist/ with its four "
-            "original files with --data or in TIDEGATE_DATA"
+            f"MNIST cannot be downloaded ({error}): put its four original files into mnist/ in a "
+            "folder, and name the folder with --data or in TIDEGATE_DATA"
         ) from None
     pixels, digits = rows.astype(np.uint8).reshape(-1, 28, 28), labels.astype(np.intp)
     return Images(pixels[:60_000], digits[:60_000]), Images(pixels[60_000:], digits[60_000:])
@@ -107,17 +107,17 @@ def titles(path: Path) -> Titles:
 
 
 def snapshot(path: Path, year: int = 2007) -> Titles:
-    """Articles first submitted in a year, from Kaggle's snapshot of arXiv: JSON, one a line.
+    """Articles first submitted in a year, from Kaggle's snapshot of arXiv: JSON, one per line.
 
-    It is read as a stream, for it is larger than memory may be. Only articles of a single archive
-    are taken, as in the paper.
+    It is read line by line, because it may not fit into memory. Only articles of a single archive
+    are used, as in the paper.
     """
     with _there(path).open(encoding="utf-8") as lines:
         return _in_order(_of_year(lines, year))
 
 
 def _of_year(lines: Iterable[str], year: int) -> Iterator[tuple[str, str, str]]:
-    """Day, archive and title of those articles that count."""
+    """Day, archive and title of the articles to use."""
     for line in lines:
         article = json.loads(line)
         archives = {category.split(".")[0] for category in article["categories"].split()}
@@ -127,10 +127,10 @@ def _of_year(lines: Iterable[str], year: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _in_order(articles: Iterable[tuple[str, str, str]]) -> Titles:
-    known = sorted((a for a in articles if a[1] in ARCHIVES), key=lambda article: article[0])
-    if not known:
-        raise refuse("the articles", "of the archives of 2007, at least one", "none")
-    dates, archives, texts = zip(*known, strict=True)
+    ordered = sorted((a for a in articles if a[1] in ARCHIVES), key=lambda article: article[0])
+    if not ordered:
+        raise refuse("the articles", "of the archives of 2007, at least one", told="none of these")
+    dates, archives, texts = zip(*ordered, strict=True)
     return Titles(np.array(dates, "datetime64[D]"), archives, texts)
 
 
@@ -161,7 +161,7 @@ def digit_stream(
 
 
 def title_stream(rows: Rows, archives: Iterable[str], seed: int) -> StudyStream:
-    """Titles as a stream in the order of their dates; a quarter, drawn at random, tests."""
+    """Titles as a stream in the order of their dates; a random quarter is held out to test on."""
     y = np.array([ARCHIVES.index(archive) for archive in archives])
     tests = np.zeros(len(y), bool)
     tests[np.random.default_rng(seed).permutation(len(y))[: len(y) // 4]] = True

@@ -1,4 +1,4 @@
-"""Streams whose concept turns, from records whose concept does not; all follow from a seed."""
+"""Streams with drift, made of records without drift; a seed determines them."""
 
 import math
 from collections.abc import Callable
@@ -16,11 +16,13 @@ from tidegate.study.study_stream import Labelled, StudyStream
 Floats = NDArray[np.float64]
 
 KEPT = 64
-"""Test sets of different times that are kept: methods and runs ask for the same ones again."""
+"""Number of test sets that are cached: methods and runs need the same ones again."""
 
 
 def moved(at: int, n: int, still: float) -> float:
-    """How far the concept has gone after `at` of n records: from 0, where it stands still, to 1.
+    """How far the concept has drifted after `at` of n records, from 0 to 1.
+
+    It does not move during the first fraction `still` of the stream.
 
     >>> moved(25, 100, 0.5), moved(75, 100, 0.5), moved(100, 100, 0.5)
     (0.0, 0.5, 1.0)
@@ -29,7 +31,7 @@ def moved(at: int, n: int, still: float) -> float:
 
 
 def rotated(images: Pixels, degrees: float) -> Pixels:
-    """Images turned about their centers, what comes from outside being 0.
+    """Images rotated about their centers; pixels from outside are 0.
 
     >>> image = np.zeros((1, 5, 5), np.uint8)
     >>> image[0, 2, 4] = 255
@@ -42,7 +44,7 @@ def rotated(images: Pixels, degrees: float) -> Pixels:
     return turned
 
 
-def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
+def rotating(  # noqa: PLR0913 (records, test records, and how they rotate)
     images: Images,
     tests: Images,
     features: Callable[[Pixels], Rows],
@@ -51,15 +53,15 @@ def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
     still: float = 0.25,
     every: int = 256,
 ) -> StudyStream:
-    """Digits that turn more and more; a model is tested on images turned as far as the newest.
+    """Digits that rotate over time; a model is tested on images rotated as far as the newest.
 
     Args:
         images: Of shape (n, height, width), in the order of their arrival, and their labels.
         tests: Images to test on, and their labels.
         features: Maps images to rows of the unit ball.
-        degrees: How far the last image is turned.
-        still: The fraction of the stream that is not turned.
-        every: So many images in turn get the same angle, that of the last of them.
+        degrees: How far the last image is rotated.
+        still: The fraction of the stream that is not rotated.
+        every: Number of consecutive images with the same angle, that of the last of them.
     """
     n, still = len(images.labels), between("still", still, -1e-9, 1)
 
@@ -77,7 +79,7 @@ def rotating(  # noqa: PLR0913 (records, records to test on, and how they turn)
 
 
 def mix(classes: int, turn: float, peak: float) -> Floats:
-    """The share of each class when the mix has gone round `turn` times: a bump on a ring.
+    """The fraction of each class after the peak has gone `turn` times around the ring of classes.
 
     >>> mix(4, 0.25, 2.0).round(3)
     array([0.105, 0.776, 0.105, 0.014])
@@ -87,7 +89,7 @@ def mix(classes: int, turn: float, peak: float) -> Floats:
     return np.asarray(bump / bump.sum())
 
 
-def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix moves)
+def label_shift(  # noqa: PLR0913 (records, test records, and how the mix moves)
     records: Labelled,
     tests: Labelled,
     *,
@@ -100,19 +102,19 @@ def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix 
     peak: float = 2.0,
     test_size: int = 2000,
 ) -> StudyStream:
-    """A stream in which classes come and go, each looking as ever; tests have the mix of the time.
+    """A stream whose mix of classes changes, but no class itself; tests have the current mix.
 
     Args:
-        records: Those that are drawn from, each once at most.
-        tests: Those that tests are drawn from.
+        records: The records to draw from, each at most once.
+        tests: The records to draw tests from.
         n: Length of the stream.
-        seed: What all draws follow from.
-        classes: How many there are.
-        norm: The bound on the length of a record.
-        turns: How often the mix goes round.
+        seed: Determines all draws.
+        classes: Number of classes.
+        norm: The bound on the norm of a record.
+        turns: How often the mix goes around.
         still: The fraction of the stream in which it does not move.
-        peak: How much the most frequent class stands out; with 0 all are alike.
-        test_size: How many records a model is tested on.
+        peak: How much the most frequent class dominates; at 0 all are equally frequent.
+        test_size: Number of records that a model is tested on.
     """
     rng = np.random.default_rng(seed)
     wanted = [mix(classes, turns * moved(at, n, still), peak) for at in range(1, n + 1)]
@@ -122,7 +124,7 @@ def label_shift(  # noqa: PLR0913 (records, records to test on, and how the mix 
     for label in range(classes):
         places, pool = np.flatnonzero(drawn == label), np.flatnonzero(records.y == label)
         if len(places) > len(pool):
-            raise refuse("n", f"smaller: there are {len(pool)} records of class {label}", n)
+            raise refuse("n", f"smaller: class {label} has only {len(pool)} records", n)
         order[places] = rng.permutation(pool)[: len(places)]
 
     @lru_cache(maxsize=KEPT)

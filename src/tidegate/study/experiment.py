@@ -1,4 +1,4 @@
-"""Experiments: a method on a source, run side by side, each run kept on disk once it is done."""
+"""Experiments: a method on a source, run in parallel, with each finished run saved to disk."""
 
 import json
 import multiprocessing
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from tidegate.compute.cluster import Dask
 
 RUNS = "runs.jsonl"
-"""The file of a folder that keeps all runs, a line each."""
+"""The file in a folder that holds all runs, one per line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A method on a source; it is known by its settings, which its key spells out."""
+    """A method on a source, identified by a key of all its settings."""
 
     source: Source
     method: Method
 
     @property
     def key(self) -> str:
-        """The same for the same settings, also in another process and another year."""
+        """The same for the same settings, in every process and at any time."""
         return f"{self.source!r} {self.method!r}"
 
     def run(self, seed: int) -> "Run":
-        """One run."""
+        """Run it once."""
         curve = measure(self.method, self.source.stream, [seed])
         return Run(self.key, seed, curve.at, curve.runs[0].tolist())
 
 
 class Run(NamedTuple):
-    """What one run gave: the accuracy of each release."""
+    """The result of one run: the accuracy of each release."""
 
     key: str
     seed: int
@@ -54,9 +54,9 @@ Job = tuple[Experiment, int]
 
 
 def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Run]:
-    """Carry out jobs on this machine, in any order, with a process of one thread for each worker.
+    """Run jobs on this machine, in any order, in one single-threaded process per worker.
 
-    There is a worker for each core, unless it is said how many.
+    By default there is one worker per core.
     """
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawned, threadpool_limits, (1,)) as pool:
@@ -64,16 +64,16 @@ def in_processes(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Ru
         try:
             for done in as_completed(work):
                 yield done.result()
-        finally:  # who does not want the rest does not wait for it
+        finally:  # a caller that stops early does not wait for the rest
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
-    """Carry out jobs on a cluster, in any order; what a lost worker had, another does.
+    """Run jobs on a cluster, in any order; jobs of a lost worker are run by another.
 
-    The data sets must be where each worker looks for them. The cluster is closed at the end.
+    Every worker must have the data sets, at the same paths. The cluster is closed at the end.
     """
-    import distributed  # noqa: PLC0415 (only where it is wanted)
+    import distributed  # noqa: PLC0415 (an extra)
 
     if not jobs:
         return
@@ -87,7 +87,7 @@ def on_cluster(jobs: Sequence[Job], cluster: "Dask") -> Iterator[Run]:
 
 
 class Notebook:
-    """The runs that are kept in a folder, which is made if need be; none of them is run again."""
+    """Saves runs in a folder, which is created if necessary; a saved run is not run again."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,13 +96,17 @@ class Notebook:
         if self._path.exists():
             text = self._path.read_text(encoding="utf-8")
             whole = text[: text.rfind("\n") + 1]
-            if whole != text:  # what was cut off in the middle is run again
+            if whole != text:  # an incomplete line is run again
                 self._path.write_text(whole, encoding="utf-8")
             for run in (Run(**json.loads(line)) for line in whole.splitlines()):
                 self._runs[run.key, run.seed] = run
 
     def missing(self, wanted: Iterable[tuple[Experiment, int]]) -> list[Job]:
-        """What is still to be run, the first run of each first; so many are wanted of each."""
+        """The jobs still to run, the first of each experiment first.
+
+        Args:
+            wanted: Experiments, each with its number of runs.
+        """
         jobs = {
             (seed, experiment.key): (experiment, seed)
             for experiment, runs in wanted
@@ -112,7 +116,7 @@ class Notebook:
         return [jobs[each] for each in sorted(jobs, key=lambda each: each[0])]
 
     def keep(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """Keep runs as they come, each before the next one."""
+        """Save runs as they arrive, each before the next one."""
         for run in runs:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(run._asdict()) + "\n")
@@ -120,10 +124,10 @@ class Notebook:
             yield run
 
     def curve(self, experiment: Experiment, runs: int) -> Curve:
-        """The curve of an experiment whose runs are all there."""
-        found = [self._runs[experiment.key, seed] for seed in range(runs)]
+        """The curve of an experiment whose runs are all saved."""
+        saved = [self._runs[experiment.key, seed] for seed in range(runs)]
         return Curve(
             private=experiment.method.private,
-            at=tuple(found[0].at),
-            runs=np.array([run.scores for run in found]),
+            at=tuple(saved[0].at),
+            runs=np.array([run.scores for run in saved]),
         )

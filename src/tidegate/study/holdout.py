@@ -1,6 +1,6 @@
-"""Which of a run of labelled records are learnt, and which are tested on.
+"""Splits labelled records into those to learn from and those to test on.
 
-Both ways test a model on records of the time of its release, so that drift shows.
+Both ways test a model on records from the time of its release, so that drift shows.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from tidegate.checks import refuse, whole
 from tidegate.study.study_stream import Labelled
 
 Split = tuple[Labelled, Callable[[int], Labelled]]
-"""The records that are learnt, and those to test on when so many of them have arrived."""
+"""The records to learn from, and a function from how many have arrived to the test records."""
 
 
 def interleaved(records: Labelled, *, every: int, near: int) -> Split:
-    """Leave out every so manieth record, to test on those of about the same time.
+    """Hold out one in `every` records; test each model on those nearest to its time.
 
     Args:
         records: In the order of their arrival.
-        every: Which are left out: those numbered 0, every, 2 every, ...
-        near: How many of these a model is tested on: the nearest to its time.
+        every: The records numbered 0, every, 2 every, ... are held out.
+        near: Number of held-out records that a model is tested on.
 
     >>> numbers = Labelled(X=np.arange(20.0)[:, None], y=np.arange(20))
     >>> learnt, test = interleaved(numbers, every=5, near=2)
@@ -34,7 +34,7 @@ def interleaved(records: Labelled, *, every: int, near: int) -> Split:
     near = min(whole("near", near), count)
 
     def test(at: int) -> Labelled:
-        # After `at` records of the stream as many are left out as there are runs of every - 1.
+        # Each run of every - 1 records of the stream follows one that was held out.
         middle = -(-at // (every - 1))
         start = min(max(0, middle - near // 2), count - near)
         return left_out[start : start + near]
@@ -43,11 +43,11 @@ def interleaved(records: Labelled, *, every: int, near: int) -> Split:
 
 
 def prequential(records: Labelled, *, ahead: int) -> Split:
-    """Learn all records: each model is tested on those that arrive next.
+    """Learn from all records; test each model on the records that arrive next.
 
     Args:
-        records: In the order of their arrival; the last `ahead` are tested on only.
-        ahead: How many a model is tested on.
+        records: In the order of their arrival; the last `ahead` are used for tests only.
+        ahead: Number of records that a model is tested on.
 
     >>> numbers = Labelled(X=np.arange(20.0)[:, None], y=np.arange(20))
     >>> learnt, test = prequential(numbers, ahead=4)

@@ -1,4 +1,4 @@
-"""A method: any way to keep a model fresh, private or not; and this library's own."""
+"""The interface of methods that keep a model up to date, private or not, and this library's own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from tidegate.study.study_stream import StudyStream
 
 
 class Method(Protocol):
-    """A way to keep a model fresh."""
+    """A way to keep a model up to date."""
 
     @property
     def name(self) -> str:
-        """What it is called in tables and plots."""
+        """Its name in tables and plots."""
 
     @property
     def private(self) -> bool:
-        """Whether it would keep its promise with fresh noise; a study's noise has a seed."""
+        """Whether it is private with fresh noise; the noise of a study comes from a seed."""
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release: how many records had arrived, and its weights, shape (d, K) or (d,)."""
@@ -30,14 +30,14 @@ class Method(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled:
-    """This library's way: a plan, carried out by a learner.
+    """This library's method: a plan, carried out by a learner.
 
     Args:
-        name: What it is called.
-        plan: What is released when, and for which share.
-        learner: How.
+        name: Its name.
+        plan: What to release when, with which share.
+        learner: How to train each fit.
         regularization: Lambda; None leaves it to the learner.
-        engine: Where fits are computed, which makes no difference to what comes out.
+        engine: Computes the fits; it does not affect the results.
     """
 
     name: str

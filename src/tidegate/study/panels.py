@@ -1,4 +1,4 @@
-"""The panels of the paper's evaluation, as data: which curves each has, with which settings."""
+"""The panels of the paper's evaluation as data: the curves of each and their settings."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from tidegate.study.study_sources import Articles, Digits, MovingArchives
 
 Ours = Literal["pure", "approximate", "gradient"]
 Kind = Ours | Literal["not private", "overspent", "as published", "baseline"]
-"""How a curve came about, and so how it is drawn."""
+"""How a curve was made, which determines how it is drawn."""
 
 DELTA = 1e-6
 """The delta of the curves that have one; the paper's have none."""
@@ -30,7 +30,7 @@ CLAIMS = {
     "c": ("MNIST, continual release: lambda", "accuracy drops as lambda falls"),
     "d": (
         "MNIST, continual release against independent steps",
-        "continual release is better than to train each b0 records alone",
+        "continual release is better than training on each b0 records alone",
     ),
     "e": ("arXiv, continual release: epsilon", "accuracy rises with epsilon"),
     "f": ("arXiv, continual release: lambda", "accuracy drops as lambda falls"),
@@ -40,7 +40,7 @@ CLAIMS = {
     "basic-a": ("MNIST, basic release: epsilon", "epsilon >= 0.1 matches the non-private model"),
     "basic-b": ("MNIST, basic release: lambda", "accuracy rises with lambda"),
 }
-"""What each panel of the paper shows, and what the paper says that it shows."""
+"""The title of each panel of the paper, and what the paper claims that it shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,11 @@ class Line:
     """A curve in a panel.
 
     Attributes:
-        label: What sets it apart from others of its kind, such as a value of epsilon.
-        kind: How it came about.
-        experiment: What it shows.
-        others: The same method with other settings; if one of them does better, it is shown.
-        seldom: Whether it has fewer releases than the others, whose means leave it aside.
+        label: Distinguishes it from others of its kind, such as a value of epsilon.
+        kind: How it was made.
+        experiment: The experiment that it shows.
+        others: The same method with other settings; the best of all is shown.
+        seldom: Whether it has fewer releases than the others, whose means ignore it.
     """
 
     label: str
@@ -67,9 +67,9 @@ class Column:
     """Curves that share their axes.
 
     Attributes:
-        title: What they have in common.
+        title: What the curves have in common.
         lines: The curves.
-        near: Whether they are so much alike that they need a scale of their own.
+        near: Whether the curves are so close that they need a scale of their own.
     """
 
     title: str
@@ -79,15 +79,15 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel of the paper, or one more.
+    """A panel of the paper, or an additional one.
 
     Attributes:
-        name: What it is asked for by.
+        name: Its name on the command line.
         title: What it shows.
-        claim: What the paper says that it shows.
-        columns: Side by side.
-        runs: How many of each curve.
-        without: What it lacks here, and how to get it; empty if nothing.
+        claim: What the paper claims that it shows.
+        columns: Its columns, side by side.
+        runs: Number of runs of each curve.
+        without: What is missing here and how to install it; empty if nothing is.
     """
 
     name: str
@@ -104,22 +104,22 @@ class Panel:
 
     @property
     def experiments(self) -> list[Experiment]:
-        """What has to be run for it."""
+        """The experiments to run for it."""
         return [each for line in self.lines for each in (line.experiment, *line.others)]
 
     @property
     def of_titles(self) -> bool:
-        """Whether it needs titles of arXiv, which are not fetched."""
+        """Whether it needs titles of arXiv, which are not downloaded."""
         return any(isinstance(e.source, Articles | MovingArchives) for e in self.experiments)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The settings that the curves of a panel have in common: the paper's.
+    """The settings of the paper that the curves of a panel have in common.
 
     Attributes:
-        source: The records as this library would take them.
-        schedule: What is released when.
+        source: The records, with this library's features.
+        schedule: What to release when.
         epsilon: The budget.
         regularization: Lambda.
     """
@@ -150,10 +150,10 @@ class Scene:
         """This library, in one of three ways.
 
         Args:
-            label: What sets it apart from others of its kind.
-            kind: "pure" is what the paper's text promises, kept: pure epsilon, its lambda, noise
-                for the true constant. "approximate" is the same for (epsilon, delta): Gaussian
-                noise. "gradient" is the default for (epsilon, delta): noisy gradients, no lambda.
+            label: Distinguishes it from others of its kind.
+            kind: "pure" keeps what the paper's text promises: pure epsilon, its lambda, noise for
+                the true constant. "approximate" is the same for (epsilon, delta): Gaussian noise.
+                "gradient" is the default for (epsilon, delta): noisy gradients, no lambda.
         """
         budget = PureDP(self.epsilon) if kind == "pure" else ApproxDP(self.epsilon, DELTA)
         gradient = kind == "gradient"
@@ -174,9 +174,9 @@ def panels(folder: Path | None, kaggle: Path | None = None, *, quick: bool = Fal
     """All panels of the paper, in its order.
 
     Args:
-        folder: Where the data sets are.
+        folder: The folder of the data sets.
         kaggle: Kaggle's snapshot of arXiv, instead of the titles in the folder.
-        quick: End the streams early.
+        quick: Whether to end the streams early.
     """
     digits = Digits(folder=folder, records=10_240 if quick else 20_000)
     articles = Articles(folder=folder, kaggle=kaggle, records=3_072 if quick else 7_500)
@@ -214,12 +214,12 @@ def _steps(scene: Scene, sizes: Iterable[int], schedule: Callable[[int], Schedul
 
 
 def _over_values(name: str, scene: Scene, varied: Varied) -> Panel:
-    """A panel whose private column has this library's default, and what pure epsilon allows."""
+    """A panel whose private column has this library's default and its pure-epsilon method."""
     return _panel(name, scene, varied, ("gradient", "pure"))
 
 
 def _over_regularization(name: str, scene: Scene) -> Panel:
-    """A panel over lambda, which output perturbation needs and noisy gradients do not."""
+    """A panel over lambda, which output perturbation needs and gradient perturbation does not."""
     lambdas = (0.01, 0.1, 1.0, 10.0)
     varied = [(f"λ = {value:g}", replace(scene, regularization=value)) for value in lambdas]
     return _panel(name, scene, varied, ("approximate", "pure"), scene.private("no λ", "gradient"))

@@ -1,9 +1,9 @@
-"""The paper's experiments as their text has them: NOT PRIVATE, for its figures alone.
+"""The paper's experiments as published: NOT PRIVATE, used only to reproduce its figures.
 
-What is wrong with them: the Lipschitz constant is read off the records, and is far below the true
-one; Laplace noise goes to each coordinate where the sensitivity is one of the whole vector; 500
-steps of minibatches are taken for an exact minimiser; PCA and vocabulary are fitted to the records.
-docs/paper.md has what that hides.
+Their mistakes: the Lipschitz constant is computed from the records, and is far below the true one;
+each coordinate gets Laplace noise, but the sensitivity is that of the whole vector; 500 minibatch
+steps count as an exact minimiser; PCA and vocabulary are fitted to the records. docs/paper.md shows
+the effect.
 """
 
 import math
@@ -28,10 +28,10 @@ class AsPublished:
     Args:
         schedule: Algorithm 2, 4 or 5, the appendix's basic release, or independent steps.
         regularization: Lambda.
-        epsilon: What the paper claims; None adds no noise, for its non-private curve.
-        steps: How many minibatches a fit takes.
-        batch: Records in each.
-        gamma: The inverse rate: step i moves along the gradient times 1/(gamma i).
+        epsilon: The epsilon that the paper claims; None adds no noise, for its non-private curve.
+        steps: Number of minibatches in a fit.
+        batch: Number of records in a minibatch.
+        gamma: The inverse rate: step i moves by the gradient times 1/(gamma i).
     """
 
     schedule: Schedule
@@ -45,7 +45,7 @@ class AsPublished:
 
     @property
     def name(self) -> str:
-        """Says that it is not private."""
+        """Its name, which says that it is not private."""
         return "not private" if self.epsilon is None else "as published, NOT PRIVATE"
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
@@ -59,7 +59,7 @@ class AsPublished:
             if start is None:
                 start = np.zeros((X.shape[1], stream.classes), np.float32)
             span = slice(*fit.span)
-            # Curves of several epsilon share their minibatches, and differ by their noise alone.
+            # Curves of different epsilon share their minibatches and differ only in their noise.
             batches, noise = np.random.default_rng([seed, fit.number]).spawn(2)
             weights = self.descend(X[span], targets[span], start, batches)
             if self.epsilon is not None:
@@ -70,7 +70,7 @@ class AsPublished:
                 yield fit.at, weights.astype(np.float64)
 
     def noise_scale(self, fit: RecordFit, constant: float) -> float:
-        """The noise that the text adds to each coordinate, given its Lipschitz constant."""
+        """The noise that the paper adds to each coordinate, given its Lipschitz constant."""
         if self.epsilon is None:
             return 0.0
         steps = self.schedule.steps
@@ -84,9 +84,9 @@ class AsPublished:
     def descend(
         self, X: Floats32, targets: Floats32, start: Floats32, rng: np.random.Generator
     ) -> Floats32:
-        """Minibatches down mean(loss) + lambda ||w - start||^2, from `start` on.
+        """Minimise mean(loss) + lambda ||w - start||^2 by minibatches, starting at `start`.
 
-        The targets of a record are a one in the column of its class, and else 0.
+        The targets are one-hot: 1 in the column of a record's class, 0 elsewhere.
         """
         weights = start.copy()
         for i, chosen in enumerate(minibatches(len(X), self.steps, self.batch, rng), start=1):
@@ -99,7 +99,7 @@ class AsPublished:
 
 
 def minibatches(n: int, steps: int, batch: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Which records each step reads, pass by pass, shape (steps, batch).
+    """The records that each step reads, pass by pass, shape (steps, batch).
 
     >>> sorted(minibatches(4, 2, 2, np.random.default_rng(0)).ravel().tolist())
     [0, 1, 2, 3]
@@ -110,7 +110,7 @@ def minibatches(n: int, steps: int, batch: int, rng: np.random.Generator) -> NDA
 
 
 def softmax(margins: Floats32) -> Floats32:
-    """The probability of each class, row by row, in place of the margins."""
+    """The probability of each class, row by row; overwrites the margins."""
     margins -= margins.max(axis=1, keepdims=True)
     np.exp(margins, out=margins)
     margins /= margins.sum(axis=1, keepdims=True)
@@ -118,7 +118,7 @@ def softmax(margins: Floats32) -> Floats32:
 
 
 def lipschitz(X: Floats32, classes: int) -> float:
-    """What the text takes for the Lipschitz constant, (k - 1)/(2 m k) times the Frobenius norm.
+    """The paper's Lipschitz constant, which is wrong: (k - 1)/(2 m k) times the Frobenius norm.
 
     It falls as 1/sqrt(m) with the number m of records; the true one does not depend on m.
 
@@ -137,13 +137,13 @@ def pixel_values(images: NDArray[np.uint8]) -> Floats32:
 def word_components(texts: Sequence[str], dimensions: int = 512) -> Floats32:
     """The paper's features of titles: word counts, reduced by PCA, and a constant. NOT PRIVATE.
 
-    Vocabulary and components are fitted to all the titles, those held out to test as well.
+    Vocabulary and components are fitted to all titles, including those held out to test on.
     """
     from sklearn.decomposition import PCA  # noqa: PLC0415 (slow to load)
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
 
     counts: Any = CountVectorizer(dtype=np.float32).fit_transform(texts)
-    # The randomised method is three times as fast here and keeps 99 % of the variance it could.
+    # The randomised method is three times as fast and keeps 99 % of the variance of the exact one.
     reduced: Any = PCA(dimensions, svd_solver="randomized", iterated_power=2, random_state=0)
     return _with_constant(np.asarray(reduced.fit_transform(counts.toarray()), np.float32))
 

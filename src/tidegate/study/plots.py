@@ -1,4 +1,4 @@
-"""Plots of panels: the median of the runs as a line, the quartiles as a shade."""
+"""Plots of panels: the median of the runs as a line, the quartiles as a shaded band."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Curves = Mapping[Line, Curve]
 Dashes = Literal["-", "--", "-.", ":"]
 
 COLORS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
-"""Of Okabe and Ito, which people with any colour vision can tell apart: one for each label."""
+"""By Okabe and Ito, one per label; people with any colour vision can distinguish them."""
 
 STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "not private": ("--", 1.8, "not private"),
@@ -27,12 +27,12 @@ STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "gradient": ("-", 1.8, "(ε, 1e-6), noisy gradients"),
     "approximate": ("-.", 1.4, "(ε, 1e-6), noisy minimiser"),
     "pure": (":", 1.4, "pure ε, noisy minimiser"),
-    "baseline": ("-.", 1.4, "another private way"),
+    "baseline": ("-.", 1.4, "another private method"),
 }
-"""Dashes, width and words for each kind of curve."""
+"""Dashes, width and legend of each kind of curve."""
 
 GREYS: Mapping[Kind, str] = {"not private": "black", "overspent": "0.55"}
-"""Kinds of which there is one curve, which needs no colour."""
+"""Kinds that have only one curve, which needs no colour."""
 
 
 def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
@@ -49,7 +49,7 @@ def plot(path: Path, panel: Panel, curves: Curves, note: str = "") -> None:
 
 
 def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) -> None:
-    """Write panels, with their curves by name, into one .png or .svg file, two panels a row."""
+    """Write panels, with their curves by name, to one .png or .svg file, two panels per row."""
     wide = min(2, len(panels))
     rows = -(-len(panels) // 2)
     figure = new_figure(7.5 * wide, 2.8 * rows)
@@ -61,7 +61,7 @@ def overview(path: Path, panels: Sequence[Panel], curves: Mapping[str, Curves]) 
 
 
 def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
-    """Draw the columns of a panel, those that are not near on the same scale."""
+    """Draw the columns of a panel, on a common scale unless one of them is near."""
     figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     far = not any(column.near for column in panel.columns)
     row: Sequence[Axes] = figure.subplots(1, len(panel.columns), sharey=far, squeeze=False)[0]
@@ -69,7 +69,7 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
             dashes, width, _ = STYLES[line.kind]
-            over = 3 if line.kind == "not private" else 2  # where curves meet, both are to be seen
+            over = 3 if line.kind == "not private" else 2  # keeps both visible where they meet
             style = {"linestyle": dashes, "linewidth": width, "zorder": over}
             curves[line].draw(axes, _color(line, panel), marker=".", markersize=3, **style)
         axes.grid(axis="y", color="0.9", linewidth=0.8)
@@ -91,7 +91,7 @@ def _color(line: Line, panel: Panel) -> str:
 
 
 def _legend(axes: "Axes", lines: Iterable[Line], panel: Panel, **place: Any) -> None:
-    """A colour for each label and, where there are several, dashes for each kind."""
+    """A colour for each label, and dashes for each kind."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
 
     every = list(lines)

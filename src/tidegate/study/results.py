@@ -1,4 +1,4 @@
-"""What came of a panel: its curves, and the same in numbers."""
+"""The results of a panel, as curves and as numbers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,32 +11,32 @@ from tidegate.study.panels import Line, Panel
 
 
 def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
-    """The curve of each line; of several settings the one with the largest mean."""
+    """The curve of each line; if it has several settings, the curve with the largest mean."""
 
     def best(line: Line) -> Curve:
-        found = [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
-        return max(found, key=lambda curve: curve.mean)
+        candidates = [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
+        return max(candidates, key=lambda curve: curve.mean)
 
     return {line: best(line) for line in panel.lines}
 
 
-def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
+def rows(panel: Panel, curve_of: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
     """Each curve of a panel in numbers: medians of the runs, at its releases.
 
-    Their mean is over those releases that all curves of the column have, the non-private one aside,
-    and those that are seldom.
+    The mean is over the releases common to all curves of the column, not counting the non-private
+    curve and those marked seldom.
     """
     for column in panel.columns:
         others = [line for line in column.lines if line.kind != "not private" and not line.seldom]
-        common = set.intersection(*(set(found[line].at) for line in others))
+        common = set.intersection(*(set(curve_of[line].at) for line in others))
 
         def mean(line: Line, common: set[int] = common) -> float:
-            curve = found[line]
+            curve = curve_of[line]
             return float(np.mean(curve.median[[at in common for at in curve.at]]))
 
         reference = next(line for line in column.lines if line.kind == "not private")
         for line in column.lines:
-            curve = found[line]
+            curve = curve_of[line]
             yield {
                 "panel": panel.name,
                 "column": column.title,
@@ -51,15 +51,15 @@ def rows(panel: Panel, found: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
             }
 
 
-def markdown(panel: Panel, found: Mapping[Line, Curve]) -> str:
-    """The numbers of a panel as a table for a document, in percent."""
+def markdown(panel: Panel, curve_of: Mapping[Line, Curve]) -> str:
+    """The numbers of a panel as a Markdown table, in percent."""
     lines = [
         f"**({panel.name}) {panel.title}**",
         "",
         "| | curve | kind | first | last | mean |",
         "|---|---|---|---:|---:|---:|",
     ]
-    for row in rows(panel, found):
+    for row in rows(panel, curve_of):
         scores = " | ".join(f"{100 * row[key]:.1f}" for key in ("first", "last", "mean"))
         lines.append(f"| {row['column']} | {row['curve']} | {row['kind']} | {scores} |")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Sources: where the stream of a run comes from, small enough to name and to send to a worker."""
+"""Sources of study streams: descriptions small enough to print and to send to a worker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,27 +17,27 @@ from tidegate.study.paper_method import pixel_values, word_components
 from tidegate.study.study_stream import Labelled, StudyStream
 
 NO_TITLES = (
-    "no titles at hand: name Kaggle's snapshot of arXiv with --kaggle, or a folder that holds "
+    "no arXiv titles: give Kaggle's snapshot of arXiv with --kaggle, or a folder that holds "
     "arxiv/titles-1993-1996.tsv.gz with --data"
 )
 
 ARTICLES = 10_000
-"""As many as the paper has."""
+"""Number of articles in the paper."""
 
 TURN = 32_768
-"""In so many records digits turn upside down, and each has once been the most frequent."""
+"""Records until digits are upside down, or until each was the most frequent once."""
 
 
 class Source(Protocol):
-    """A stream for every seed; its `repr` says all that its records depend on."""
+    """A stream for every seed; its `repr` holds everything that its records depend on."""
 
     @property
     def records(self) -> int:
-        """How many arrive."""
+        """How many records arrive."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of a model's weights: features and classes."""
+        """The shape of a model's weights: features and classes."""
 
     def stream(self, seed: int) -> StudyStream:
         """The stream of a run."""
@@ -49,8 +49,8 @@ class Digits:
 
     Args:
         features: `pixels` and their `scattering` are in the unit ball; `published` are the paper's.
-        records: After how many the stream ends.
-        folder: Holds mnist/; None fetches it.
+        records: Length of the stream.
+        folder: The folder that holds mnist/; None downloads it.
     """
 
     features: Literal["pixels", "scattering", "published"] = "pixels"
@@ -63,7 +63,7 @@ class Digits:
         return {"pixels": 784, "scattering": 3969, "published": 785}[self.features], 10
 
     def stream(self, seed: int) -> StudyStream:
-        """Another order for every seed."""
+        """The stream of a run, in an order determined by the seed."""
         whole = _digits(self.folder, self.features)
         drawn = np.random.default_rng(seed).permutation(whole.n)[: self.records]
         return replace(whole, records=whole.records[drawn])
@@ -71,13 +71,13 @@ class Digits:
 
 @dataclass(frozen=True, kw_only=True)
 class Articles:
-    """Titles of arXiv in the order of their dates, to tell their archive.
+    """Titles of arXiv in the order of their dates, labelled with their archives.
 
     Args:
         features: `words` are hashed and scaled onto the unit ball; `published` are the paper's.
-        records: After how many the stream ends.
-        folder: Holds arxiv/titles-1993-1996.tsv.gz.
-        kaggle: Kaggle's snapshot, to be read instead.
+        records: Length of the stream.
+        folder: The folder that holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, which is read instead if given.
     """
 
     features: Literal["words", "published"] = "words"
@@ -91,7 +91,7 @@ class Articles:
         return {"words": 4097, "published": 513}[self.features], len(datasets.ARCHIVES)
 
     def stream(self, seed: int) -> StudyStream:
-        """Other titles held out to test on for every seed."""
+        """The stream of a run; the seed determines which titles are held out to test on."""
         rows, archives = _articles(self.folder, self.kaggle, self.features)
         return datasets.title_stream(rows, archives, seed).first(self.records)
 
@@ -105,23 +105,23 @@ class _DriftingDigits:
 
 
 class TurningDigits(_DriftingDigits):
-    """MNIST in random order, turned further and further from a quarter of the stream on.
+    """MNIST in random order, rotated further and further after a quarter of the stream.
 
     Args:
-        records: After how many the stream ends.
-        folder: Holds mnist/; None fetches it.
+        records: Length of the stream.
+        folder: The folder that holds mnist/; None downloads it.
     """
 
     def stream(self, seed: int) -> StudyStream:
-        """Another order for every seed."""
+        """The stream of a run, in an order determined by the seed."""
         return _turning(self.folder, self.records, seed)
 
 
 class MovingLabels(_DriftingDigits):
-    """MNIST in an order in which digits come and go; its arguments are those of TurningDigits."""
+    """MNIST with a changing mix of digits; for the arguments see `TurningDigits`."""
 
     def stream(self, seed: int) -> StudyStream:
-        """Other draws for every seed."""
+        """The stream of a run, drawn by the seed."""
         whole = _digits(self.folder, "pixels")
         turns = self.records / TURN
         return label_shift(whole.records, whole.test(0), n=self.records, seed=seed, turns=turns)
@@ -129,12 +129,12 @@ class MovingLabels(_DriftingDigits):
 
 @dataclass(frozen=True, kw_only=True)
 class MovingArchives:
-    """All titles of arXiv in the order of their dates: its archives grow, split and fade.
+    """All titles of arXiv in the order of their dates: its archives grow, split and shrink.
 
     Args:
-        records: After how many the stream ends.
-        folder: Holds arxiv/titles-1993-1996.tsv.gz.
-        kaggle: Kaggle's snapshot, to be read instead.
+        records: Length of the stream.
+        folder: The folder that holds arxiv/titles-1993-1996.tsv.gz.
+        kaggle: Kaggle's snapshot, which is read instead if given.
     """
 
     records: int = 28_672
@@ -144,12 +144,12 @@ class MovingArchives:
     shape = (4097, len(datasets.ARCHIVES))
 
     def stream(self, seed: int) -> StudyStream:
-        """The same for every seed: time cannot be shuffled."""
+        """The same stream for every seed, in the order of dates."""
         del seed
         return _archives(self.folder, self.kaggle).first(self.records)
 
 
-# A worker keeps what it has read: the runs of many curves need the same records.
+# A worker caches what it reads, because many runs need the same records.
 
 
 @cache
@@ -186,9 +186,9 @@ def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
 
 @cache
 def _archives(folder: Path | None, kaggle: Path | None) -> StudyStream:
-    found = _titles(folder, kaggle)
-    y = np.array([datasets.ARCHIVES.index(archive) for archive in found.archives])
-    records, test = interleaved(Labelled(X=datasets.words(found.texts), y=y), every=5, near=1000)
+    titles = _titles(folder, kaggle)
+    y = np.array([datasets.ARCHIVES.index(archive) for archive in titles.archives])
+    records, test = interleaved(Labelled(X=datasets.words(titles.texts), y=y), every=5, near=1000)
     return StudyStream(records=records, classes=len(datasets.ARCHIVES), norm=1.0, test=test)
 
 

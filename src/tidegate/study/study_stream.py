@@ -1,4 +1,4 @@
-"""A stream of labelled records to study, and what its models are tested on."""
+"""A stream of labelled records for studies, with the records that its models are tested on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ class Labelled:
 
     Attributes:
         X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
-        y: The number of each record's class, shape (n,); -1 for one that cannot be used, whose row
-            is 0.
+        y: The class index of each record, shape (n,); -1 for one that cannot be used, whose row is
+            0.
     """
 
     X: Rows
@@ -33,7 +33,7 @@ class Labelled:
         return Labelled(X=self.X[which], y=self.y[which])
 
     def score(self, weights: Weights) -> float:
-        """The share of the records that a model gets right."""
+        """The fraction of the records that a model classifies correctly."""
         margins = np.asarray(self.X @ weights)
         return float(np.mean(predicted_codes(margins) == self.y))
 
@@ -44,10 +44,10 @@ class StudyStream:
 
     Attributes:
         records: All of them.
-        classes: How many classes there are.
-        norm: The bound on the length of a record.
+        classes: Number of classes.
+        norm: The bound on the norm of a record.
         test: The records to test on at a time: always the same, unless the concept drifts.
-        loss: What is minimised; None is softmax.
+        loss: The loss to minimise; softmax if None.
     """
 
     records: Labelled
@@ -62,7 +62,7 @@ class StudyStream:
         return len(self.records.y)
 
     def task(self, regularization: float | None = None) -> Task:
-        """What is learnt of it; a regularization of None is left to the learner."""
+        """The task to learn from it; a regularization of None leaves it to the learner."""
         loss = self.loss or Softmax(self.classes)
         return Task(loss=loss, norm=self.norm, regularization=regularization)
 
@@ -71,6 +71,6 @@ class StudyStream:
         return replace(self, records=self.records[:n])
 
     def between(self, start: int, stop: int) -> Records:
-        """Some of the records, as a learner takes them."""
+        """Consecutive records, in the form that learners read."""
         part = self.records[start:stop]
         return Records(part.X, np.maximum(part.y, 0), part.y >= 0)

@@ -1,4 +1,4 @@
-"""What the paper's utility theorems can say about the releases of a panel, at the very best."""
+"""The best bounds that the paper's utility theorems can give for the releases of a panel."""
 
 import math
 
@@ -13,11 +13,11 @@ from tidegate.study.method import Scheduled
 from tidegate.study.panels import Panel
 
 ETA = 3.0
-"""The bounds hold but for a probability of 2 e^-3, about one in ten."""
+"""The bounds fail with probability at most 2 e^-3, about one in ten."""
 
 
 def note(panel: Panel) -> str:
-    """Whether there is a bound to draw in a panel, and why not; "" where they do not apply."""
+    """The bound to draw in a panel, or why there is none; "" if the theorems do not apply."""
     bounds = {}
     for line in panel.lines:
         source, method = line.experiment.source, line.experiment.method
@@ -26,22 +26,22 @@ def note(panel: Panel) -> str:
     if not bounds:
         return ""
     best = min(bounds)
-    ignorance = math.log(bounds[best])
-    if best < ignorance:
-        return f"Theorems 4.3 and 5.2 promise a mean loss below {best:.3g} nats at best."
+    uniform = math.log(bounds[best])
+    if best < uniform:
+        return f"At best, Theorems 4.3 and 5.2 promise a mean loss below {best:.3g} nats."
     return (
-        f"No bound is drawn: at the very best Theorems 4.3 and 5.2 promise a mean loss below "
-        f"{best:.3g} nats, and to know nothing costs {ignorance:.3g}."
+        f"No bound is drawn: at best, Theorems 4.3 and 5.2 promise a mean loss below "
+        f"{best:.3g} nats; equal probabilities for all classes have {uniform:.3g}."
     )
 
 
 def least_bound(method: Scheduled, records: int, d: int, classes: int) -> float:
     """The least bound on the mean loss of a release that Theorems 4.3 and 5.2 can give, in nats.
 
-    Whatever one assumes of the records, the corrected theorems (`tidegate.learn.bounds`) cannot
-    promise a lower loss for any release of the curve: the best model is taken to be at no distance
-    and without risk, except for a base, where no model near the origin is without. The method is
-    output perturbation under a pure budget, of records in the unit ball with d features each.
+    Whatever one assumes about the records, the corrected theorems (`tidegate.learn.bounds`) cannot
+    promise a lower loss for any release of the curve. The best model is assumed to have distance 0
+    and risk 0, except for a base, because no model near the origin has risk 0. The method is output
+    perturbation under a pure budget, on records in the unit ball with d features each.
     """
     loss = Softmax(classes)
     task = Task(loss=loss, norm=1.0, regularization=method.regularization)
@@ -70,7 +70,7 @@ def least_bound(method: Scheduled, records: int, d: int, classes: int) -> float:
 def least_loss(regularization: float, classes: int) -> float:
     """The least of loss + lambda ||w||^2 for one record of the unit ball, over all models.
 
-    A model of norm r sets one class apart from the others by at most sqrt(2) r.
+    With a model of norm r, the margin of one class exceeds the others by at most sqrt(2) r.
 
     >>> round(least_loss(10.0, 10), 2), round(least_loss(0.01, 10), 2)
     (2.26, 0.18)

@@ -1,1 +1,1 @@
-"""Other ways to keep a model fresh, each as strong as its budget allows: one file per way."""
+"""Other methods to keep a model up to date, each as strong as its budget allows."""

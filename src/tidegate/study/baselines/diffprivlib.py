@@ -1,4 +1,4 @@
-"""diffprivlib, retrained for each release: what a practitioner finds first."""
+"""diffprivlib, retrained for each release: a practitioner's likely first choice."""
 
 import warnings
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from tidegate.study.study_stream import StudyStream
 PULLS = (1e-3, 1e-2, 1e-1, 1.0)
 """Lambdas to choose from."""
 
-MISSING = "diffprivlib is missing: pip install 'tidegate[bench]'"
+MISSING = "diffprivlib is not installed: pip install 'tidegate[bench]'"
 
 
 def installed() -> bool:
-    """Whether there is a diffprivlib to compare with."""
+    """Whether diffprivlib is installed."""
     return find_spec("diffprivlib") is not None
 
 
 def logistic_regression(**parameters: Any) -> Any:
     """The LogisticRegression of diffprivlib.
 
-    Its release 0.6.6 asks scikit-learn for two names and an argument that are there no more; they
-    mean nothing to this model, and are put back for the time it takes.
+    Its release 0.6.6 needs two names and an argument that scikit-learn has removed. They have no
+    effect on this model, and are restored for the duration of the call.
     """
     tree = import_module("sklearn.tree._tree")
     plain = linear_model.LogisticRegression.__init__
@@ -57,14 +57,14 @@ def logistic_regression(**parameters: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Diffprivlib:
-    """Each of T releases learns all records that count with diffprivlib, for epsilon/T.
+    """Trains each of T releases with diffprivlib on all records that count, for epsilon/T.
 
-    It trains a model for each class against the rest and splits epsilon over these once more.
-    What it promises is taken as it stands: pure epsilon, however far its solver got.
+    It trains a model for each class against the rest and splits epsilon over these once more. Its
+    promise is taken at face value: pure epsilon, even if its solver did not converge.
 
     Args:
-        budget: What any record may lose; its delta is not used.
-        times: When, and of which records.
+        budget: The budget of every record; its delta is not used.
+        times: When to release, and which records count.
         regularization: Lambda, as in this library: mean(loss) + lambda ||w||^2.
     """
 
@@ -90,13 +90,13 @@ class Diffprivlib:
                 random_state=random,
             )
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it has much to say about versions and iterations
+                warnings.simplefilter("ignore")  # about versions and iterations
                 model.fit(records.X, records.y)
             yield span.stop, _columns(model, stream.classes)
 
 
 def _columns(model: Any, classes: int) -> Weights:
-    """A column of weights for each class; one that did not occur is never predicted."""
+    """A column of weights for each class, of zeros for a class that did not occur."""
     columns = model.coef_.T
     weights = np.zeros((len(columns), classes))
     weights[:, model.classes_] = columns if columns.shape[1] > 1 else columns * [-1, 1]

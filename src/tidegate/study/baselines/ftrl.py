@@ -1,8 +1,8 @@
-"""DP-FTRL: one pass of descent whose noise is correlated so that it cancels in the sums.
+"""DP-FTRL: one pass of descent with correlated noise, which partly cancels in the sums.
 
-The factor is the square root of the matrix of prefix sums (Fichtenberger, Henzinger and Upadhyay,
-2022; Henzinger, Upadhyay and Upadhyay, 2022). Its privacy under replacement of one record is
-proved in docs/proofs/ftrl.md.
+The noise is correlated by the square root of the matrix of prefix sums (Fichtenberger, Henzinger
+and Upadhyay, 2022; Henzinger, Upadhyay and Upadhyay, 2022). Its privacy under replacement of one
+record is proved in docs/proofs/ftrl.md.
 """
 
 import math
@@ -25,13 +25,13 @@ from tidegate.study.study_stream import StudyStream
 Floats = NDArray[np.float64]
 
 RATES = (14.0, 28.0, 55.0, 110.0)
-"""Learning rates to choose from; the other settings matter less, and less to each data set."""
+"""Learning rates to choose from; the other settings matter less, and depend less on the data."""
 
 
 def root(n: int) -> Floats:
-    """The first column of C, the lower triangular Toeplitz matrix whose square sums prefixes.
+    """The first column of C, the lower triangular Toeplitz matrix whose square gives prefix sums.
 
-    It holds the coefficients of (1 - x)^(-1/2), as all ones are those of 1/(1 - x).
+    It holds the coefficients of (1 - x)^(-1/2), just as the coefficients of 1/(1 - x) are all 1.
 
     >>> root(4)
     array([1.    , 0.5   , 0.375 , 0.3125])
@@ -51,29 +51,29 @@ def inverse_root(n: int) -> Floats:
 
 
 def correlated(noise: Floats) -> Floats:
-    """Independent rows as the rows of C^-1 noise, whose prefix sums are those of C noise."""
+    """The rows of C^-1 noise, from independent rows; their prefix sums are the rows of C noise."""
     n = len(noise)
     return np.asarray(fftconvolve(noise, inverse_root(n)[:, None], axes=0)[:n])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DPFTRL:
-    """Descent along noisy gradients of one batch after the other; for Gaussian budgets.
+    """Descent along noisy gradients of one batch after the other; for ApproxDP budgets.
 
-    How many batches there will be must be known: the noise grows with the logarithm of it.
+    The number of batches must be known in advance: the noise grows with its logarithm.
 
     The defaults are the best of some 45 settings on the scattering of MNIST at (1, 1e-6), chosen by
     its test images: clips from 0.03 to 0.7, rates from 0.8 to 220, batches of 256 to 1024, momentum
-    from 0 to 0.95, iterates or averages. That flatters this method and is meant to.
+    from 0 to 0.95, iterates or averages. That favours this method, on purpose.
 
     Args:
-        budget: What any record may lose.
-        times: When there is a release: it is of all records that have arrived.
+        budget: The budget of every record.
+        times: When to release; each release is of all records that have arrived.
         batch: Records in a gradient; a divisor of the times.
         rate: The learning rate, in units of one over the loss's smoothness.
         clip: The largest norm of a record's gradient, in units of the loss's Lipschitz constant.
-        momentum: How much of the last move is kept.
-        average: How much of the last average of the iterates is kept; 0 releases the iterates.
+        momentum: The fraction of the last move that is kept.
+        average: The fraction of the running average of iterates that is kept; 0 releases iterates.
 
     >>> times = Times(first=8192, step=1024)
     >>> round(DPFTRL(budget=ApproxDP(1.0, 1e-6), times=times).sensitivity(batches=64), 3)
@@ -103,8 +103,8 @@ class DPFTRL:
     def sensitivity(self, batches: int) -> float:
         """How far replacing one record moves C times the sums of gradients, in units of the clip.
 
-        The record is in one batch, so it moves one row of the sums, by 2, and C takes that row to
-        one of its columns: the first is the longest.
+        The record is in one batch, so it moves one row of the sums, by 2. C multiplies that move by
+        one of its columns; the first column is the longest.
         """
         return 2 * math.sqrt(math.fsum(root(batches) ** 2)) * (1 + 2.0**-40)
 

@@ -1,4 +1,4 @@
-"""No privacy at all: what the noise costs is the distance to this."""
+"""A model without privacy, which shows by comparison what the noise costs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from tidegate.study.study_stream import StudyStream
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate:
-    """Each release learns all records that count, without noise, from the release before on.
+    """Trains each release on all records that count, without noise, starting at the last release.
 
     Args:
-        times: When, and of which records.
+        times: When to release, and which records count.
         regularization: Lambda, in units of the square of the records' norm.
         tolerance: The gradient norm to reach, in units of the loss's Lipschitz constant.
     """

@@ -1,4 +1,4 @@
-"""Refitting: at each release all that counts is learnt anew, and every record in it pays again."""
+"""Refitting: each release trains anew on all records that count, and each of them pays again."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from tidegate.study.study_stream import StudyStream
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """When there is a release, and of which records.
+    """When to release, and which records count.
 
     Args:
         first: Records before the first release.
-        step: Records between two.
+        step: Records between two releases.
         window: How many of the newest records count; None for all.
 
     >>> [tuple(span) for span in Times(first=4, step=2, window=3).spans(9)]
@@ -37,13 +37,13 @@ class Times:
         whole("window", self.first if self.window is None else self.window, most=self.first)
 
     def spans(self, n: int) -> list[Span]:
-        """The records of each release of a stream of n."""
+        """The records of each release, for a stream of n records."""
         ends = range(self.first, n + 1, self.step)
         return [Span(0 if self.window is None else at - self.window, at) for at in ends]
 
 
 def split(budget: Budget, releases: int) -> Budget:
-    """The part of a budget that each of so many releases may have, by simple composition.
+    """The budget of each of some releases, by simple composition.
 
     >>> split(PureDP(1.0), 4), split(ApproxDP(1.0, 1e-6), 2)
     (PureDP(epsilon=0.25), ApproxDP(epsilon=0.5, delta=5e-07))
@@ -57,15 +57,15 @@ def split(budget: Budget, releases: int) -> Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Refit(ABC):
-    """Each release learns all records that count, for the same part of their budget.
+    """Trains each release on all records that count, for the same part of their budget.
 
     Args:
-        budget: What any record may lose.
-        times: When, and of which records.
-        learner: How.
+        budget: The budget of every record.
+        times: When to release, and which records count.
+        learner: How to train each fit.
         regularization: Lambda; None leaves it to the learner.
         warm: Start each fit at the release before, which costs nothing.
-        name: What it is called.
+        name: Its name in tables and plots.
     """
 
     budget: Budget
@@ -79,7 +79,7 @@ class Refit(ABC):
 
     @abstractmethod
     def part(self, releases: int) -> Allowance:
-        """What each of so many releases may cost a record."""
+        """The budget of a record for each of the releases."""
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""
@@ -95,11 +95,11 @@ class Refit(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveSplitting(Refit):
-    """The budget is split over all releases there will be: T, which must be known; then it ends.
+    """Splits the budget over all T releases, a number fixed in advance; then the budget is spent.
 
     Args:
-        simple: Split it by simple composition, into epsilon/T and delta/T, as is often done. Else a
-            Gaussian budget is split exactly, into mu/sqrt(T), which leaves far more to each.
+        simple: Split it by simple composition, into epsilon/T and delta/T, as is often done.
+            Otherwise an ApproxDP budget is split exactly, into mu/sqrt(T), which is far more.
 
     >>> from dataclasses import replace
     >>> from tidegate.learn import GradientPerturbation
@@ -122,20 +122,20 @@ class NaiveSplitting(Refit):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRefit(Refit):
-    """Each release learns the whole window for a share of step/window: private for ever.
+    """Trains each release on the whole window for a share of step/window: private for ever.
 
     A record is in window/step windows and no more. (The chain of SlidingWindow reads fewer than two
-    blocks a step where this reads the whole window.)
+    blocks per step; this reads the whole window.)
     """
 
     name: str = "window refit"
 
     def __post_init__(self) -> None:
         if self.times.window is None or self.times.window % self.times.step:
-            raise refuse("window", "a whole number of steps", self.times.window)
+            raise refuse("window", "a multiple of the step", self.times.window)
 
     def part(self, releases: int) -> Allowance:
-        """See `Refit`; it does not matter how many there are."""
+        """See `Refit`; it does not depend on the number of releases."""
         del releases
         return allowance_of(self.budget, Fraction(self.times.step, self.times.window or 0))
 
@@ -144,7 +144,7 @@ class WindowRefit(Refit):
 class Overspent(Refit):
     """NOT PRIVATE: each release spends the whole budget, as if it were the only one.
 
-    It shows what one such fit can tell, and so about how much any way to share the budget can.
+    It shows how accurate one such fit is, and so roughly the limit for any split of the budget.
     """
 
     name: str = "the whole budget each time"
@@ -152,6 +152,6 @@ class Overspent(Refit):
     private = False
 
     def part(self, releases: int) -> Allowance:
-        """See `Refit`: all of it, every time."""
+        """See `Refit`: the whole budget, every time."""
         del releases
         return allowance_of(self.budget, Fraction(1))
