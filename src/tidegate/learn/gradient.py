@@ -155,7 +155,8 @@ class GradientPerturbation:
         """Refuse a pure budget: the noise is Gaussian."""
         del task
         if unit != "mu":
-            raise refuse("budget", "ApproxDP for GradientPerturbation", told="PureDP")
+            allowed = "ApproxDP for GradientPerturbation (OutputPerturbation takes PureDP too)"
+            raise refuse("budget", allowed, told="PureDP")
 
     def check_size(self, task: Task, largest: int | None) -> None:
         """Accept every task: the number of steps is always bounded."""

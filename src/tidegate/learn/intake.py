@@ -138,5 +138,5 @@ def _check_width(rows: Rows, width: int | None) -> None:
     if width is not None and rows.shape[1] != width:
         raise InvalidValueError(
             f"X has {rows.shape[1]} features, but {width} were expected: "
-            "give all batches the columns of the first"
+            "give the same columns as in the first batch"
         )

@@ -79,7 +79,7 @@ def _original(folder: Path, part: str) -> Images:
 def _there(path: Path) -> Path:
     """A path, refused if there is no file: not an OSError, which would mean a lost worker."""
     if not path.is_file():
-        raise InvalidValueError(f"{path} is missing on the machine that needs it: put it there")
+        raise InvalidValueError(f"{path} is missing on the machine that needs it: copy it there")
     return path
 
 
