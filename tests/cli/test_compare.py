@@ -64,7 +64,7 @@ def test_json_has_every_release(config: str) -> None:
         (["--delta", "0.01"], "delta must be at most 0.001, or confirmed by weak_delta"),
         (["--holdout", "2/3"], "at most 1/2"),
         (["--block", "150"], "block"),
-        (["--window", "5000"], "starts at 5,000"),
+        (["--window", "5000"], "needs 5,000 records for its first release"),
         (["--method", "magic"], "magic"),
     ],
 )

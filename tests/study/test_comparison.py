@@ -96,9 +96,9 @@ def test_what_cannot_be_had_is_left_out_unless_it_was_asked_for() -> None:
     assert {"sliding", "naive", "window-refit"} <= {each.name for each in found}
     with pytest.raises(InvalidValueError, match="needs a delta"):
         pure.contenders(["dp-ftrl"], 10_000)
-    with pytest.raises(InvalidValueError, match="continual starts at 800"):
+    with pytest.raises(InvalidValueError, match="continual needs 800 records for its first"):
         pure.contenders(["continual"], 700)
-    with pytest.raises(InvalidValueError, match="sliding starts at 300"):
+    with pytest.raises(InvalidValueError, match="sliding needs 300 records for its first"):
         pure.contenders([], 200)
 
 

@@ -71,7 +71,7 @@ def test_no_record_is_in_more_windows_than_it_pays_for(steps: int, step: int, n:
 
 def test_windows_are_whole_steps() -> None:
     for times in (ALL, Times(first=200, step=150, window=200)):
-        with pytest.raises(InvalidValueError, match="whole number of steps"):
+        with pytest.raises(InvalidValueError, match="a multiple of the step"):
             WindowRefit(budget=BUDGET, times=times, learner=GRADIENT)
     with pytest.raises(InvalidValueError, match="window"):
         Times(first=100, step=50, window=200)
