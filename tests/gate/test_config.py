@@ -343,8 +343,8 @@ def test_all_mistakes_are_found_at_once() -> None:
         "budjet is not a known key: did you mean budget?",
         "schedule.windw is not a known key: did you mean schedule.window?",
         "schedule.step must be a whole number from 1 to 9007199254740992, got 0",
-        "budget is missing",
-        "records is missing",
+        "budget is missing: add it, see docs/reference/configuration.md",
+        "records is missing: add it, see docs/reference/configuration.md",
     )
 
 
@@ -432,19 +432,23 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         ("records", RECORDS | {"columns": []}, "records.columns must be a list of one or more"),
         ("records", RECORDS | {"columns": "a"}, "records.columns must be a list of one or more"),
         ("records", RECORDS | {"columns": ["a", "a"]}, "records.columns must be a list without"),
-        ("records", COLUMNS | {"label": "a"}, "records.label must be a column of its own, got 'a'"),
-        ("records", RECORDS | {"label": ""}, "records.label must be a text, got ''"),
+        (
+            "records",
+            COLUMNS | {"label": "a"},
+            "records.label must be a column that is not a feature, got 'a'",
+        ),
+        ("records", RECORDS | {"label": ""}, "records.label must be a text that is not empty, got ''"),
         (
             "records",
             COLUMNS | {"text": "b"},
-            "records.text must not be given together with records.",
+            "records.text must not be given with records.columns: ",
         ),
         (
             "records",
             COLUMNS | {"colums": ["b"]},
             "records.colums is not a known key: did you mean r",
         ),
-        ("records", RECORDS | {"text": "b"}, "features[0].map must be text where records.text is"),
+        ("records", RECORDS | {"text": "b"}, "features[0].map must be text if records.text is"),
         ("features", {"map": "intercept"}, "features must be a list of tables, each headed [[feat"),
         ("features", [{}], "features[0].map is missing"),
         (
@@ -519,7 +523,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "quality",
             {"holdout": "a.csv"},
-            "records.columns is missing: a source needs it, or recor",
+            "records.columns is missing: add it or records.text to use a s",
         ),
         ("source", {"path": "a"}, "source.type is missing"),
         ("source", {"type": "csv"}, "source.path is missing"),
@@ -530,16 +534,16 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "source",
             {"type": "jsonl", "path": "a", "delimiter": ";"},
-            "source.delimiter is not a key of jsonl: it belongs to csv",
+            "source.delimiter is a key of csv, not of jsonl: remove it",
         ),
-        ("source", FILE, "records.columns is missing: a source needs it, or records.text"),
+        ("source", FILE, "records.columns is missing: add it or records.text to use"),
         ("source", {"source": FILE}, "source.target is missing"),
         ("source", {"source": FILE, "target": FILE}, "source must be one table for a sliding"),
         ("publish", {}, "publish.folder is missing"),
-        ("publish", {"folder": 3}, "publish.folder must be a text, got 3"),
+        ("publish", {"folder": 3}, "publish.folder must be a text that is not empty, got 3"),
         ("not_private_seed", -1, "not_private_seed must be a whole number from 0 to"),
         ("recrods", {}, "recrods is not a known key: did you mean records?"),
-        ("x", {}, "x is not a known key: known are schedule, budget, records, "),
+        ("x", {}, "x is not a known key: allowed are schedule, budget, records, "),
     ],
 )
 def test_a_bad_value_is_named_in_one_line(section: str, value: object, mistake: str) -> None:
@@ -554,9 +558,11 @@ def test_two_streams_need_two_sources() -> None:
     assert found == ("source must be [source.source] and [source.target] for a twostream schedule",)
     pipe = {"type": "jsonl", "path": "-"}
     found = mistakes(schedule=schedule, records=COLUMNS, source={"source": pipe, "target": pipe})
-    assert found == ("source.target.path must not be standard input too",)
+    assert found == (
+        'source.target.path must not be "-" too: use a file or folder for one of the two',
+    )
     assert mistakes(records=RECORDS | {"columns": ["a"]}, source=FILE) == (
-        "records.label is missing: a source needs it",
+        "records.label is missing: add it to use a source",
     )
 
 
@@ -570,14 +576,14 @@ def test_more_classes_need_softmax() -> None:
 def test_numbers_do_not_become_text() -> None:
     records = COLUMNS | {"columns": ["a"]}
     found = mistakes(records=records, features=[{"map": "text"}])
-    assert found == ("features[0].map must not be text where records.columns is given",)
+    assert found == ("features[0].map must not be text if records.columns is given",)
 
 
 def test_what_is_no_toml_is_refused(tmp_path: Any) -> None:
     with pytest.raises(ConfigError, match=r"^the configuration is not valid TOML: "):
         Config.parse("[schedule")
     (tmp_path / "fleet.toml").write_text("[members.north]")
-    with pytest.raises(ConfigError, match=r"fleet\.toml is of a fleet, .*: see tidegate fleet"):
+    with pytest.raises(ConfigError, match=r"fleet\.toml configures a fleet .*: use tidegate fleet"):
         Config.load(tmp_path / "fleet.toml")
     (tmp_path / "cut.toml").write_text("[schedule")
     with pytest.raises(ConfigError, match=r"cut\.toml is not valid TOML: "):

@@ -1,4 +1,4 @@
-"""The configuration of a Gate: TOML, typed, checked whole before anything is done."""
+"""The configuration of a gate: a TOML file with typed keys, checked as a whole before use."""
 
 from tidegate.gate.config.config import Config, differences, file_name
 from tidegate.gate.config.example import about, example

@@ -1,4 +1,4 @@
-"""All that a Gate is told."""
+"""The configuration of a gate."""
 
 import json
 import tomllib
@@ -51,21 +51,22 @@ from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import TwoStream
 
 BY_OPTION = "add --resume {} {}"
-"""How to consent to another place in a file that is taken in by itself."""
+"""How to resume `tidegate ingest` elsewhere in a file that has changed."""
+
+NAME_ANOTHER = "tidegate run reads that one; name another file"
 
 OPERATIONAL = {"source", "publish", "store", "compute"}
-"""Where records come from, where they are kept, where releases go and what computes them: privacy
-depends on none."""
+"""Sections that do not affect privacy: where records and releases are kept, and what computes."""
 
 CONFIRMATIONS = {"weak_delta"}
-"""Keys that confirm another one. They are asked for once, and no state keeps them."""
+"""Keys that confirm another key. They are needed once, and no state keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """All that a Gate is told: a field for each section of the TOML file.
+    """The configuration of a gate: one field for each section of the TOML file.
 
-    Building anything from a config that could be read does not fail.
+    All checks happen on reading: building a plan or a learner from a `Config` does not fail.
 
     >>> config = Config.parse('''
     ... [schedule]
@@ -91,15 +92,15 @@ class Config:
     Traceback (most recent call last):
     tidegate.gate.config.keys.ConfigError: schedule.windw is not a known key: did you mean ...?
     schedule.step must be a whole number from 1 to 9007199254740992, got 0
-    records is missing
+    records is missing: add it, see docs/reference/configuration.md
     """
 
-    schedule: ScheduleTable = key(schedule_table, "when models are made, and of which records")
+    schedule: ScheduleTable = key(schedule_table, "when models are trained, and on which records")
     budget: BudgetTable = key(
         table(BudgetTable), "what all models together may reveal about any one record, for ever"
     )
     records: RecordsTable = key(
-        table(RecordsTable), "what a record is; none of this is read off the data"
+        table(RecordsTable), "what a record is; none of this is inferred from the data"
     )
     allocation: AllocationTable = key(
         table(AllocationTable), "how the budget is split", default=AllocationTable()
@@ -108,16 +109,16 @@ class Config:
         tables(feature_table), "maps that every record goes through, in this order", default=()
     )
     learner: LearnerTable = key(
-        learner_table, "how models are learnt and made private", default=LearnerTable()
+        learner_table, "how models are trained and made private", default=LearnerTable()
     )
     quality: QualityTable = key(
         table(QualityTable), "how the accuracy of models is measured", default=QualityTable()
     )
     source: SourceTable | TwoSources | None = key(
-        one_or_two, "where records come from; without it, from Python or over HTTP", default=None
+        one_or_two, "where records come from; without it, Python or HTTP sends them", default=None
     )
     publish: PublishTable | None = key(
-        table(PublishTable), "where models are written as well; no record ever is", default=None
+        table(PublishTable), "a folder for copies of the releases, without records", default=None
     )
     compute: ComputeTable = key(
         table(ComputeTable), "where models are computed", default=ComputeTable()
@@ -130,7 +131,7 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        """Say what was left open, and refuse sections that do not go together."""
+        """Fill in defaults, and refuse sections that do not fit together."""
         budget, classes = self.budget.build(), len(self.records.classes)
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, classes))
@@ -153,23 +154,23 @@ class Config:
     def _text_mistakes(self) -> Iterator[str]:
         for index, each in enumerate(self.features):
             if index and each.takes_text:
-                yield f"features[{index}].map must not be {each.map}: only the first may be"
+                yield f"features[{index}].map must not be {each.map}: make it the first of them"
         first = next(iter(self.features), None)
         text = first is not None and first.takes_text
         if self.records.text is not None and not text:
             able = " or ".join(kind for kind, each in configurable().items() if each.takes_text)
-            yield f"features[0].map must be {able} where records.text is given"
+            yield f"features[0].map must be {able} if records.text is given"
         if self.records.columns is not None and first is not None and text:
-            yield f"features[0].map must not be {first.map} where records.columns is given"
+            yield f"features[0].map must not be {first.map} if records.columns is given"
 
     def _source_mistakes(self) -> Iterator[str]:
         two = self.schedule.kind == "twostream"
         if self.source is not None and two and not isinstance(self.source, TwoSources):
             yield "source must be [source.source] and [source.target] for a twostream schedule"
         if [each.path for each in self._files()] == [STANDARD_INPUT] * 2:
-            yield "source.target.path must not be standard input too"
+            yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
         if isinstance(self.source, TwoSources) and not two:
-            yield f"source must be one table for a {self.schedule.kind} schedule, got two"
+            yield f"source must be one table, [source], for a {self.schedule.kind} schedule"
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":
@@ -188,39 +189,38 @@ class Config:
         """From a TOML file."""
         tables = tables_in(path)
         if "members" in tables:
-            raise ConfigError([f"{path} is of a fleet, by its [members]: see tidegate fleet"])
+            raise ConfigError([f"{path} configures a fleet (it has [members]): use tidegate fleet"])
         return cls.of(tables)
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
-        """From what `to_json` has made, by this or an earlier version.
+        """From the output of `to_json`, of this or an earlier version.
 
-        What has to be confirmed by now was so when the text was made, or needed not to be, and
-        what is too large for a new state is not refused to one that exists.
+        Confirmations and size limits apply to new states only, so they are not checked again.
         """
         return read_table(cls, "", _confirmed(json.loads(json_text)))
 
     def to_json(self) -> str:
-        """The one JSON text of this configuration, defaults filled in."""
+        """This configuration as canonical JSON, with defaults filled in."""
         return _canonical(_plain(self))
 
     def privacy_json(self) -> str:
-        """The one JSON text of all that privacy depends on.
+        """The settings that affect privacy, as canonical JSON.
 
-        Where records come from, where models go to and what computes them may change.
+        The other sections (`OPERATIONAL`) may change during the life of a state.
         """
         kept = {k: v for k, v in _plain(self).items() if k not in OPERATIONAL}
         return _canonical(kept)
 
     def check_size(self) -> None:
-        """Refuse now, and not after weeks of records, fits that could be too large to carry out."""
+        """Refuse fits that would be too large, before any records arrive."""
         try:
             self.learner.build().check_size(self.task(), self.schedule.build().largest)
         except InvalidValueError as error:
             raise ConfigError([f"learner.{error}"]) from error
 
     def plan(self) -> Plan | TwoStreamPlan:
-        """What will be released when, and what it costs."""
+        """The plan: what is released when, and what it costs."""
         schedule, reserve = self.schedule.build(), self.quality.share or Fraction(0)
         budget, allocation = self.budget.build(), self.allocation.build()
         if isinstance(schedule, TwoStream):
@@ -230,11 +230,11 @@ class Config:
         return Plan(schedule=schedule, budget=budget, allocation=allocation, reserve=reserve)
 
     def task(self) -> Task:
-        """What is learnt; `learner.build()` says how."""
+        """The learning task: loss, norm and regularization."""
         return self.learner.task(classes=len(self.records.classes), norm=self.records.norm)
 
     def feature_map(self) -> FeatureMap:
-        """What every record goes through before it is clipped."""
+        """The feature maps that are applied to every record before it is clipped."""
         maps = tuple(each.build() for each in self.features)
         return FeatureChain(maps=maps, dtype=self.records.dtype)
 
@@ -242,7 +242,7 @@ class Config:
         """The source of each stream, by the name of the stream; none if there is no [source].
 
         Args:
-            pause: How often one that is followed is looked at, in seconds; None to be asked again.
+            pause: Seconds between two looks at a followed source; None to stop at its end.
             follow: Follow all of them.
         """
         streams = self._streams()
@@ -255,7 +255,7 @@ class Config:
         return {name: self._by_steps(name, source) for name, source in built.items()}
 
     def _by_steps(self, stream: str, source: Source) -> Source:
-        """A source that waits for its batches to be full does not wait past the end of a step."""
+        """Make standard input end a batch at each step, so that training need not wait."""
         if not isinstance(source, StandardInput):
             return source
         schedule = self.schedule.build()
@@ -264,7 +264,7 @@ class Config:
 
     @property
     def follows(self) -> bool:
-        """Whether a source is to be followed."""
+        """Whether any source is followed."""
         return any(each.follow for each in self._streams().values())
 
     @property
@@ -284,17 +284,17 @@ class Config:
         return (each for each in self._streams().values() if isinstance(each, FileTable))
 
     def source_of(self, path: str | Path, resume: Resume | None = None) -> Files:
-        """A file as a source whose offset is kept for itself.
+        """A single file as a source with an offset of its own.
 
-        One that [source] names is refused: under another name it would be taken twice. `resume` is
-        the mark of an offset, and how many records of the file to pass over instead.
+        A file that [source] names is refused: its records would be taken twice. `resume` is the
+        mark of an offset, and how many records of the file to skip instead.
         """
         place = as_utf8(Path(path)).resolve()
         for each in self._files():
             if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
-                raise refuse("the file", "none of [source], which run takes in", str(path))
+                raise InvalidValueError(f"{path} is in [source]: {NAME_ANOTHER}")
         if any(same_file(place, each) for each in self.source_files()):
-            raise refuse("the file", "no link to one of [source], which run takes in", str(path))
+            raise InvalidValueError(f"{path} is a link to a file of [source]: {NAME_ANOTHER}")
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
@@ -318,7 +318,7 @@ class Config:
         return (path for path in self.files() if path != Path(STANDARD_INPUT))
 
     def holdout(self) -> Files | None:
-        """The public records that releases are tried on, if there are any."""
+        """The public records that releases are tested on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
 
 
@@ -327,7 +327,7 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{name} is not valid TOML: {error}"]) from error
+        raise ConfigError([f"{name} is not valid TOML: {error}; fix the syntax"]) from error
 
 
 def tables_in(path: str | Path) -> dict[str, Any]:
@@ -336,17 +336,18 @@ def tables_in(path: str | Path) -> dict[str, Any]:
         return tables_of(Path(path).read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        advice = "tidegate init writes one" if isinstance(error, FileNotFoundError) else "check it"
+        missing = isinstance(error, FileNotFoundError)
+        advice = "tidegate init writes one" if missing else "check its permissions and encoding"
         raise ConfigError([f"{path} cannot be read: {reason}; {advice}"]) from error
 
 
 def file_name(path: str | Path) -> str:
-    """What the offset of a file is kept under that is taken in by itself."""
+    """The name under which the offset of a single file is kept."""
     return f"file {Path(path).resolve()}"
 
 
 def _confirmed(given: Any) -> Any:
-    """The tables of a JSON text with what they do not keep: that their delta was confirmed."""
+    """The tables of a JSON text, with the confirmation of delta that it does not keep."""
     budget = given.get("budget") if isinstance(given, dict) else None
     if not isinstance(budget, dict) or "delta" not in budget:
         return given
@@ -354,7 +355,7 @@ def _confirmed(given: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Tables as dictionaries without the keys that have no value, for JSON."""
+    """Tables as dictionaries for JSON, without keys that have no value."""
     if isinstance(value, KindTable):
         return _plain(value.keys())
     if isinstance(value, dict):
@@ -387,7 +388,7 @@ def differences(old: str, new: str) -> list[str]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
-    """The paths of all values; a list is one value, but for lists of tables."""
+    """The paths of all values; a list is one value, except a list of tables."""
     if isinstance(value, dict):
         for name, each in value.items():
             yield from _leaves(each, f"{path}.{name}" if path else name)

@@ -1,4 +1,4 @@
-"""A configuration to start from, with words for those who see one for the first time."""
+"""A commented configuration to start from, as `tidegate init` writes it."""
 
 import json
 import re
@@ -29,14 +29,14 @@ path = "{path}"
 follow = false"""
 
 ONE = f"""\
-# Where records come from; leave this section out to hand them over from Python or over HTTP.
+# Where records come from. Leave this section out to send them from Python or over HTTP.
 [source]
 {SOURCE.format(path="records.csv")}
 # delimiter = ";"
 """
 
 TWO = f"""\
-# Where records come from; leave both sections out to hand them over from Python.
+# Where records come from. Leave both sections out to send them from Python or over HTTP.
 [source.source]
 {SOURCE.format(path="source.csv")}
 
@@ -45,23 +45,23 @@ TWO = f"""\
 """
 
 TEXT = """\
-# What a Gate does with a stream of records. Everything except [source], [publish] and [compute] is
-# fixed when the state is created: privacy is promised for these settings. Choose them by what you
-# know beforehand, or by public data, and never by looking at the records.
+# The configuration of a gate. Settings that affect privacy are fixed when the state is created:
+# all except [source], [publish] and [compute]. Choose them from prior knowledge or public data,
+# never by looking at the records.
 # All keys: docs/reference/configuration.md.
 
-# When models are made: {about}.
+# When models are trained: {about}.
 [schedule]
 kind = "{kind}"
 {sizes}
 
-# What anyone can ever learn about any one record, from all models together, for ever.
+# The limit on what all models together reveal about any one record, for ever.
 [budget]
 epsilon = 1.0
 delta = 1e-6
 {allocation}
 # What a record is: columns of numbers, or one column of text in UTF-8. A record that does not fit
-# is set aside in its slot and counted; nothing stops. Check `tidegate status` after the first run.
+# goes to quarantine and the run continues. Check `tidegate status` after the first run.
 [records]
 classes = [0, 1]
 norm = 1.0
@@ -79,17 +79,17 @@ map = "intercept"
 kind = "auto"
 loss = "auto"
 
-# How good the models are, measured privately for a share of the budget, or on public records.
+# How accuracy is measured: privately for a share of the budget, or on public records.
 [quality]
 # share = 0.05
 # holdout = "public.csv"
 
 {source}
-# Models are written here as well, where no record ever is.
+# A folder for copies of the releases. No record is ever written there.
 # [publish]
 # folder = "releases"
 
-# The state's database and records can be outside its folder, from its first run on.
+# Keep the state's database and records outside its folder. Set this before the first run.
 # [store]
 # database = "postgresql://tidegate@host/ledgers"
 # segments = "s3://bucket/records"
@@ -105,19 +105,19 @@ ALLOCATION = """
 name = "paper"
 """
 
-MAPS = "What every record goes through before it is scaled, in the order of the tables"
+MAPS = "Maps applied to every record before it is scaled, in this order"
 
-LEARN = 'How models are learnt; "auto" chooses by the budget and the classes. Kinds'
+LEARN = 'How models are trained; "auto" chooses by the budget and the classes. Kinds'
 
 
 def about() -> dict[str, str]:
-    """What the models of each kind of schedule are, in a line."""
-    known = {kind: each.about for kind, each in alone().items()}
-    return {**known, TwoStream.kind: TwoStream.about}
+    """One line about each kind of schedule."""
+    single = {kind: each.about for kind, each in alone().items()}
+    return {**single, TwoStream.kind: TwoStream.about}
 
 
 def example(kind: str) -> str:
-    """A configuration of a kind of schedule as TOML text, with comments.
+    """A commented configuration for one kind of schedule, as TOML text.
 
     >>> from tidegate.gate.config.config import Config
     >>> Config.parse(example("continual")).plan().schedule
@@ -138,7 +138,7 @@ def example(kind: str) -> str:
 
 
 def _explained(text: str, kind: str) -> Iterator[str]:
-    """The lines of a configuration, each key with its help."""
+    """The lines of a configuration, with a comment after each key."""
     helps: Mapping[str, str] = {}
     for line in text.splitlines():
         if section := re.fullmatch(r"(?:# )?\[+([a-z.]+)\]+", line):
@@ -148,7 +148,7 @@ def _explained(text: str, kind: str) -> Iterator[str]:
 
 
 def _helps(section: str, kind: str) -> dict[str, str]:
-    """What the keys of a section are, where a kind has to be chosen that of the example."""
+    """The help text of each key of a section, for the kinds that the example uses."""
     name = section if section in sections() else section.partition(".")[0]
     chosen = {ALL, "csv", kind if name == "schedule" else _sources()[0]}
     tables = {each: table for each, table in sections()[name].items() if each in chosen}
@@ -156,7 +156,7 @@ def _helps(section: str, kind: str) -> dict[str, str]:
 
 
 def _choices(kinds: Mapping[str, type[NamedMap | NamedLearner | NamedLoss]]) -> str:
-    """Kinds of a thing, each with what it is."""
+    """All kinds, each with its description."""
     *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())
     return f"{', '.join(most)} or {last}"
 
@@ -166,19 +166,19 @@ def _comment(text: str) -> str:
 
 
 def _sources() -> list[str]:
-    """The kinds of schedules of a source stream, the one of the example first."""
+    """The kinds of schedules for a source stream, the example's kind first."""
     return sorted(sources(), key=lambda kind: not sources()[kind].alone)
 
 
 def _target() -> str:
-    """The parameters of two streams."""
+    """The [schedule] keys of a two-stream configuration."""
     source, *others = _sources()
     names = ", ".join(f'"{kind}" ({sources()[kind].about})' for kind in others)
     return TARGET.format(
         target=_sizes(TwoStream),
         kind=source,
         sizes=_sizes(sources()[source]),
-        others=_comment(f"Of the source stream; other kinds: {names}."),
+        others=_comment(f"The schedule of the source stream. Other kinds: {names}."),
     )
 
 

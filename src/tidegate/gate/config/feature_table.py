@@ -1,4 +1,4 @@
-"""[[features]]: a map that every record goes through. Its keys are those of its map."""
+"""[[features]]: one feature map. The keys are the parameters of the map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class FeatureTable(KindTable):
 
     @property
     def takes_text(self) -> bool:
-        """Whether the records that it maps are texts."""
+        """Whether the map takes text rather than numbers."""
         return configurable()[self.map].takes_text
 
     def build(self) -> NamedMap:
-        """The feature map; an empty list stands for None, which TOML does not have."""
+        """The feature map. An empty list stands for None, which TOML lacks."""
         given = {name: None if v == () else v for name, v in self.parameters.items()}
         return build(configurable(), self.map, given)
 
 
 def feature_table(path: str, given: object) -> FeatureTable:
-    """Read the table; all its mistakes are found, each with the path of its key."""
+    """Read the table, and report every mistake with the path of its key."""
     maps = configurable()
     chosen = given.get("map") if isinstance(given, Mapping) else None
     checks = {**checks_of({"": FeatureTable}, None), **checks_of(maps, chosen)}

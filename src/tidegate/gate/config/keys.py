@@ -1,4 +1,4 @@
-"""How the tables of a configuration are read: every mistake is found, and named by its key."""
+"""Readers of configuration tables, which report every mistake with the path of its key."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -10,9 +10,11 @@ from tidegate.kinds import Check, Parameter, checks_of, parameters
 
 Table = TypeVar("Table")
 
+REFERENCE = "docs/reference/configuration.md"
+
 
 class ConfigError(InvalidValueError):
-    """A configuration is not valid; the message has a line for each mistake."""
+    """A configuration is not valid; the message has one line for each mistake."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -26,12 +28,12 @@ def key(
     only: tuple[str, ...] = (),
     **default: Any,
 ) -> Any:
-    """A key of a table, see `Parameter`; without a default it must be given."""
+    """A key of a table (see `Parameter`); it is required unless it has a default."""
     return field(metadata={"parameter": Parameter(help, check, only=only)}, **default)
 
 
 def one_of(*allowed: str) -> Check:
-    """One of some words."""
+    """A check that a value is one of some words."""
 
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in allowed:
@@ -42,7 +44,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def one_of_kinds(kinds: Callable[[], Iterable[str]]) -> Check:
-    """One of the kinds that are registered when a value is checked."""
+    """A check that a value is one of the kinds registered at that time."""
 
     def check(name: str, value: object) -> Any:
         return one_of(*kinds())(name, value)
@@ -53,12 +55,12 @@ def one_of_kinds(kinds: Callable[[], Iterable[str]]) -> Check:
 def word(name: str, value: object) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise refuse(name, "a text", value)
+        raise refuse(name, "a text that is not empty", value)
     return value
 
 
 def zero_or_more(name: str, value: object) -> float:
-    """A finite number that is not below 0."""
+    """A finite number, 0 or more."""
     if value == 0 and not isinstance(value, bool):
         return 0.0
     try:
@@ -99,12 +101,12 @@ def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
 
 
 def table(kind: type[Table]) -> Check:
-    """A table of its own."""
+    """A check that a value is a table of a kind."""
     return lambda name, value: read_table(kind, name, value)
 
 
 def tables(read: Check) -> Check:
-    """A list of tables, each read by itself."""
+    """A check that a value is a list of tables, each read by `read`."""
 
     def check(name: str, value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
@@ -115,7 +117,7 @@ def tables(read: Check) -> Check:
 
 
 def read_table(kind: type[Table], path: str, given: object) -> Table:
-    """A table whose keys are the fields of a dataclass."""
+    """Read a table whose keys are the fields of a dataclass."""
     required = {each.name for each in parameters(kind) if each.required}
     return read_keys(path, given, checks_of({"": kind}, None), required, kind)
 
@@ -127,7 +129,7 @@ def read_keys(
     required: Collection[str],
     make: Callable[..., Table],
 ) -> Table:
-    """A table made of the keys that are given; all mistakes are found, each with its key's path."""
+    """Check the given keys and make a table of them; report every mistake with its key's path."""
     if not isinstance(given, Mapping):
         raise refuse(path, f"a table, headed [{path}]", given)
     prefix = f"{path}." if path else ""
@@ -138,7 +140,7 @@ def read_keys(
             if name in given:
                 values[name] = check(prefix + name, given[name])
             elif name in required:
-                mistakes.append(f"{prefix}{name} is missing")
+                mistakes.append(f"{prefix}{name} is missing: add it, see {REFERENCE}")
         except ConfigError as error:
             mistakes.extend(error.mistakes)
         except InvalidValueError as error:
@@ -147,16 +149,16 @@ def read_keys(
         raise ConfigError(mistakes)
     try:
         return make(**values)
-    except ConfigError:  # one of the whole: its keys have their paths already
+    except ConfigError:  # its keys already have their paths
         raise
     except InvalidValueError as error:
         raise ConfigError([f"{prefix}{error}"]) from error
 
 
-def unknown_key(prefix: str, name: str, known: list[str]) -> str:
-    """What to say of a key that a table does not have."""
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"
+def unknown_key(prefix: str, name: str, allowed: list[str]) -> str:
+    """The error for a key that a table does not have."""
+    near = get_close_matches(name, allowed, n=1)
+    hint = f"did you mean {prefix}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
     return f"{prefix}{name} is not a known key: {hint}"
 
 
@@ -164,13 +166,13 @@ def unknown_key(prefix: str, name: str, known: list[str]) -> str:
 class KindTable:
     """A table whose keys depend on the kind of thing that it describes.
 
-    It keeps parameters that were not given too: another version may have another default.
+    It also keeps the default values: they may differ in another version.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def keys(self) -> dict[str, Any]:
-        """What stands in the table, with what was left open filled in."""
+        """The keys and values of the table, defaults included."""
         return {**given_keys(self, "parameters"), **self.parameters}
 
 

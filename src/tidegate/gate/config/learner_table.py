@@ -1,4 +1,4 @@
-"""[learner]: how a fit is made private, and what it minimises. Its keys are those of its kind."""
+"""[learner]: how fits are made private, and their loss. The keys depend on the kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from tidegate.schedule import Schedule, TwoStream
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerTable(KindTable):
-    """A learner of a kind, with what it minimises."""
+    """A kind of learner, with its loss and regularization."""
 
     kind: str = key(
         one_of_kinds(lambda: ["auto", *LEARNERS]), '"auto" chooses by the budget', default="auto"
@@ -32,11 +32,13 @@ class LearnerTable(KindTable):
         default="auto",
     )
     regularization: float | None = key(
-        zero_or_more, "lambda, the pull towards the prior; by default the learner's", default=None
+        zero_or_more,
+        "lambda, the pull towards the prior; the default depends on the kind",
+        default=None,
     )
 
     def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
-        """The table with everything said that was left open."""
+        """The table with "auto" and all defaults replaced by values."""
         kind = automatic_learner(budget.unit) if self.kind == "auto" else self.kind
         loss = automatic_loss(classes) if self.loss == "auto" else self.loss
         table = replace(self, kind=kind, loss=loss)
@@ -45,7 +47,7 @@ class LearnerTable(KindTable):
         return replace(table, parameters=values_of(table.build()))
 
     def check(self, budget: Budget, schedule: Schedule | TwoStream, task: Task) -> None:
-        """Refuse, of a table that is resolved, a learner that cannot serve."""
+        """Refuse a learner that does not fit budget, schedule or task; the table is resolved."""
         without = "without" if budget.unit == "epsilon" else "with"
         self._needs(f"for a budget {without} a delta", lambda each: budget.unit in each.budgets)
         if schedule.weighs and budget.unit == "mu":
@@ -59,17 +61,17 @@ class LearnerTable(KindTable):
             raise refuse("kind", f"{able} {what}", self.kind)
 
     def build(self) -> Learner[Task]:
-        """The learner of a table that is resolved."""
+        """The learner; the table must be resolved."""
         return build(LEARNERS, self.kind, self.parameters)
 
     def task(self, *, classes: int, norm: float) -> Task:
-        """What it minimises, of a table that is resolved."""
+        """The learning task; the table must be resolved."""
         loss = loss_of(self.loss, classes)
         return Task(loss=loss, norm=norm, regularization=self.regularization)
 
 
 def learner_table(path: str, given: object) -> LearnerTable:
-    """Read the table; all its mistakes are found, each with the path of its key."""
+    """Read the table, and report every mistake with the path of its key."""
     chosen = given.get("kind") if isinstance(given, Mapping) else None
     checks = {**checks_of({"": LearnerTable}, None), **checks_of(LEARNERS, chosen)}
     return read_keys(path, given, checks, (), _made)

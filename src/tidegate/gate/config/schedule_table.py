@@ -1,4 +1,4 @@
-"""[schedule]: when models are made, and of which records. Its keys are those of its kind."""
+"""[schedule]: when models are trained, and on which records. The keys depend on the kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from tidegate.schedule.registry import SCHEDULES, alone, build, sources
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTable(KindTable):
-    """A schedule of a registered kind, or of two streams with the schedule of their source."""
+    """A registered kind of schedule, or two streams with the schedule of the source stream."""
 
     kind: str = key(
         one_of_kinds(lambda: [*alone(), TwoStream.kind]),
-        "when models are made, see docs/how-to/choose-a-schedule.md",
+        "when models are trained, see docs/how-to/choose-a-schedule.md",
     )
     source: "ScheduleTable | None" = key(
         lambda *given: source_table(*given),  # noqa: PLW0108 (it is defined below)
-        "needed: the schedule of the source stream, see [schedule.source]",
+        "required: the schedule of the source stream, see [schedule.source]",
         only=(TwoStream.kind,),
         default=None,
     )
@@ -33,24 +33,24 @@ class ScheduleTable(KindTable):
             given = {} if self.source is None else {"source": self.source.build()}
             return kinds.build({self.kind: TwoStream}, self.kind, {**self.parameters, **given})
         if self.source is not None:
-            raise InvalidValueError(f"source is not a key of {self.kind}")
+            raise InvalidValueError(f"source is not a key of {self.kind}: remove it")
         return build(self.kind, self.parameters)
 
 
 def schedule_table(path: str, given: object) -> ScheduleTable:
-    """Read the table; all its mistakes are found, each with the path of its key."""
+    """Read the table, and report every mistake with the path of its key."""
     return _read(path, given, ScheduleTable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSchedule:
-    """[schedule.source]: the key that all kinds of schedules of a source stream have."""
+    """[schedule.source]: the key that all kinds of source schedules have."""
 
-    kind: str = key(one_of_kinds(sources), "when models of the source stream are made")
+    kind: str = key(one_of_kinds(sources), "when models of the source stream are trained")
 
 
 def source_table(path: str, given: object) -> ScheduleTable:
-    """Read the table of the source of two streams."""
+    """Read the schedule of the source stream."""
     return _read(path, given, SourceSchedule)
 
 

@@ -27,7 +27,7 @@ ALL = ""
 """Stands for all kinds of a section."""
 
 Tables = Mapping[str, type[Any]]
-"""What has the keys of a section, by the kind that it is for."""
+"""The classes whose fields are the keys of a section, by kind."""
 
 
 def sections() -> dict[str, Tables]:
@@ -49,7 +49,7 @@ def sections() -> dict[str, Tables]:
 
 
 def keys_of(tables: Tables) -> list[Parameter]:
-    """The keys of a section, each with the kinds that it is for unless it is for all.
+    """The keys of a section; `only` lists the kinds of a key that not all kinds have.
 
     >>> for each in keys_of(sections()["source"])[:4]:
     ...     print(each.name, *each.only)
@@ -64,6 +64,6 @@ def keys_of(tables: Tables) -> list[Parameter]:
             if kind == ALL:
                 keys[each.name, each.help] = each
             elif kind in (each.only or [kind]):
-                known = keys.get((each.name, each.help), each._replace(only=()))
-                keys[each.name, each.help] = each._replace(only=(*known.only, kind))
+                listed = keys.get((each.name, each.help), each._replace(only=()))
+                keys[each.name, each.help] = each._replace(only=(*listed.only, kind))
     return list(keys.values())

@@ -1,4 +1,4 @@
-"""What a source reads, in one spelling: no two ledgers may be charged with the same records."""
+"""The identity of what a source reads, so that no two ledgers are charged with the same records."""
 
 import os
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 HERE = {"localhost", "127.0.0.1", "[::1]"}
 ALL = ">"
-"""The subjects of NATS that are all subjects."""
+"""The NATS wildcard for all subjects."""
 
 
 class SourceIdentity(NamedTuple):
-    """What a source reads."""
+    """What a source reads, in a form that can be compared."""
 
     parts: frozenset[str]  # a file or folder, or a channel at each of its servers
-    around: frozenset[str]  # the same, and the folders that these lie in
-    subject: str = ALL  # which subjects of a channel, with the wildcards of NATS
+    around: frozenset[str]  # the parts and the folders that contain them
+    subject: str = ALL  # the subjects of a channel, with NATS wildcards
 
 
 def of_path(path: Path) -> SourceIdentity:
-    """A file, or a folder and what its links lead to, hard links included.
+    """The identity of a file, or of a folder with the targets of its symbolic and hard links.
 
     >>> of_path(Path("/data/north/../south.csv")).around >= {"/data/south.csv", "/data"}
     True
@@ -34,7 +34,7 @@ def of_path(path: Path) -> SourceIdentity:
 
 
 def _hard_link(path: Path) -> set[str]:
-    """What stands for a file that has more names than one."""
+    """An identifier of a file with more than one name."""
     try:
         info = path.stat()
     except OSError:
@@ -44,7 +44,7 @@ def _hard_link(path: Path) -> set[str]:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to the same file, if they lead to any."""
+    """Whether two paths lead to the same file; False if one leads to none."""
     try:
         return one.samefile(other)
     except OSError:
@@ -54,7 +54,7 @@ def same_file(one: Path, other: Path) -> bool:
 def of_channel(
     channel: str, servers: Iterable[str], port: int, subject: str = ALL
 ) -> SourceIdentity:
-    """A stream or topic of a broker, whichever of its servers are named, with a port or without.
+    """The identity of a stream or topic at each of its servers; `port` is the default port.
 
     >>> sorted(of_channel("topic a", ["Db.example:9092", "127.0.0.1"], 9092).parts)
     ['topic a at db.example:9092', 'topic a at localhost:9092']
@@ -72,9 +72,9 @@ def _server(address: str, port: int) -> str:
 
 
 def shared(one: SourceIdentity, other: SourceIdentity) -> str | None:
-    """What two sources both read, None if they have no records in common.
+    """What two sources both read, or None if they have nothing in common.
 
-    Copies, and servers that are known by two names, cannot be told by their addresses.
+    Copies, and servers with two names, are not detected.
 
     >>> shared(of_path(Path("/data/north.csv")), of_path(Path("/data/south.csv")))
     >>> shared(of_path(Path("/data/./north.csv")), of_path(Path("/data")))
@@ -92,7 +92,7 @@ def shared(one: SourceIdentity, other: SourceIdentity) -> str | None:
 
 
 def subjects_meet(one: str, other: str) -> bool:
-    """Whether a subject of NATS can be one of both: `*` is any word, a last `>` any one or more.
+    """Whether a NATS subject can match both: `*` is any word, a final `>` one or more words.
 
     >>> subjects_meet("north.*.beds", "north.>"), subjects_meet("north", "north.>")
     (True, False)

@@ -1,4 +1,4 @@
-"""[source]: where records come from, a table for each kind of place."""
+"""[source]: where records come from, with one table class for each kind of source."""
 
 import re
 from collections.abc import Mapping
@@ -29,27 +29,27 @@ STANDARD_INPUT = "-"
 
 
 def _waiting(follow: bool, pause: float | None) -> Follow | None:
-    """How a source waits that is followed; without a pause it ends and can be taken up again."""
+    """How a followed source waits for more; without a pause it stops at the end."""
     if not follow:
         return None
     return once if pause is None else every(pause)
 
 
 def resumed(name: str, value: object) -> Resume:
-    """An offset that is gone, and the one to take instead."""
+    """An offset that no longer exists, and the one to use instead."""
     old, *new = words(name, value)
     if len(new) != 1:
-        raise refuse(name, "the offset that is gone and the one to take instead", value)
+        raise refuse(name, "the two texts of the error about lost messages", value)
     return old, new[0]
 
 
 def passed_over(name: str, value: object) -> Resume:
-    """The mark of an offset, and how many records of its file to pass over instead."""
-    told = resumed(name, value)
-    if told[1] != NEXT and not (told[1].isascii() and told[1].isdigit()):
+    """The mark of an offset, and how many records of its file to skip instead."""
+    offset, instead = resumed(name, value)
+    if instead != NEXT and not (instead.isascii() and instead.isdigit()):
         allowed = 'the mark of an offset, and a number of records in quotes or "next"'
         raise refuse(name, allowed, value)
-    return told
+    return offset, instead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class FileTable:
         one_of(*FILES), 'the format; jsonl: JSON lines. "nats" and "kafka": see docs/sources.md'
     )
     path: str = key(
-        word, 'a file or folder, from the working directory on; "-" (jsonl): standard input'
+        word, 'file or folder, relative to the working directory; "-" (jsonl): standard input'
     )
     follow: bool = key(
         flag, "wait for new lines in a file, or new files in a folder", default=False
@@ -70,7 +70,7 @@ class FileTable:
     )
     resume: Resume | None = key(
         passed_over,
-        "the two texts in the error about a file that has changed, to go on with it",
+        "the two texts in the error about a changed file, to continue with it",
         default=None,
     )
 
@@ -78,7 +78,7 @@ class FileTable:
         if self.path == STANDARD_INPUT and self.type != "jsonl":
             raise refuse("type", 'jsonl if the path is "-" (standard input)', self.type)
         if self.delimiter is not None and self.type != "csv":
-            raise InvalidValueError(f"delimiter is not a key of {self.type}: it belongs to csv")
+            raise InvalidValueError(f"delimiter is a key of csv, not of {self.type}: remove it")
 
     @property
     def identity(self) -> SourceIdentity:
@@ -86,9 +86,9 @@ class FileTable:
         return of_path(Path(self.path))
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, in seconds.
+        """The source; a followed one looks for more after each pause, in seconds.
 
-        Without a pause it ends, at a complete record, and can be taken up again.
+        With pause None it stops at the last complete record and can be resumed.
         """
         if self.path == STANDARD_INPUT:
             pipe = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (not ours to close)
@@ -100,11 +100,11 @@ class FileTable:
 
 
 def urls(name: str, value: object) -> tuple[str, ...]:
-    """One server or more, none with a password: a configuration is shown and kept."""
+    """One or more servers, without passwords, because configurations are shown and stored."""
     given = _one_or_more(name, value)
     for url in given:
         if "@" in url:
-            raise refuse(name, "without user and password, see docs/sources.md", told="some")
+            raise refuse(name, "without user and password (see docs/sources.md)", told="some")
         if not _is_server(url):
             raise refuse(name, "such as nats://host:4222 or tls://host:4222", url)
     return given
@@ -117,28 +117,28 @@ def _one_or_more(name: str, value: object) -> tuple[str, ...]:
 def _is_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        known = url.startswith(("nats://", "tls://"))  # the client knows no TLS://
-        return known and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that do not close, a port that is no number
+        supported = url.startswith(("nats://", "tls://"))  # the client does not accept TLS://
+        return supported and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # unclosed brackets, or a port that is not a number
         return False
 
 
 def stream_name(name: str, value: object) -> str:
-    """The name of a stream of NATS, which is no subject."""
-    if not re.fullmatch(r"[^\s.*>/\\]+", known := word(name, value)):
+    """The name of a NATS stream."""
+    if not re.fullmatch(r"[^\s.*>/\\]+", stream := word(name, value)):
         raise refuse(name, "the name of a stream, without spaces, dots, slashes, * and >", value)
-    return known
+    return stream
 
 
 def subjects(name: str, value: object) -> str:
-    """One subject of NATS or some: words with dots in between."""
-    if not re.fullmatch(r"([^\s.>]+\.)*([^\s.>]+|>)", known := word(name, value)):
+    """A NATS subject, with or without wildcards."""
+    if not re.fullmatch(r"([^\s.>]+\.)*([^\s.>]+|>)", subject := word(name, value)):
         raise refuse(name, "such as records.north, records.* or records.>", value)
-    return known
+    return subject
 
 
 def servers(name: str, value: object) -> tuple[str, ...]:
-    """Some brokers, each a host and a port."""
+    """One or more brokers, each with host and port."""
     given = _one_or_more(name, value)
     for each in given:
         host, colon, port = each.rpartition(":")
@@ -149,7 +149,7 @@ def servers(name: str, value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerTable:
-    """[source]: the keys that the tables of all brokers have."""
+    """[source]: the keys that all brokers have."""
 
     source: ClassVar[type[Broker]]
 
@@ -159,12 +159,12 @@ class BrokerTable:
     )
     resume: Resume | None = key(
         resumed,
-        "the two texts in the error about lost messages, to go on without them",
+        "the two texts in the error about lost messages, to continue without them",
         default=None,
     )
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
-        """The source; one that is followed looks for news after each pause, as a file does."""
+        """The source; see `FileTable.build`."""
         keys = {**given_keys(self, "type"), "follow": _waiting(self.follow, pause)}
         return self.source(name=name, columns=columns, **keys)
 
@@ -219,9 +219,9 @@ def one_source(name: str, value: object) -> SourceTable:
     kinds: dict[str, type[Any]] = {**dict.fromkeys(FILES, FileTable), **BROKERS}
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind is not None:
-        one_of(*kinds)(f"{name}.type", kind)  # which other keys there are depends on it
-    found: SourceTable = read_table(FileTable if kind is None else kinds[kind], name, value)
-    return found
+        one_of(*kinds)(f"{name}.type", kind)  # the other keys depend on it
+    table: SourceTable = read_table(FileTable if kind is None else kinds[kind], name, value)
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The sections of a configuration, each a table of typed keys that can build what it describes."""
+"""The sections of a configuration, each a table of typed keys with a method to build its object."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetTable:
-    """[budget]: what any single record may lose, over all time."""
+    """[budget]: the privacy budget of one record, over all time."""
 
     epsilon: float = key(
         positive, "smaller is more private and noisier: 1 is a strong promise, 10 a weak one"
     )
     delta: float | None = key(
         partial(between, low=0, high=1),
-        "far below 1 / records (docs/guarantee.md); without it: stricter, more noise",
+        "far below 1 / records (docs/guarantee.md); leave it out: stricter, more noise",
         default=None,
     )
     weak_delta: bool | None = key(
@@ -50,16 +50,16 @@ ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationTable:
-    """[allocation]: how shares of the budget go to levels."""
+    """[allocation]: how the budget is divided among levels."""
 
     name: str = key(
         one_of(*ALLOCATIONS),
-        '"paper" splits evenly, "tapered" favours models of more records',
+        '"paper" splits evenly, "tapered" gives more to larger blocks',
         default=Paper.name,
     )
     rate: Fraction | None = key(
         ratio,
-        "the ratio of two neighbouring levels' shares; by default chosen by the budget",
+        "the ratio of the shares of adjacent levels; the default depends on the budget",
         only=(Tapered.name,),
         default=None,
     )
@@ -68,7 +68,7 @@ class AllocationTable:
         self.build()
 
     def resolved(self, budget: Budget) -> "AllocationTable":
-        """The table with everything said that was left open."""
+        """The table with defaults replaced by values."""
         if self.name == Tapered.name and self.rate is None:
             return replace(self, rate=budget.tapered_rate)
         return self
@@ -80,10 +80,10 @@ class AllocationTable:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordsTable:
-    """[records]: what a record is. All of it is public, and none of it is read off the data."""
+    """[records]: what a record is. All of it is public, and none of it is inferred from data."""
 
     classes: tuple[int, ...] | tuple[str, ...] = key(
-        labels, 'all labels there can be: whole numbers, or texts such as ["no", "yes"]'
+        labels, 'all possible labels: whole numbers, or texts such as ["no", "yes"]'
     )
     norm: float = key(
         partial(between, low=2**-64, high=2**64),
@@ -100,21 +100,21 @@ class RecordsTable:
 
     def __post_init__(self) -> None:
         if self.columns is not None and self.text is not None:
-            raise InvalidValueError("text must not be given together with records.columns")
+            raise InvalidValueError("text must not be given with records.columns: remove one")
         if self.label in {*(self.columns or ()), self.text} - {None}:
-            raise refuse("label", "a column of its own", self.label)
+            raise refuse("label", "a column that is not a feature", self.label)
 
     @property
     def read(self) -> tuple[str, ...] | None:
-        """The columns that a record is made of, if it comes by names."""
+        """The columns of a record without its label, if they have names."""
         return self.columns if self.text is None else (self.text,)
 
     def build(self) -> Columns:
         """Which columns of a source are read."""
         if self.columns is None and self.text is None:
-            raise InvalidValueError("columns is missing: a source needs it, or records.text")
+            raise InvalidValueError("columns is missing: add it or records.text to use a source")
         if self.label is None:
-            raise InvalidValueError("label is missing: a source needs it")
+            raise InvalidValueError("label is missing: add it to use a source")
         return Columns(
             label=self.label,
             features=self.columns or (),
@@ -132,7 +132,7 @@ class QualityTable:
     """[quality]: how the accuracy of the releases is measured."""
 
     share: Fraction | None = key(
-        ratio, "the part of the budget that buys a private accuracy at each step", default=None
+        ratio, "the share of the budget for a private accuracy at each step", default=None
     )
     holdout: str | None = key(
         word,
@@ -148,7 +148,7 @@ class QualityTable:
         return Path(self.holdout or "").suffix.removeprefix(".").lower()
 
     def build(self, columns: Columns) -> Files:
-        """The public records that releases are tried on, of a table that names them."""
+        """The public records that releases are tested on; the table must name a holdout."""
         reader = FILES[self._type()](columns=columns)
         return Files(name="holdout", path=Path(self.holdout or ""), format=reader)
 
@@ -158,10 +158,10 @@ class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
     database: str | None = key(
-        word, "PostgreSQL; password: in PGPASSWORD or ~/.pgpass", default=None
+        word, "PostgreSQL; put the password in PGPASSWORD or ~/.pgpass", default=None
     )
     segments: str | None = key(
-        word, "a URL or absolute path; credentials: in the environment", default=None
+        word, "a URL or absolute path; put credentials in the environment", default=None
     )
 
     def __post_init__(self) -> None:
@@ -174,13 +174,13 @@ class StoreTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishTable:
-    """[publish]: where releases are written as well, in a folder that holds no records."""
+    """[publish]: a folder for copies of the releases, without records."""
 
     folder: str = key(word, "the folder that releases are written to")
 
 
 def dask(**options: Any) -> "Dask":
-    """Dask is installed only where it is wanted."""
+    """The Dask engine, if its extra is installed."""
     try:
         from tidegate.compute.cluster import Dask  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -194,26 +194,27 @@ ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "da
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeTable:
-    """[compute]: where the sums of a fit are computed."""
+    """[compute]: where fits are computed."""
 
     engine: str = key(
         one_of(*ENGINES),
-        '"disk" if the records of a model do not fit in memory; "dask" for a cluster',
+        '"disk" if the records of a fit do not fit in memory; "dask" for a cluster',
         default="memory",
     )
     workers: int | None = key(
         optional, "how many processes to start on this machine", only=("dask",), default=None
     )
     scheduler: str | None = key(
-        word, "the address of a scheduler that runs already", only=("dask",), default=None
+        word, "the address of a running Dask scheduler", only=("dask",), default=None
     )
 
     def __post_init__(self) -> None:
         self.build()
 
     def build(self) -> Engine:
-        """The engine; a cluster is begun or asked for at its first fit."""
+        """The engine; a cluster is started or connected to at the first fit."""
         given = given_keys(self, "engine")
         if self.engine != "dask" and given:
-            raise InvalidValueError(f"{next(iter(given))} is a key of dask, not of {self.engine}")
+            wrong = f"{next(iter(given))} is a key of dask, not of {self.engine}"
+            raise InvalidValueError(f'{wrong}: remove it, or set engine = "dask"')
         return ENGINES[self.engine](**given)
