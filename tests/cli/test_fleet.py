@@ -85,7 +85,8 @@ def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     done = tidegate("fleet", "run", config, "--workers", "2")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    why = f"{tmp_path}/broken.csv cannot be read: No such file or directory"
+    reason = "No such file or directory; check the path and permissions"
+    why = f"{tmp_path}/broken.csv cannot be read: {reason}"
     assert line == f"tidegate: broken failed: {why}"
     assert done.stdout.splitlines()[-1] == f"broken failed: {why}"
     for name in MEMBERS:

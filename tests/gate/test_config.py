@@ -437,7 +437,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             COLUMNS | {"label": "a"},
             "records.label must be a column that is not a feature, got 'a'",
         ),
-        ("records", RECORDS | {"label": ""}, "records.label must be a text that is not empty, got ''"),
+        (
+            "records",
+            RECORDS | {"label": ""},
+            "records.label must be a text that is not empty, got ''",
+        ),
         (
             "records",
             COLUMNS | {"text": "b"},

@@ -153,7 +153,7 @@ def test_columns_that_change_places_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "f.csv", [(1, 2)])
     (batch,) = source_of(path).batches(None)
     path.write_text("b,a,y\n1,2,1\n3,4,1\n")
-    with pytest.raises(SourceError, match="has another header than when it was read: put back"):
+    with pytest.raises(SourceError, match="has another header than when it was read: restore the"):
         next(source_of(path).batches(batch.offset))
     assert taken(
         source_of(path, resume=refused(source_of(path), batch.offset)).batches(batch.offset)
@@ -304,7 +304,7 @@ def test_an_earlier_name_is_refused_even_if_another_file_has_gone(tmp_path: Path
     (tmp_path / "b.csv").unlink()
     for name in "abc":
         write(tmp_path / f"{name}.csv", [(2, 2)])
-        expected = rf"^{name}\.csv has appeared in .* rename it to come last$"
+        expected = rf"^{name}\.csv in .* is new, but .* rename it to sort last$"
         if name == "b":  # it was taken in, under this name
             assert list(source.batches(last.offset)) == []
         else:
@@ -320,7 +320,7 @@ def test_a_file_is_not_taken_again_under_another_name(tmp_path: Path, kind: str)
     (batch,) = source.batches(None)
     os.link(path, tmp_path / f"b.{kind}")
     for _ in range(2):  # while the first name is there, and when it is not
-        with pytest.raises(SourceError, match=r"b\.\w+ is .*taken in before: remove it"):
+        with pytest.raises(SourceError, match=r"b\.\w+ is .*taken before: remove it"):
             list(source.batches(batch.offset))
         path.unlink(missing_ok=True)
     (tmp_path / f"b.{kind}").unlink()
@@ -384,7 +384,7 @@ def test_the_offset_of_a_folder_stays_small(
     assert len(Place.of(str(offset)).taken.entries) <= 3
     for number in range(6, 12):
         write(tmp_path / f"{number:02}.csv", [(number, 0)])
-    with pytest.raises(SourceError, match="holds more than 3 files that were taken in: delete"):
+    with pytest.raises(SourceError, match="holds more than 3 files that were taken: delete"):
         list(csv_source("s", tmp_path, COLUMNS).batches(None))
 
 

@@ -1,8 +1,8 @@
-"""Sources: where records come from, each in its slot and each exactly once.
+"""Sources: they deliver records in order, each exactly once and in a slot of its own.
 
-A slot is a row of a Parquet file, a line of a CSV or JSON lines file or a message of a broker: that
-alone, and never what a record holds, decides where the next one starts. So a record that cannot be
-read costs its own slot and no other.
+A slot is a row of a Parquet file, a line of a CSV or JSON lines file, or a message of a broker.
+Where the next slot starts never depends on what a record holds, so a record that cannot be read
+takes only its own slot.
 """
 
 from tidegate.gate.sources.batches import Batches, raw_batch

@@ -1,4 +1,4 @@
-"""Batches made in Python as a source."""
+"""A source of batches made in Python."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from scipy import sparse
 
 from tidegate.checks import refuse
 from tidegate.gate.sources.columns import as_json
-from tidegate.gate.sources.source import RawBatch, SourceError, objects
+from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batches:
     """The (X, y) pairs of a Python iterable.
 
-    An offset is the number of batches taken: after a restart the iterable must yield the same
-    batches again from the first, and those that were taken are skipped.
+    The offset is the number of batches taken. After a restart the iterable must yield the same
+    batches again from the first; those already taken are skipped.
 
     Args:
-        name: What the offset is kept under.
-        pairs: Yields (X, y) with one record a row: arrays, CSR matrices, or lists of these.
+        name: The name under which the offset is kept.
+        pairs: Yields (X, y) with one record per row: arrays, CSR matrices, or lists of these.
 
     >>> source = Batches(name="mine", pairs=[([[1.0], [2.0]], [0, 1]), ([[3.0]], [0])])
     >>> [(batch.n, batch.offset) for batch in source.batches(None)]
@@ -38,19 +38,19 @@ class Batches:
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`."""
         if offset is not None and not (offset.isascii() and offset.isdigit()):
-            raise SourceError("the offset is not a number of batches")
+            raise SourceError(f"the offset is not a number of batches: {OTHER_SOURCE}")
         taken = int(offset or 0)
         for number, (X, y) in enumerate(islice(self.pairs, taken, None), start=taken + 1):
             yield raw_batch(X, y, offset=str(number))
 
 
 def raw_batch(X: Any, y: Any, *, offset: str = "") -> RawBatch:
-    """A batch made in Python, with one record a row."""
+    """A batch made in Python, with one record per row."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 2) == 0:
-        raise refuse("X", "a batch, with one record a row", type(X).__name__)
-    # As an array, a list would have one type for all its records: what one is would change others.
+        raise refuse("X", "a batch, with one record per row", type(X).__name__)
+    # np.array would give all records of a list one type, so that one record could change others.
     rows: Any = X if hasattr(X, "shape") else objects(list(X))
-    rows = rows.tocsr() if sparse.issparse(rows) else rows  # in other layouts no row can be shown
+    rows = rows.tocsr() if sparse.issparse(rows) else rows  # other layouts cannot be sliced by row
     labels = y if isinstance(y, np.ndarray) else objects(list(y))
     return RawBatch(X=rows, y=labels, offset=offset, arrived=partial(_arrived, rows, labels))
 

@@ -1,4 +1,4 @@
-"""What all sources that read from a broker share."""
+"""The base class of sources that read from a broker."""
 
 import logging
 import time
@@ -16,25 +16,25 @@ from tidegate.gate.sources.source import RawBatch, SourceError
 log = logging.getLogger("tidegate.sources")
 
 PATIENCE = 60.0
-"""Seconds that a broker which does not answer is waited for, unless told otherwise."""
+"""The default number of seconds to wait for a broker that does not answer."""
 
 PAUSE = 0.25
 """Seconds between two tries."""
 
 MOST, ENTRIES = 4096, 2**20
-"""Most messages in a batch, and most values that are read from them."""
+"""The most messages in a batch, and the most values read from them."""
 
 BYTES = 2**24
-"""Bytes that are requested at a time; a batch of long messages takes several requests."""
+"""Bytes per request; a batch of long messages takes several requests."""
 
 Resume = tuple[str, str]
-"""An offset that cannot be gone on from, and the one that the operator says to take instead."""
+"""An offset that cannot be continued, and the one that the operator allows instead."""
 
 
 def instead(offset: str | None, resume: Resume | None) -> str | None:
-    """The offset to go on from: another one where the operator has named exactly this one.
+    """The offset to continue from: the operator's, if `resume` names exactly this offset.
 
-    Once records are taken the offset is another, so that a consent is used once.
+    Once records are taken the offset changes, so `resume` takes effect only once.
 
     >>> instead("7@-", ("7@-", "9@-")), instead("12@-", ("7@-", "9@-"))
     ('9@-', '12@-')
@@ -43,19 +43,22 @@ def instead(offset: str | None, resume: Resume | None) -> str | None:
 
 
 class LostError(Exception):
-    """Records that were to come next are gone, or are not those that the offset is one of.
+    """The next records are gone, or the offset belongs to other messages.
 
-    The remedy is how to go on from where it was, or what it is to take the other offset instead.
+    Args:
+        what: What happened.
+        other: The offset to continue from instead.
+        remedy: How to repair it, and what the other offset would do.
     """
 
     def __init__(
-        self, what: str, other: str, remedy: str = "bring them back, or to go on without them"
+        self, what: str, other: str, remedy: str = "restore them, or to continue without them"
     ) -> None:
         super().__init__(what)
         self.other, self._remedy = other, remedy
 
     def refusal(self, offset: str) -> SourceError:
-        """What to tell the operator, given the offset that the Gate has kept."""
+        """The error for the operator, given the offset that the gate has kept."""
         resume = f"resume = ['{offset}', '{self.other}']"
         return SourceError(
             f"{self}: {self._remedy} add {resume} to its [source], see docs/sources.md"
@@ -63,10 +66,10 @@ class LostError(Exception):
 
 
 def batch_size(columns: Columns) -> int:
-    """The number of messages in a batch, unless fewer are there.
+    """The number of messages in a batch, unless fewer are available.
 
-    Their bytes must not decide where a batch ends. So a batch takes up to this number times the
-    broker's longest message, and two of them may be in memory.
+    A batch must not end by bytes, so it can be as large as this number times the longest message,
+    and two batches can be in memory.
 
     >>> batch_size(Columns(label="y", text="title"))
     4096
@@ -77,53 +80,53 @@ def batch_size(columns: Columns) -> int:
 
 
 def check_same(what: str, whose: str | None, named: str, other: str) -> None:
-    """Refuse an offset of other messages than those that [source] names.
+    """Refuse an offset of another stream or topic than [source] names.
 
-    One that an operator has written does not say `whose` it is, and fits all.
+    `whose` is None for an offset that the operator wrote in `resume`; it is accepted.
     """
     if whose not in {None, named}:
         raise LostError(
-            f"the offset is one of {what} {whose}, but [source] names {named}",
+            f"the offset belongs to {what} {whose}, but [source] names {named}",
             other,
-            f"put {whose} back, or to go on with {named}",
+            f"name {whose} again, or to continue with {named}",
         )
 
 
 def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
-    """The slots of some messages: each holds one record, a JSON object, whatever is in it."""
+    """A batch of messages, each a slot with one record as a JSON object."""
     return replace(JsonLines(columns=columns).part(bodies), offset=offset)
 
 
 @dataclass
 class Patience:
-    """How long a broker that does not answer is waited for."""
+    """Waits for a broker that does not answer, up to a number of seconds."""
 
     who: str
     seconds: float
     since: float | None = field(default=None, init=False)
 
     def renew(self) -> None:
-        """It has answered."""
+        """Reset the clock, because the broker has answered."""
         if self.since is not None:
             log.warning("%s answers again", self.who)
         self.since = None
 
     def wait(self, why: str) -> None:
-        """Wait a little; refused once it has been long enough."""
+        """Wait a little; raise SourceError once the time is up."""
         if self.since is None:
             self.since = time.monotonic()
-            told = "%s does not answer (%s): waiting up to %g s for it"
-            log.warning(told, self.who, why, self.seconds)
+            line = "%s does not answer (%s): waiting up to %g s for it"
+            log.warning(line, self.who, why, self.seconds)
         if time.monotonic() - self.since >= self.seconds:
             raise SourceError(
                 f"{self.who} has not answered for {self.seconds:g} s ({why}): "
-                "run again when it does, to go on from where this stopped"
+                "run again when it does, to continue where this run stopped"
             )
         time.sleep(PAUSE)
 
 
 class Pulled(NamedTuple):
-    """The bodies of a batch of messages one after the other, and the offset after them."""
+    """The bodies of a batch of messages in order, and the offset after them."""
 
     bodies: list[bytes]
     offset: str
@@ -134,11 +137,11 @@ class Broker(ABC):
     """A source that reads from a broker.
 
     Args:
-        name: What the offset is kept under.
+        name: The name under which the offset is kept.
         columns: Which keys of a message are read.
-        follow: To look again at the end of what there is.
-        patience: Seconds that a broker which does not answer is waited for.
-        resume: An offset that is gone, and one to take instead.
+        follow: Called at the end of the messages: whether to look for more.
+        patience: Seconds to wait for a broker that does not answer.
+        resume: An offset that no longer exists, and the one to use instead.
     """
 
     name: str
@@ -149,14 +152,14 @@ class Broker(ABC):
 
     @abstractmethod
     def look(self, offset: str | None) -> Generator[Pulled]:
-        """All messages that are there after an offset, in batches that end by counts.
+        """All available messages after an offset, in batches that end by counts.
 
-        Raises LostError if those that come next are gone or are others, SourceError for what will
-        not pass, and ConnectionError or TimeoutError for what may.
+        Raises LostError if the next messages are gone or are others, SourceError for a permanent
+        failure, and ConnectionError or TimeoutError for a temporary one.
         """
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """See `Source`: through connections that fail and come back."""
+        """See `Source`; reconnects after temporary failures."""
         place, kept = instead(offset, self.resume), offset
         patience = Patience(str(self), self.patience)
         while True:
@@ -169,7 +172,7 @@ class Broker(ABC):
             except LostError as error:
                 if kept is not None:
                     raise error.refusal(kept) from error
-                patience.wait(str(error))  # nothing was promised yet: what is first has moved
+                patience.wait(str(error))  # nothing was taken yet: the first message has moved
                 continue
             except (ConnectionError, TimeoutError) as error:
                 patience.wait(str(error) or type(error).__name__)

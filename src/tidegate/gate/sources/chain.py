@@ -1,4 +1,4 @@
-"""What was read of a file, as two digests that stay small however long the file is."""
+"""Digests of what was read of a file, which stay small however long the file is."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -6,25 +6,25 @@ from hashlib import sha256
 from tidegate.checks import whole
 
 START = "0" * 64
-"""The chain of no block."""
+"""The chain before the first block."""
 
 BYTES = 2**20
-"""Bytes in a block of a file of lines."""
+"""Bytes per block of a CSV or JSON lines file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """How far a file was read, and a digest of all that was read.
+    """How far a file was read, and a digest of everything that was read.
 
-    Of an offset that version 0.1.0 has written, row, chain and tail are None.
+    In an offset of version 0.1.0, row, chain and tail are None.
     """
 
     at: int  # the position: bytes of a file of lines, rows of a Parquet file
-    row: int | None = None  # how many records stand before it
-    header: str | None = None  # the SHA-256 of what names the columns, if anything does
+    row: int | None = None  # the number of records before it
+    header: str | None = None  # the SHA-256 of the header or schema, if there is one
     block: int = BYTES  # the size of a block, in the unit of `at`
     chain: str | None = None  # the digest of all blocks but the last
-    tail: str | None = None  # the digest of these and of the last, which need not be full
+    tail: str | None = None  # the digest of `chain` and the last block, which may be incomplete
 
     def __post_init__(self) -> None:
         whole("at", self.at, least=0)
@@ -34,24 +34,24 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """From where a file is read."""
+    """Where to start reading a file."""
 
-    seen: Seen | None = None  # what was read of it, which must still be there
-    thorough: bool = True  # read all of that again to check it, not just header and last block
-    passed: int = 0  # how many of its records are passed over instead
+    seen: Seen | None = None  # what was read before, which must be unchanged
+    thorough: bool = True  # check all of that, not only header and last block
+    passed: int = 0  # how many records to skip instead
 
 
 class Chain:
-    """SHA-256 over blocks of a fixed size, each with the digest of those before it.
+    """SHA-256 over blocks of a fixed size, each with the digest of the blocks before it.
 
-    Where the blocks end depends on their size alone, so what is added may come in pieces of any
-    size. To check a position again takes the last block, given the chain of those before.
+    Data may be added in pieces of any size. Given the chain of the earlier blocks, only the last
+    block is needed to check a position again.
 
     Args:
         block: The size of a block.
-        lanes: How many texts of bytes each piece has, digested side by side within a block.
-        at: Where a block starts, ...
-        chain: ... and the chain of the blocks before it.
+        lanes: How many byte strings each piece has; each lane has a digest within a block.
+        at: The position where a block starts.
+        chain: The chain of the blocks before `at`.
 
     >>> whole_at_once, in_pieces = Chain(4), Chain(4)
     >>> whole_at_once.add_bytes(b"ten bytes!")
@@ -67,12 +67,12 @@ class Chain:
 
     @property
     def tail(self) -> str:
-        """The digest of all that was added."""
+        """The digest of everything that was added."""
         digests = (lane.digest() for lane in self._lanes)
         return sha256(b"".join([bytes.fromhex(self.chain), *digests])).hexdigest()
 
     def add(self, size: int, *data: bytes | memoryview) -> None:
-        """Add a piece that there is room for, in as many texts as there are lanes."""
+        """Add a piece that fits into the block: one byte string for each lane."""
         if self.at == self._begun + self.block:
             self.chain, self._begun = self.tail, self.at
             self._lanes = [sha256() for _ in self._lanes]
@@ -81,7 +81,7 @@ class Chain:
         self.at += size
 
     def add_bytes(self, data: bytes | memoryview) -> None:
-        """Add bytes, however many blocks they fill."""
+        """Add any number of bytes."""
         view = memoryview(data)
         while view:
             piece = view[: self.block - self.at % self.block]
@@ -89,14 +89,14 @@ class Chain:
             self.add(len(piece), piece)
 
     def seen(self, row: int, header: str | None) -> Seen:
-        """What was added, as an offset keeps it."""
+        """The position and digests, for an offset."""
         return Seen(
             at=self.at, row=row, header=header, block=self.block, chain=self.chain, tail=self.tail
         )
 
 
 def resumed(seen: Seen, *, lanes: int = 1, thorough: bool) -> Chain:
-    """The chain to which all that was read, or only its last block, is added to check it."""
+    """A chain to check what was read: all of it if thorough, otherwise its last block."""
     if thorough or seen.chain is None:
         return Chain(seen.block, lanes=lanes)
     start = max(seen.at - 1, 0) // seen.block * seen.block
@@ -104,11 +104,11 @@ def resumed(seen: Seen, *, lanes: int = 1, thorough: bool) -> Chain:
 
 
 class ChangedError(Exception):
-    """A file is not the one that was read before, or does not start with what was read of it.
+    """A file is not the one that was read before, or its beginning has changed.
 
-    The message follows the file's name, and `back` says how to set it right.
+    The message follows the file's name; `back` says how to undo the change.
     """
 
-    def __init__(self, what: str, back: str = "put back what was there") -> None:
+    def __init__(self, what: str, back: str = "restore the earlier file") -> None:
         super().__init__(what)
         self.back = back

@@ -1,4 +1,4 @@
-"""Which columns of a file are the record, and which is its label."""
+"""The columns of a file that make up a record and its label."""
 
 import json
 import re
@@ -21,14 +21,14 @@ NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a file are the record, and which is its label.
+    """The columns of a file that make up a record and its label.
 
     Args:
         label: The column of labels.
-        features: The columns of numbers that are the record, in this order; or ...
-        text: ... the one column of text that is.
-        whole_labels: Whether labels are whole numbers, otherwise they are text.
-        dtype: Of the numbers; one too large for it cannot be used.
+        features: The columns of numbers that make up a record, in this order.
+        text: The one column of text, instead of `features`.
+        whole_labels: Whether labels are whole numbers rather than text.
+        dtype: The type of the numbers; a number too large for it cannot be used.
     """
 
     label: str
@@ -39,12 +39,12 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All columns that are read: those of the record, then the label."""
+        """All columns that are read: the record's, then the label."""
         return [*(self.features if self.text is None else [self.text]), self.label]
 
     @property
     def batch(self) -> int:
-        """How many records a batch of a file has: fewer where a record has more columns.
+        """The number of records in a batch of a file: fewer if a record has more columns.
 
         >>> Columns(label="y", features=("a", "b")).batch, Columns(label="y", text="t").batch
         (65536, 4096)
@@ -55,13 +55,14 @@ class Columns:
         return max(1, min(fitting, MOST))
 
     def find(self, present: Sequence[str], file: str) -> list[int]:
-        """Where each of `names` stands among the columns of a file; refused if one does not.
+        """The position of each of `names` among the columns of a file, which must have them all.
 
         >>> Columns(label="y", features=("a", "b")).find(["b", "y", "a"], "f.csv")
         [2, 0, 1]
         >>> Columns(label="y", features=("c",)).find(["a", "y"], "f.csv")
         Traceback (most recent call last):
-        tidegate.gate.sources.source.SourceError: column c is not in f.csv, which has a, y
+        tidegate.gate.sources.source.SourceError: column c is not in f.csv, which has a, y: \
+check the column names
         >>> Columns(label="y", features=("a",)).find(["a;y"], "f.csv")
         Traceback (most recent call last):
         tidegate.gate.sources.source.SourceError: column a is not in f.csv, which has a;y: is the \
@@ -71,16 +72,17 @@ delimiter of [source] right?
         for name in self.names:
             if times[name] != 1:
                 problem = f"{times[name]} times in" if times[name] else "not in"
-                told = f"column {name} is {problem} {file}, which has {_few(present)}"
+                wrong = f"column {name} is {problem} {file}, which has {_few(present)}"
                 joined = len(present) == 1 and any(mark in present[0] for mark in ",;|\t")
-                raise SourceError(told + ": is the delimiter of [source] right?" * joined)
+                hint = "is the delimiter of [source] right?" if joined else "check the column names"
+                raise SourceError(f"{wrong}: {hint}")
         return [places[name] for name in self.names]
 
     def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
-        """Columns of numbers as one row a record, each value rounded by itself."""
+        """Columns of numbers as a matrix with one row per record, in `dtype`."""
         X = np.empty((n, len(columns)), self.dtype)
-        with np.errstate(over="ignore"):  # what becomes infinite cannot be used
-            for start in range(0, n, CHUNK):  # a few rows at a time stay in the cache
+        with np.errstate(over="ignore"):  # a record with an infinite value cannot be used
+            for start in range(0, n, CHUNK):  # few enough rows to stay in the CPU cache
                 rows = slice(start, start + CHUNK)
                 for index, column in enumerate(columns):
                     X[rows, index] = column[rows]
@@ -90,7 +92,7 @@ delimiter of [source] right?
 CHUNK = 2048
 
 CELLS, MOST, TEXTS = 2**20, 2**16, 2**12
-"""The most values and records of a batch, and the records of one of texts."""
+"""The most values in a batch, the most records, and the records in a batch of texts."""
 
 
 def _few(names: Sequence[str]) -> str:
@@ -99,33 +101,33 @@ def _few(names: Sequence[str]) -> str:
 
 
 def numbers(texts: pa.Array) -> NDArray[np.float64]:
-    """The number that each text is, not-a-number for what is none or is too large.
+    """Parse texts as numbers; NaN for anything that is not a number or is too large.
 
-    Plain decimal numerals of ASCII digits, with or without exponent and blanks around them. What
-    one text is taken for must not depend on the others, so the fast way, which takes all or none,
-    must agree with the slow one: Arrow reads no other numerals but words for what is not finite,
-    and both round correctly.
+    A number is a decimal numeral in ASCII digits, with optional exponent and surrounding blanks.
+    The result for one text must not depend on the others. So Arrow's cast, which fails for all
+    texts if it fails for one, must agree with `_number`: both accept the same finite numerals and
+    round correctly.
 
     >>> numbers(pa.array(["1.5", " -2e3 ", "1_000", None, "inf"]))
     array([ 1.5e+00, -2.0e+03,      nan,      nan,      nan])
     """
     trimmed = pc.ascii_trim_whitespace(texts)
     try:
-        found = pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False)
+        parsed = pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        found = np.array([_number(text) for text in trimmed.to_pylist()], np.float64)
-    return np.where(np.isfinite(found), found, np.nan)
+        parsed = np.array([_number(text) for text in trimmed.to_pylist()], np.float64)
+    return np.where(np.isfinite(parsed), parsed, np.nan)
 
 
 def columns_of_numbers(columns: Sequence[pa.Array]) -> list[NDArray[np.float64]]:
-    """The numbers of columns of the same length, those of short ones together."""
+    """Parse columns of the same length, several at a time if they are short."""
     n = len(columns[0]) if columns else 0
     many = max(1, MOST // max(n, 1))
-    found: list[NDArray[np.float64]] = []
+    parsed: list[NDArray[np.float64]] = []
     for start in range(0, len(columns), many):
         some = columns[start : start + many]
-        found.extend(numbers(pa.concat_arrays(some)).reshape(len(some), n))
-    return found
+        parsed.extend(numbers(pa.concat_arrays(some)).reshape(len(some), n))
+    return parsed
 
 
 def _number(text: str | None) -> float:
@@ -133,14 +135,14 @@ def _number(text: str | None) -> float:
 
 
 def as_json(value: object) -> str:
-    r"""What arrived, as JSON text; what JSON cannot hold is written as text.
+    r"""A value as JSON text; parts that JSON cannot represent are written as strings.
 
     >>> print(as_json({"x": 1.5, "line": b"caf\xe9"}))
     {"x": 1.5, "line": "caf\\xe9"}
     """
     try:
         return json.dumps(value, default=_shown, ensure_ascii=True)
-    except Exception:  # a record that cannot even be written must not hold up the others
+    except Exception:  # one bad record must not stop the others
         return json.dumps("what cannot be shown as JSON")
 
 

@@ -1,4 +1,4 @@
-"""CSV: a line is a slot."""
+"""The CSV format: each line is a slot."""
 
 import csv
 import re
@@ -20,31 +20,31 @@ from tidegate.gate.sources.lines import LONGEST, count_lines, lines_after, tails
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
 WIDE = 2**12
-"""Columns above which lines are taken apart one by one."""
+"""With more columns than this, lines are parsed one by one."""
 
 QUOTE_OR_RETURN = re.compile(rb'["\r]')
 
 
 def as_delimiter(name: str, value: object) -> str:
-    """A character that may stand between two values, refused otherwise."""
+    """Check a delimiter: one ASCII character."""
     if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n':
-        raise refuse(name, "one ASCII character, no quote or line end", value)
+        raise refuse(name, "one ASCII character, not a quote or line end", value)
     return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Csv:
-    """How a CSV file is read: positions are bytes, and the first line names the columns.
+    """Reads CSV files: positions are bytes, and the first line names the columns.
 
-    Every line after the first is a slot, blank ones too. A value may stand in quotes, but a line
-    feed ends the record even there: otherwise one open quote would take the slots of others. A
-    line that is not UTF-8, has a quote open or another number of values cannot be used. A file
-    without any line has no records.
+    Every line after the first is a slot, even a blank one. Values may be quoted, but a line feed
+    always ends the record: otherwise one unclosed quote would consume the following records. A
+    line cannot be used if it is not UTF-8, has an unclosed quote or the wrong number of values. An
+    empty file has no records.
     """
 
     columns: Columns
     delimiter: str = ","
-    count: int | None = None  # of records in a batch; as many as fit the columns unless given
+    count: int | None = None  # records in a batch; by default it depends on the columns
 
     suffix = ".csv"
     tails = staticmethod(tails_of_bytes)
@@ -77,14 +77,15 @@ class Csv:
             text = header.decode("utf-8-sig").rstrip("\r\n")
             return next(csv.reader([text], delimiter=self.delimiter, strict=True))
         except (UnicodeDecodeError, csv.Error) as error:
-            raise SourceError(f"the first line of {path} is no list of column names") from error
+            wrong = f"the first line of {path} is not a list of column names"
+            raise SourceError(f"{wrong}: add a header line in UTF-8") from error
 
     def _check_delimiter(self, only: str, path: Path) -> None:
-        """Refuse a file whose one column would be all of ours with another delimiter."""
+        """Refuse a file whose header has our columns if it is split by another delimiter."""
         for mark in ";\t|":
             if mark in only and set(self.columns.names) <= set(only.split(mark)):
-                told = f"seem to be divided by {mark!r}: say so in source.delimiter"
-                raise SourceError(f"the columns of {path} {told}")
+                hint = f"seem to be separated by {mark!r}: set source.delimiter to it"
+                raise SourceError(f"the columns of {path} {hint}")
 
     def _batch(self, lines: list[bytes], names: list[str], wanted: list[int]) -> RawBatch:
         lines = [line.removesuffix(b"\r") for line in lines]
@@ -99,7 +100,7 @@ class Csv:
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:
-    """The first line with its end; of a file that is followed, not before it is complete."""
+    """The first line with its line feed; for a followed file, wait until it is complete."""
     while True:
         with path.open("rb") as file:
             header = file.readline(LONGEST)
@@ -110,11 +111,11 @@ def _header(path: Path, follow: Follow | None) -> bytes:
 def _split(
     block: list[bytes], width: int, wanted: list[int], delimiter: str
 ) -> tuple[list[pa.Array], dict[int, str]]:
-    """The values of the wanted columns, null where a line cannot be read, and why it cannot.
+    """The values of the wanted columns, null where a line cannot be read, with the reasons.
 
-    Arrow does the plain ones together. It would let an open quote or a lone carriage return reach
-    into the next line, so lines that have any are taken one by one; and so are few lines of very
-    many columns, which cost Arrow more each than lines do.
+    Arrow parses plain lines together. In Arrow an unclosed quote or a lone carriage return would
+    reach into the next line, so such lines are parsed one by one. So are lines with very many
+    columns, which are slow in Arrow.
     """
     mark = delimiter.encode()
     plain: list[int] = []
@@ -140,7 +141,7 @@ def _split(
 
 
 def _plain(block: list[bytes], width: int, delimiter: str) -> list[pa.Array] | None:
-    """The columns of lines without quotes; None if Arrow does not see the same lines, or any."""
+    """The columns of lines without quotes; None if Arrow fails or finds other lines."""
     data = b"\n".join([*block, b""])
     names = [str(index) for index in range(width)]
     try:
@@ -169,7 +170,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
-    """The values of one line, or why it has none."""
+    """The values of one line, or the reason why it cannot be read."""
     if len(line) > LONGEST:
         return f"longer than {LONGEST} bytes"
     try:
@@ -181,7 +182,7 @@ def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
         return "not UTF-8"
     except csv.Error:
         return "a quote out of place"
-    return row if len(row) == width else f"{len(row)} values in place of {width}"
+    return row if len(row) == width else f"{len(row)} values instead of {width}"
 
 
 def _texts(column: pa.Array) -> NDArray[np.object_]:

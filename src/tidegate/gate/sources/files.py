@@ -1,4 +1,4 @@
-"""A file, a folder of files, or one that grows, as a source."""
+"""A source that reads a file, a growing file, or a folder of files."""
 
 import os
 import stat
@@ -14,20 +14,20 @@ from tidegate.gate.sources.place import Place, Taken, as_count, consented, mark
 from tidegate.gate.sources.source import RawBatch, SourceError
 
 Follow = Callable[[], bool]
-"""Called at the end of what there is: whether to look again."""
+"""Called at the end of the available records: whether to look again."""
 
 NEXT = "next"
-"""What `resume` names to go on with the next file of a folder."""
+"""The value in `resume` that continues with the next file of a folder."""
 
 SETTLED = 2.0
-"""Seconds after its last change from which on the times of a file tell whether it changes again."""
+"""Seconds after a change; a second change within them might not show in the times of the file."""
 
 IN_CONFIG = "add resume = ['{}', '{}'] to its [source]"
-"""How to consent to another place, where the source is one of a configuration."""
+"""How to resume elsewhere in a source of the configuration."""
 
 
 def every(seconds: float) -> Follow:
-    """Look again after a while, for ever."""
+    """Look again after each pause, for ever."""
     pause = positive("the pause", seconds)
 
     def wait() -> bool:
@@ -38,51 +38,51 @@ def every(seconds: float) -> Follow:
 
 
 def once() -> bool:
-    """Do not look again now, but stop at the last complete record."""
+    """Do not look again: stop at the last complete record."""
     return False
 
 
 Part = tuple[RawBatch, Seen, bool]
-"""Some slots of one file, what was read of it with them, and whether it ends there."""
+"""A batch of slots of one file, how far it was then read, and whether the file ends there."""
 
 
 class Format(Protocol):
-    """How the files of one kind are read."""
+    """Reads files of one format."""
 
     @property
     def suffix(self) -> str:
-        """How the names of its files end."""
+        """The ending of file names."""
 
     def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:
-        """The slots of a file after what was read of it; ChangedError if that is not there."""
+        """The slots of a file after `start`; ChangedError if what was read before has changed."""
 
     def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
-        """The digests of as much of a file as was read of others, and under None of all of it."""
+        """Digests of a file up to the positions in `seen`, and under None of the whole file."""
 
     def records(self, path: Path) -> int:
-        """How many records a file has."""
+        """The number of records in a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """The records of a file, or of all files of a folder in the order of their names.
+    """The records of a file, or of all files in a folder in the order of their names.
 
-    A file of a folder is taken as soon as its name appears: write it under another name (one that
-    starts with a dot, or with another ending) and rename it. Names must grow: one that appears
-    before the name that is being read is refused. What has been taken may be deleted.
+    A file in a folder is read as soon as its name appears. So write it under another name (with a
+    leading dot or another ending) and rename it when it is complete. New names must sort after the
+    file that is being read; others are refused. Files that have been read may be deleted.
 
-    What was read is checked before a file is taken up again: its header and its last block, and
-    all of it if the file may have changed since all of it was checked. Later looks of the same
-    object check header and last block only.
+    Before reading continues, the header and the last block are checked, and everything that was
+    read if the file may have changed since the last full check. Later looks by the same object
+    check only header and last block.
 
     Args:
-        name: What the offset is kept under.
+        name: The name under which the offset is kept.
         path: A file or a folder.
-        format: How a file is read.
-        follow: For a folder that gets new files, or a file of lines that gets new lines.
-        resume: The mark of an offset that cannot be gone on from, and how many records of its file
-            to pass over instead, or "next".
-        remedy: How to say so.
+        format: Reads one file.
+        follow: Waits for new files in a folder, or new lines in a file.
+        resume: The mark of an offset that cannot be continued, and how many records of its file to
+            skip instead, or "next".
+        remedy: A template of the advice how to set `resume`.
     """
 
     name: str
@@ -91,11 +91,11 @@ class Files:
     follow: Follow | None = None
     resume: tuple[str, str] | None = None
     remedy: str = IN_CONFIG
-    # The offset up to which this process has read, or checked, all that was read.
+    # The offset up to which this process has read, or checked, everything.
     _checked: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def files(self) -> list[Path]:
-        """The files that are there."""
+        """The files that exist."""
         if self.path.is_dir():
             return [self.path / name for name in sorted(files_in(self.path, self.format.suffix))]
         return [self.path] if self.path.is_file() else []
@@ -113,24 +113,25 @@ class Files:
             raise self._refusal(error, str(kept)) from error
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else "it is damaged"
-            raise SourceError(f"{error.filename or self.path} cannot be read: {reason}") from error
+            wrong = f"{error.filename or self.path} cannot be read: {reason}"
+            raise SourceError(f"{wrong}; check the path and permissions") from error
 
     def _refusal(self, error: ChangedError, offset: str) -> SourceError:
-        """What to tell the operator, given the offset that the Gate has kept."""
+        """The error for the operator, given the offset that the gate has kept."""
         place = Place.of(offset)
         path = self.path / place.file if self.path.is_dir() else self.path
         if path.exists():
             other = str(self._proposed(path, place))
-            how = f"go on after its first {other} records"
+            how = f"continue after its first {other} records"
         else:
-            other, how = NEXT, "go on with the next file"
-        told = self.remedy.format(mark(offset), other)
-        return SourceError(f"{path} {error}: {error.back}, or to {how} {told}, see docs/sources.md")
+            other, how = NEXT, "continue with the next file"
+        advice = f"{error.back}, or to {how} {self.remedy.format(mark(offset), other)}"
+        return SourceError(f"{path} {error}: {advice}, see docs/sources.md")
 
     def _proposed(self, path: Path, place: Place) -> int:
-        """How many records of a file to pass over: as many as were taken from it, if it has them.
+        """How many records of a file to skip: as many as were taken from it.
 
-        None of another file, unless it is the same one under another name.
+        0 for another file, unless it is the same file renamed.
         """
         if path.name != place.file and not holds(self.format, path, place.seen):
             return 0
@@ -146,7 +147,9 @@ class Files:
             return
         regular(self.path)
         if place is not None and place.file != self.path.name and instead is None:
-            raise ChangedError(f"is not the file {place.file} that was read", "name that again")
+            raise ChangedError(
+                f"is not the file {place.file} that was read", "name that file again"
+            )
         yield from self._file(self.path, place, instead, self.follow, checked=checked)
 
     def _folder(
@@ -161,7 +164,7 @@ class Files:
                 place = replace(place, taken=taken, rank=None)
                 place = yield from self._file(self.path / last, place, instead, checked=checked)
             elif not place.last and instead != NEXT:
-                raise ChangedError("has gone before it was read to its end", "bring it back")
+                raise ChangedError("was removed before it was read to its end", "restore it")
             taken, records = _and(taken, place), place.records
         while True:
             files = files_in(self.path, self.format.suffix)
@@ -182,7 +185,7 @@ class Files:
         if place.rank is None:
             return place.taken
         names = sorted(name for name in files if name <= place.file)
-        if len(names) > place.rank:  # version 0.1.0 knew how many there were
+        if len(names) > place.rank:  # version 0.1.0 kept only their number
             raise self._too_late("a file", place.file)
         taken = Taken()
         for name in names:
@@ -191,29 +194,29 @@ class Files:
         return taken
 
     def _check_names(self, files: Mapping[str, os.stat_result], taken: Taken, last: str) -> None:
-        """Refuse a file that would never be read, because those after it were read already."""
+        """Refuse a file that would never be read, because a later name was read already."""
         for name in files:
             if name < last and name not in taken:
                 raise self._too_late(name, last)
 
     def _too_late(self, name: str, last: str) -> SourceError:
         return SourceError(
-            f"{name} has appeared in {self.path}, and its name comes before {last}, which was read "
-            "already: rename it to come last"
+            f"{name} in {self.path} is new, but sorts before {last}, which was read already: "
+            "rename it to sort last"
         )
 
     def _check_new(self, name: str, first: str, inode: int, taken: Taken) -> None:
-        """Refuse a file that was taken in under another name; `first` is the first it has now."""
+        """Refuse a file that was taken under another name; `first` is the first of its names."""
         if first != name:
             raise self._again(name, f"a link to the same file as {first}")
-        known = set(taken.tails(inode))
-        if known and self.format.tails(self.path / name, [])[None][:16] in known:
-            raise self._again(name, "another name of a file that is gone from the folder")
+        tails = set(taken.tails(inode))
+        if tails and self.format.tails(self.path / name, [])[None][:16] in tails:
+            raise self._again(name, "a renamed file")
 
     def _again(self, name: str, what: str) -> SourceError:
         return SourceError(
-            f"{self.path / name} is {what}, which was taken in before: remove it, "
-            "or its records would pay twice"
+            f"{self.path / name} is {what}, whose records were taken before: remove it, "
+            "or they would pay twice"
         )
 
     def _file(
@@ -225,7 +228,7 @@ class Files:
         *,
         checked: bool = False,
     ) -> Generator[RawBatch, None, Place]:
-        """What a file has after a place, or after so many records instead; the place at its end."""
+        """Yield a file's batches after `start`, or after `instead` records; return its end."""
         info = regular(path)
         place = start or Place(file=path.name, seen=Seen(at=0), records=0)
         stamp = _stamp(info)
@@ -238,7 +241,7 @@ class Files:
         else:
             begun = Start(seen=place.seen if place.seen.at else None, thorough=thorough)
             if begun.seen and not thorough:
-                stamp = place.stamp  # it is of these times that all of it was checked
+                stamp = place.stamp  # the times of the last full check
         place = replace(place, file=path.name, inode=info.st_ino, stamp=stamp, rank=None)
         for batch, seen, last in self.format.parts(path, begun, follow):
             if place.records is None and not self.path.is_dir():
@@ -249,35 +252,35 @@ class Files:
 
 
 def holds(reader: Format, path: Path, seen: Seen) -> bool:
-    """Whether a file starts with what was read of another."""
+    """Whether a file starts with what was read of another file."""
     return seen.tail is not None and reader.tails(path, [seen]).get(seen) == seen.tail
 
 
 def regular(path: Path) -> os.stat_result:
-    """What is known of a file; refused if it is none, without opening it: a FIFO would wait."""
+    """The status of a regular file; anything else is refused unopened, since a FIFO would block."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(info.st_mode), "a device")
         raise SourceError(
-            f"{path} is {kind}, not a file: take it out of the folder, or send its records to "
+            f"{path} is {kind}, not a file: move it elsewhere, or send its records to "
             'standard input (path = "-")'
         )
     return info
 
 
 def files_in(folder: Path, suffix: str) -> dict[str, os.stat_result]:
-    """The files of a folder that are read, by their names."""
-    found = {}
+    """The data files of a folder, by name."""
+    files = {}
     for entry in folder.iterdir():
         if entry.name.endswith(suffix) and not entry.name.startswith((".", "_")):
             as_utf8(entry)
-            found[entry.name] = regular(entry)
-    return found
+            files[entry.name] = regular(entry)
+    return files
 
 
 def as_utf8(path: Path) -> Path:
-    """A path that can be written down, refused otherwise."""
+    """The path; refused if its name is not UTF-8."""
     try:
         path.name.encode()
     except UnicodeEncodeError:
@@ -291,12 +294,12 @@ def _identity(info: os.stat_result) -> tuple[int, int]:
 
 
 def _and(taken: Taken, place: Place) -> Taken:
-    """The files that were taken in, and one more."""
+    """The files that were taken, and one more."""
     return taken.plus(place.file, place.inode or 0, place.seen.tail)
 
 
 def _stamp(info: os.stat_result) -> str | None:
-    """When a file was changed, unless it may change again without showing it."""
+    """The times of a file's last change; None if they are too recent to show another one."""
     if time.time() - max(info.st_mtime, info.st_ctime) < SETTLED:
         return None
     return f"{info.st_mtime_ns}-{info.st_ctime_ns}"

@@ -1,4 +1,4 @@
-"""JSON lines, in a file or on standard input: a line is a slot."""
+"""JSON lines, in a file or on standard input: each line is a slot."""
 
 import json
 import math
@@ -30,26 +30,28 @@ from tidegate.gate.sources.lines import (
     tails_of_bytes,
 )
 from tidegate.gate.sources.place import Place, as_count, consented, mark
-from tidegate.gate.sources.source import RawBatch, SourceError, objects
+from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
 
 OLD = re.compile("([0-9]+):([0-9]+)")
-"""An offset of version 0.1.0: a position and the CRC-32 of all before it."""
+"""An offset of version 0.1.0: a position and the CRC-32 of everything before it."""
+
+NOT_STANDARD_INPUT = f"the offset is not one of standard input: {OTHER_SOURCE}"
 
 PIPE = "-"
-"""What stands for standard input where files have a name."""
+"""The file name of standard input in an offset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """How JSON lines are read: positions are bytes.
+    """Reads JSON lines: positions are bytes.
 
-    Every line is a slot and should hold an object with the columns as its keys. A line that does
-    not cannot be used, nor one that lacks a column: without a header that is a fact of one record.
-    Text is no number here, even if it looks like one.
+    Every line is a slot and must hold an object with the columns as its keys. A line that is not
+    such an object, or lacks a column, cannot be used. Text is not a number, even if it looks like
+    one.
     """
 
     columns: Columns
-    count: int | None = None  # of records in a batch; as many as fit the columns unless given
+    count: int | None = None  # records in a batch; by default it depends on the columns
 
     suffix = ".jsonl"
     tails = staticmethod(tails_of_bytes)
@@ -66,10 +68,10 @@ class JsonLines:
         return count_lines(path, 0)
 
     def part(self, block: list[bytes]) -> RawBatch:
-        """The slots of some lines."""
+        """A batch of lines."""
         reasons: dict[int, str] = {}
         made = []
-        for start in range(0, len(block), CHUNK):  # objects take far more memory than numbers
+        for start in range(0, len(block), CHUNK):  # in chunks: objects take more memory than floats
             rows = [_parsed(line) for line in block[start : start + CHUNK]]
             bad = {start + i: row for i, row in enumerate(rows) if isinstance(row, str)}
             reasons.update(bad)
@@ -79,7 +81,7 @@ class JsonLines:
         return RawBatch(X=np.concatenate(X), y=np.concatenate(y), arrived=arrived, reasons=reasons)
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
-        """The records and labels of some objects: what an object lacks cannot be used."""
+        """The records and labels of some objects, with NaN or None for missing keys."""
         *record, label = self.columns.names
         if self.columns.text is not None:
             texts = [row.get(self.columns.text) for row in objs]
@@ -92,18 +94,17 @@ class JsonLines:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StandardInput:
-    """JSON lines from a pipe, which has no positions.
+    """JSON lines from a pipe, in which reading cannot start at a position.
 
-    After a restart the sender must send the stream again from its beginning: what was taken is
-    skipped, and a stream that starts with anything else is refused. A record that is taken
-    twice would pay twice, and one that is skipped unseen would be lost.
+    After a restart the sender must send the stream again from its beginning. What was taken is
+    skipped; a stream that begins differently is refused, since records could pay twice or be lost.
 
     Args:
-        name: What the offset is kept under.
+        name: The name under which the offset is kept.
         columns: Which keys are read.
         stream: The pipe, unbuffered, so that a read returns what has arrived.
-        step: Where batches end besides: a step that is complete is not to wait for more.
-        resume: The mark of an offset that cannot be gone on from, and how many records to skip
+        step: Batches also end at multiples of this, so that a complete step need not wait.
+        resume: The mark of an offset that cannot be continued, and how many records to skip
             instead.
     """
 
@@ -114,7 +115,7 @@ class StandardInput:
     resume: tuple[str, str] | None = None
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """See `Source`; batches without records say that more has to arrive."""
+        """See `Source`; an empty batch means that more records have to arrive."""
         place, passed = Place(file=PIPE, seen=Seen(at=0, row=0), records=0), 0
         before = place if offset is None else _place(offset)
         through = ReadThrough(self.stream, Chain(before.seen.block))
@@ -135,7 +136,7 @@ class StandardInput:
 
 
 def _as_they_arrive(through: ReadThrough, split: Splitter) -> Iterator[list[bytes]]:
-    """The lines of a pipe, and none after each read that leaves a batch incomplete."""
+    """The lines of a pipe in batches, with an empty list after each read."""
     while data := through.read():
         yield from split.feed(data)
         yield []
@@ -144,20 +145,20 @@ def _as_they_arrive(through: ReadThrough, split: Splitter) -> Iterator[list[byte
 
 
 def _place(offset: str) -> Place:
-    """How far standard input was read, also by an offset of version 0.1.0."""
+    """The position in standard input, from an offset of this version or of 0.1.0."""
     try:
         if old := OLD.fullmatch(offset):
             return Place(file=PIPE, seen=Seen(at=int(old[1])))
         place = Place.of(offset)
     except ValueError as error:
-        raise SourceError("the offset is not one of standard input") from error
+        raise SourceError(NOT_STANDARD_INPUT) from error
     if place.file != PIPE:
-        raise SourceError("the offset is not one of standard input")
+        raise SourceError(NOT_STANDARD_INPUT)
     return place
 
 
 def _passed_over(through: ReadThrough, before: Place, offset: str) -> Place:
-    """Read what was taken before, which must come first."""
+    """Skip what was taken before, which must come first."""
     seen, row, checksum, last = before.seen, 0, 0, b"\n"
     for data in through.pieces(seen.at):
         row, checksum, last = row + data.count(b"\n"), crc32(data, checksum), data[-1:]
@@ -170,14 +171,14 @@ def _passed_over(through: ReadThrough, before: Place, offset: str) -> Place:
     except ChangedError as error:
         how = "send the stream again from its beginning"
         if seen.row is not None:
-            told = IN_CONFIG.format(mark(offset), seen.row)
-            how += f", or to go on after its first {seen.row} records {told}"
+            add_resume = IN_CONFIG.format(mark(offset), seen.row)
+            how += f", or to continue after its first {seen.row} records {add_resume}"
         raise SourceError(f"standard input {error}: {how}, see docs/sources.md") from error
     return replace(before, seen=here, records=before.records or row)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | str:
-    """The object a line holds, or why it holds none."""
+    """The object in a line, or the reason why it cannot be read."""
     if len(line) > LONGEST:
         return f"longer than {LONGEST} bytes"
     try:

@@ -1,4 +1,4 @@
-"""One look at a topic of Kafka, through a client that is gone afterwards."""
+"""Reads the available messages of a Kafka topic, with a client that is closed afterwards."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from tidegate.gate.sources.kafka_topic import KafkaTopic, Place, as_text
 from tidegate.gate.sources.source import SourceError
 
 TIMEOUT = 10.0
-"""Seconds that a broker may take for one answer."""
+"""Seconds to wait for one response of a broker."""
 
 STEP = 64
-"""Messages that are taken from the client at a time."""
+"""Messages taken from the client at a time."""
 
 FINAL = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -24,12 +24,12 @@ FINAL = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
 }
-"""Errors that do not pass by waiting."""
+"""Permanent errors: waiting does not help."""
 
 
 @contextmanager
 def reading(source: KafkaTopic, places: dict[int, Place]) -> Iterator["Reader"]:
-    """A reader of what a topic has after some places."""
+    """A reader of the messages after some places."""
     consumer = _client(source)
     try:
         yield Reader(source, places, consumer)
@@ -40,66 +40,69 @@ def reading(source: KafkaTopic, places: dict[int, Place]) -> Iterator["Reader"]:
 
 
 def _client(source: KafkaTopic) -> Consumer:
-    """A client: all that the offset's promise rests on cannot be changed."""
+    """A client; the user's settings cannot override those that exactly-once reading needs."""
     more = {} if source.settings is None else read_settings(source.settings)
-    known: dict[str, str | int | float | bool | None] = {
+    settings: dict[str, str | int | float | bool | None] = {
         **more,
         "bootstrap.servers": ",".join(source.servers),
-        "group.id": "tidegate",  # the client wants one; nothing is committed under it
+        "group.id": "tidegate",  # the client requires one; nothing is committed under it
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
-        "fetch.wait.max.ms": 10,  # nobody waits for news here
+        "fetch.wait.max.ms": 10,  # the Broker class waits for new messages
         "fetch.queue.backoff.ms": 5,
-        "log_level": 0,  # errors are told by whoever waits
+        "log_level": 0,  # the Patience class logs errors
     }
     try:
-        return Consumer(known)
+        return Consumer(settings)
     except (KafkaException, AttributeError) as exception:
         names = [name for name in more if name in re.findall(r"[\w.]+", str(exception))]
         which = " and ".join(names) or "some of the settings"
-    # Neither the message nor its cause may be told: they quote values.
-    raise SourceError(f"{source.settings} of [source]: the client does not take {which}")
+    # Raised outside of the handler: the message and its cause quote values, which may be secret.
+    wrong = f"the Kafka client refuses {which} in {source.settings}"
+    raise SourceError(f"{wrong}: correct the file, see the configuration page of librdkafka")
 
 
 def read_settings(file: str) -> dict[str, str]:
-    """The lines `name=value` of a file; what another one holds may be a secret."""
+    """Read the lines `name=value` of a file. No error quotes a line: it may hold a secret."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise SourceError(f"{file} of [source] cannot be read") from None
-    found: dict[str, str] = {}
+        wrong = f"{file}, named by source.settings, cannot be read"
+        raise SourceError(f"{wrong}: check its path, permissions and encoding") from None
+    settings: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals or re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)+", name) is None:
-            told = "is not a setting such as sasl.username=ward"
-            raise SourceError(f"line {number} of {file} of [source] {told}")
-        found[name] = value
-    return found
+            allowed = "must be a setting such as sasl.username=ward"
+            raise SourceError(f"line {number} of {file}, named by source.settings, {allowed}")
+        settings[name] = value
+    return settings
 
 
 def _explained(source: KafkaTopic, error: KafkaError) -> Exception:
-    told = KafkaError(error.code()).str()  # the error's own words may quote a setting
+    reason = KafkaError(error.code()).str()  # the error's own message may quote a setting
     if error.code() in FINAL:
-        return SourceError(f"{source} refuses topic {source.topic}: {told}")
-    return ConnectionError(told)
+        wrong = f"{source} refuses topic {source.topic}: {reason}"
+        return SourceError(f"{wrong}; check source.topic and source.settings")
+    return ConnectionError(reason)
 
 
 class Reader:
-    """Reads what the partitions of a topic have after the last messages that were taken of each."""
+    """Reads the messages of each partition after the last one that was taken."""
 
     def __init__(self, source: KafkaTopic, places: dict[int, Place], consumer: Consumer) -> None:
         self._source, self._places, self._consumer = source, dict(places), consumer
         self._assigned: int | None = None
-        self._next: dict[int, int] = {}  # the offset to read next, of each partition
-        self._end: dict[int, int] = {}  # where each ended when it was looked at
+        self._next: dict[int, int] = {}  # the next offset of each partition
+        self._end: dict[int, int] = {}  # the end of each partition when it was checked
 
     def chunks(self) -> Iterator[Pulled]:
-        """All messages that are there, in the order of their chunks."""
+        """All available messages, in the order of their chunks."""
         for partition in self._partitions():
             self._check(partition)
         size, most = self._source.chunk, batch_size(self._source.columns)
@@ -115,71 +118,71 @@ class Reader:
                 yield Pulled(bodies, as_text(self._places, self._source.topic))
 
     def _partitions(self) -> list[int]:
-        topic = self._consumer.list_topics(self._source.topic, timeout=TIMEOUT).topics
-        known = topic[self._source.topic]
-        if known.error is not None:
-            raise KafkaException(known.error)
-        if missing := sorted(self._places.keys() - known.partitions.keys()):
+        topics = self._consumer.list_topics(self._source.topic, timeout=TIMEOUT).topics
+        topic = topics[self._source.topic]
+        if topic.error is not None:
+            raise KafkaException(topic.error)
+        if missing := sorted(self._places.keys() - topic.partitions.keys()):
             places = {each: self._places[each] for each in self._places if each not in missing}
             raise self._lost(f"has no partition {missing[0]} any more", places)
-        return sorted(known.partitions)
+        return sorted(topic.partitions)
 
     def _check(self, partition: int) -> None:
-        """Refuse a partition that has lost what comes next."""
+        """Refuse a partition that has lost its next messages."""
         which = TopicPartition(self._source.topic, partition)
         first, end = self._consumer.get_watermark_offsets(which, timeout=TIMEOUT)
         self._end[partition] = end
-        # Nothing is promised of what was trimmed before the first look, but of all after it.
+        # Messages deleted before the first look are not missed; all later ones are.
         place = self._places.setdefault(partition, Place(first - 1, None))
         taken = place.offset
         self._next[partition] = taken + 1
         if end <= taken:
-            told = f"ends before message {end}, but {taken} was taken: it was made anew, or cut off"
-            raise self._lost_in(partition, told, end - 1)
+            what = f"ends before message {end}, but {taken} was taken: it was recreated or cut off"
+            raise self._lost_in(partition, what, end - 1)
         if first > taken + 1:
-            told = f"has lost messages {taken + 1} to {first - 1} before they were taken"
-            raise self._lost_in(partition, told, first - 1)
+            what = f"has lost messages {taken + 1} to {first - 1} before they were taken"
+            raise self._lost_in(partition, what, first - 1)
         if first <= taken and place.time is not None:
             self._next[partition] = taken
             if [_place(each) for each in self._some(partition, taken + 1)] != [place]:
-                told = f"has another message {taken} than the one that was taken, or none"
-                raise self._lost_in(partition, told, taken)
+                what = f"has another message {taken} than the one that was taken, or none"
+                raise self._lost_in(partition, what, taken)
 
     def _some(self, partition: int, stop: int, most: int = STEP) -> list[Message]:
-        """The next messages of a partition before an offset, which not all offsets have."""
+        """The next messages of a partition before `stop`; some offsets have no message."""
         at = self._next[partition]
         if self._assigned != partition:
             self._consumer.assign([TopicPartition(self._source.topic, partition, at)])
             self._assigned = partition
         arrived = self._consumer.consume(1, timeout=TIMEOUT)
         if not arrived:
-            raise TimeoutError("nothing came")
+            raise TimeoutError("no message arrived")
         wanted = min(stop - at, most, STEP)
-        if wanted > 1:  # what is there already: offsets of no message would be waited for
+        if wanted > 1:  # only those already there: an offset may have no message
             arrived += self._consumer.consume(wanted - 1, timeout=0)
-        found: list[Message] = []
+        messages: list[Message] = []
         for message in arrived:
             error, offset = message.error(), message.offset() or 0
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            if error is not None and offset < stop:  # of a copy that lags: nothing may be skipped
-                raise ConnectionError("the partition ends before what it said it holds")
-            if offset >= stop:  # what is beyond is read again in its turn
+            if error is not None and offset < stop:  # a lagging replica: nothing may be skipped
+                raise ConnectionError("the partition ends before its reported end")
+            if offset >= stop:  # later messages are read again in their turn
                 self._assigned, self._next[partition] = None, stop
-                return found
+                return messages
             if message.partition() != partition or offset < self._next[partition]:
-                raise ConnectionError("a message came that was not asked for")  # not twice
-            found.append(message)
+                raise ConnectionError("an unexpected message arrived")  # never take one twice
+            messages.append(message)
             self._next[partition] = offset + 1
-        return found
+        return messages
 
-    def _lost_in(self, partition: int, told: str, last: int) -> LostError:
+    def _lost_in(self, partition: int, what: str, last: int) -> LostError:
         places = {**self._places, partition: Place(last, None)}
-        return self._lost(f"partition {partition} {told}", places)
+        return self._lost(f"partition {partition} {what}", places)
 
-    def _lost(self, told: str, places: dict[int, Place]) -> LostError:
+    def _lost(self, what: str, places: dict[int, Place]) -> LostError:
         where = f"topic {self._source.topic} of {self._source}"
-        return LostError(f"{where}: {told}", as_text(places))
+        return LostError(f"{where}: {what}", as_text(places))
 
 
 def _place(message: Message) -> Place:

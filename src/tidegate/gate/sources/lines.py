@@ -1,4 +1,4 @@
-"""Bytes into lines: a line is a slot, whatever it holds."""
+"""Splits files of lines into slots: each line is one, whatever it holds."""
 
 import io
 from bisect import bisect_right
@@ -15,14 +15,14 @@ BLOCK = 2**22
 """Bytes read at a time."""
 
 LONGEST = 2**24
-"""Bytes of the longest line that is read; of a longer one only this many are kept."""
+"""The most bytes that are kept of a line."""
 
 Ends = Callable[[int], int]
-"""At which record a batch ends that starts with a given one: a matter of counts alone."""
+"""Where a batch ends, given the record at which it starts; it depends on counts alone."""
 
 
 def multiples(*counts: int) -> Ends:
-    """Batches end wherever the number of records is a multiple of one of these.
+    """End batches at multiples of each of these counts.
 
     >>> ends = multiples(100, 64)
     >>> ends(0), ends(64), ends(100)
@@ -32,23 +32,22 @@ def multiples(*counts: int) -> Ends:
 
 
 def stops(rows: Iterable[int], ends: Ends) -> Ends:
-    """Batches also end before these records.
+    """End batches before these records too.
 
     >>> ends = stops([70], multiples(64))
     >>> ends(0), ends(64), ends(70)
     (64, 70, 128)
     """
-    known = sorted(rows)
-    return lambda row: min([ends(row), *known[bisect_right(known, row) :][:1]])
+    ordered = sorted(rows)
+    return lambda row: min([ends(row), *ordered[bisect_right(ordered, row) :][:1]])
 
 
 @dataclass(kw_only=True)
 class Splitter:
-    r"""Bytes taken apart into lines, in batches that end at fixed counts.
+    r"""Splits bytes into lines, in batches that end at fixed counts.
 
-    A line ends at a line feed and nowhere else: quotes mean nothing here, for an open one would
-    take the records after it along. Neither how long lines are nor how many bytes come at a time
-    decides where a batch ends.
+    A line ends only at a line feed. Quotes are ignored here, since an unclosed one would consume
+    the following records. The length of lines and of reads does not affect where a batch ends.
 
     >>> splitter = Splitter(ends=multiples(2))
     >>> list(splitter.feed(b"one\ntw")), list(splitter.feed(b"o\n\nfour")), splitter.at
@@ -58,16 +57,16 @@ class Splitter:
     """
 
     ends: Ends
-    at: int = 0  # the position of what was handed out
-    row: int = 0  # how many lines there are before it
-    longest: int = LONGEST  # how much of a line is kept, but for a byte that shows that it was cut
+    at: int = 0  # the position after the lines that were returned
+    row: int = 0  # the number of those lines
+    longest: int = LONGEST  # bytes kept of a line; one more shows that it was cut
     _whole: list[bytes] = field(default_factory=list, init=False)
-    _rest: bytes = field(default=b"", init=False)  # of the line that is not complete
-    _dropped: int = field(default=0, init=False)  # what was cut off it
-    _lost: dict[int, int] = field(default_factory=dict, init=False)  # and off others, by their row
+    _rest: bytes = field(default=b"", init=False)  # the incomplete last line
+    _dropped: int = field(default=0, init=False)  # bytes cut off it
+    _lost: dict[int, int] = field(default_factory=dict, init=False)  # bytes cut off others, by row
 
     def feed(self, data: bytes) -> Iterator[list[bytes]]:
-        """Add bytes; the batches that they complete."""
+        """Add bytes, and yield the batches that they complete."""
         first, *others = data.split(b"\n")
         self._begin(self._rest + first, self._dropped)
         if others:
@@ -78,11 +77,11 @@ class Splitter:
             yield self._batch(room)
 
     def flush(self) -> list[bytes]:
-        """The complete lines that wait for their batch to be full."""
+        """The complete lines of a batch that is not full yet."""
         return self._batch(len(self._whole))
 
     def end(self) -> list[bytes]:
-        """The lines that wait, and the last one, which may lack its line feed."""
+        """The remaining lines, including a last one without a line feed."""
         if self._rest:
             self._end_line(0)
         return self.flush()
@@ -108,49 +107,49 @@ class Splitter:
 
 
 class Bytes(Protocol):
-    """What bytes are read from: a read returns what there is, up to so many bytes."""
+    """An unbuffered binary stream: a read returns what is available, up to a size."""
 
     def read(self, size: int, /) -> bytes | None:
-        """Some bytes, none at the end of what there is."""
+        """The next bytes; none at the end."""
 
 
 class ReadThrough:
-    """A file that is read through, with the chain of its bytes up to a position."""
+    """Reads a file in order, and keeps the chain of its bytes up to a position."""
 
     def __init__(self, file: Bytes, chain: Chain) -> None:
         self._file, self.chain, self._ahead = file, chain, bytearray()
 
     def read(self) -> bytes:
-        """Some bytes, none at the end of what there is."""
+        """The next bytes; none at the end."""
         data = self._file.read(BLOCK) or b""
         self._ahead += data
         return data
 
     def upto(self, at: int) -> None:
-        """Add all bytes before a position that has been read to the chain."""
+        """Add the bytes read so far to the chain, up to a position."""
         size = at - self.chain.at
         with memoryview(self._ahead) as ahead, ahead[:size] as some:
             self.chain.add_bytes(some)
         del self._ahead[:size]
 
     def pieces(self, at: int) -> Iterator[bytes]:
-        """Read on to a position, or to the end of what there is if that comes first."""
+        """Read up to a position, or to the end if that comes first."""
         while (left := at - self.chain.at) and (data := self._file.read(min(left, BLOCK))):
             self.chain.add_bytes(data)
             yield data
 
     def pass_over(self, at: int) -> None:
-        """Read on to a position without a look at what is passed over."""
+        """Skip to a position, adding the bytes to the chain."""
         for _ in self.pieces(at):
             pass
 
     def end_line(self) -> None:
-        """Pass over the line feed of a line that was taken without one; refused if it goes on."""
+        """Skip the line feed of a line that was taken without one; ChangedError if it has grown."""
         following = self._file.read(1) or b""
         if following not in {b"", b"\n"}:
             raise ChangedError(
                 "had no line feed at its end when it was read, and its last line has grown since",
-                "cut off what was added to it",
+                "remove what was added to this line",
             )
         self.chain.add_bytes(following)
 
@@ -162,11 +161,10 @@ def lines_after(
     count: int,
     follow: Callable[[], bool] | None,
 ) -> Iterator[tuple[list[bytes], Seen, bool]]:
-    """The lines of a file after what was read of it, which must still be there.
+    """The lines of a file after `start`, in batches of `count`; the last may be smaller.
 
-    With some of them comes what was read with them, and whether the file ends there. Each time they
-    are `count`, but for the last before the end of what there is. The last line of all may lack its
-    line feed, unless the file is followed: then it is not complete yet.
+    Each batch comes with the position after it, and whether the file ends there. What was read
+    before must be unchanged. In a followed file, a last line without a line feed is incomplete.
     """
     named = sha256(header.rstrip(b"\r\n")).hexdigest() if header else None
     size = file.seek(0, io.SEEK_END)
@@ -177,7 +175,7 @@ def lines_after(
     elif start.seen.at > size:
         raise ChangedError(f"has {size} bytes, but {start.seen.at} were read before")
     elif start.seen.chain is None and start.seen.at == size:
-        return  # nothing is new, and there is nothing to check
+        return  # nothing new, and no digest to check
     elif start.seen.chain is not None and start.seen.header != named:
         raise ChangedError("has another header than when it was read")
     else:
@@ -205,15 +203,15 @@ def _batches(
             return
 
 
-def check_passed(where: str, found: int, passed: int) -> None:
-    """Refuse to pass over more records than there are."""
-    if found < passed:
-        told = f"{where} has {found} records, fewer than the {passed} that resume names"
-        raise SourceError(f"{told}: name at most {found}")
+def check_passed(where: str, present: int, passed: int) -> None:
+    """Refuse to skip more records than there are."""
+    if present < passed:
+        wrong = f"{where} has {present} records, fewer than the {passed} that resume names"
+        raise SourceError(f"{wrong}: name at most {present}")
 
 
 def _taken_up(file: io.FileIO, seen: Seen, head: int, *, thorough: bool) -> tuple[ReadThrough, int]:
-    """A file that was read before, behind what was read, and how many records that were."""
+    """Check what was read of a file before; the reader after it, and how many records it was."""
     chain = resumed(seen, thorough=thorough)
     file.seek(chain.at)
     through = ReadThrough(file, chain)
@@ -231,13 +229,13 @@ def _taken_up(file: io.FileIO, seen: Seen, head: int, *, thorough: bool) -> tupl
 
 
 def check_same(chain: Chain, seen: Seen) -> None:
-    """Refuse a file that does not start with what was read of it."""
+    """Refuse a file whose beginning has changed since it was read."""
     if (chain.at, chain.tail) != (seen.at, seen.tail):
         raise ChangedError("does not start with what was read of it before")
 
 
 def _counted(through: ReadThrough, head: int, at: int) -> int:
-    """Read on to a position; how many lines there are after the header."""
+    """Read up to a position, and count the lines after the header."""
     row, last, start = 0, b"\n", 0
     for data in through.pieces(at):
         row += data.count(b"\n", max(0, head - start))
@@ -246,7 +244,7 @@ def _counted(through: ReadThrough, head: int, at: int) -> int:
 
 
 def count_lines(path: Path, head: int) -> int:
-    """How many lines a file has after its header."""
+    """The number of lines of a file after its header."""
     with path.open("rb", buffering=0) as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
@@ -254,8 +252,8 @@ def count_lines(path: Path, head: int) -> int:
 
 
 def tails_of_bytes(path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
-    """The digests of as much of a file as was read of others, and under None of all of it."""
-    found: dict[Seen | None, str] = {}
+    """Digests of a file up to the positions in `seen`, and under None of the whole file."""
+    digests: dict[Seen | None, str] = {}
     with path.open("rb", buffering=0) as file:
         size = file.seek(0, io.SEEK_END)
         for block in {BYTES, *(each.block for each in seen)}:
@@ -264,8 +262,8 @@ def tails_of_bytes(path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
             alike = [each for each in seen if each.block == block and each.at <= size]
             for each in sorted(alike, key=lambda one: one.at):
                 through.pass_over(each.at)
-                found[each] = through.chain.tail
+                digests[each] = through.chain.tail
             if block == BYTES:
                 through.pass_over(size)
-                found[None] = through.chain.tail
-    return found
+                digests[None] = through.chain.tail
+    return digests

@@ -1,4 +1,4 @@
-"""One connection to a NATS server that reads a stream on: all that is asynchronous is here."""
+"""Reads a NATS stream over one connection; all asynchronous code is here."""
 
 import asyncio
 import json
@@ -25,24 +25,23 @@ from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
 TIMEOUT = 10.0
-"""Seconds that a server may take for one answer."""
+"""Seconds to wait for one response of the server."""
 
 SILENCE = TIMEOUT + 1
-"""Seconds without a message after which no more is waited for: the pull has expired by then."""
+"""Seconds without a message after which to stop waiting: the pull request has expired by then."""
 
 FORGET = 300.0
-"""Seconds without a question after which the server forgets a consumer that nobody has ended."""
+"""Seconds without a request after which the server deletes a consumer that was left open."""
 
-# A warning about asyncio's own streams, at the end of every connection with TLS.
-logging.getLogger("asyncio").addFilter(lambda told: "eof_received" not in str(told.msg))
+# Hide a warning that asyncio logs at the end of every TLS connection.
+logging.getLogger("asyncio").addFilter(lambda line: "eof_received" not in str(line.msg))
 
 
 @contextmanager
 def reading(source: NatsStream, place: Place) -> Iterator[Callable[[], "Future[Pulled | None]"]]:
-    """What starts a pull of what a stream has after a place, one after the other.
+    """A function that starts the next pull of messages after a place.
 
-    They run in an event loop on a thread of its own, which answers the server while the Gate
-    trains.
+    Pulls run in an event loop on a separate thread, which answers the server during training.
     """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="nats", daemon=True)
@@ -56,7 +55,7 @@ def reading(source: NatsStream, place: Place) -> Iterator[Callable[[], "Future[P
         start(reader.open()).result()
         yield lambda: start(reader.pull())
     finally:
-        if not sys.is_finalizing():  # else the thread stands still, and would never answer
+        if not sys.is_finalizing():  # otherwise the thread has stopped and would never answer
             start(reader.close()).result()
             start(_end_tasks()).result()
             loop.call_soon_threadsafe(loop.stop)
@@ -72,9 +71,9 @@ async def _end_tasks() -> None:
 
 
 class Guarded(Client):
-    """A client that says nothing, and no password, in plain text where TLS was asked for.
+    """A client that sends nothing, above all no password, without TLS if TLS is required.
 
-    Its library goes on without TLS where a server, or somebody in between, does not ask for it.
+    The library itself continues in plain text if the server, or an attacker, does not offer TLS.
     """
 
     def __init__(self, *, encrypted: bool) -> None:
@@ -82,17 +81,20 @@ class Guarded(Client):
         self._encrypted = encrypted
 
     def _connect_command(self) -> bytes:
-        """The first that is ever said: who the client is."""
+        """The first message of the client, which holds its credentials."""
         if self._encrypted and not self._server_info.get("tls_required"):
-            raise SourceError("the server of [source] does not speak TLS, which url or ca ask for")
+            raise SourceError(
+                "the server of [source] does not require TLS, but source.url or source.ca does: "
+                "turn TLS on at the server"
+            )
         return bytes(super()._connect_command())
 
 
 class Reader:
-    """Reads what a stream has after a place, through a consumer of its own.
+    """Reads the messages of a stream after a place, through a consumer of its own.
 
-    It pulls, so that the server sends no more than was asked for, and needs no acknowledgement:
-    the server numbers what it sends, and a number that is missing ends the connection.
+    It pulls, so the server sends no more than requested. Messages are not acknowledged: the server
+    numbers them, and a missing number closes the connection.
     """
 
     def __init__(self, source: NatsStream, place: Place) -> None:
@@ -102,12 +104,12 @@ class Reader:
         self._consumer: str | None = None
         self._received: list[Msg] = []
         self._wanted, self._room, self._full, self._done = 0, 0, False, asyncio.Event()
-        self._sent = 0  # by the consumer, all in all
-        self._left = 0  # of what was there when it was opened
-        self._gap: LostError | None = None  # after what was pulled last
+        self._sent = 0  # messages sent by the consumer so far
+        self._left = 0  # messages left of those that were there when it was opened
+        self._gap: LostError | None = None  # a gap after the last pull
 
     async def open(self) -> None:
-        """Connect, and check that the stream still goes on from the place."""
+        """Connect, and check that the stream continues from the place."""
         with _explained(self._source):
             await self._connect()
             self._jetstream = self._client.jetstream(timeout=TIMEOUT)
@@ -119,7 +121,7 @@ class Reader:
                     await self._read_again()
 
     async def _consume(self, start: int) -> None:
-        """Have the server send what it has from a sequence on, whenever it is asked for some."""
+        """Create a consumer of the messages from a sequence number on."""
         name, stream = self._client.new_inbox().rpartition(".")[2], self._source.stream
         consumer = ConsumerConfig(
             name=name,
@@ -132,7 +134,7 @@ class Reader:
         )
         self._left = (await self._jetstream.add_consumer(stream, consumer)).num_pending or 0
         self._consumer = name
-        # No limits of the client: what may wait here is what was asked for.
+        # No limits in the client: no more can wait here than was requested.
         await self._client.subscribe(
             self._inbox, cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0
         )
@@ -141,15 +143,16 @@ class Reader:
         source, variables = self._source, os.environ
         for file in filter(None, (source.ca, source.credentials)):
             if not Path(file).is_file():
-                raise SourceError(f"{file} of [source] is not there")
+                raise SourceError(f"{file}, named in [source], is not a file: check the path")
         try:
             context = ssl.create_default_context(cafile=source.ca) if source.ca else None
         except ssl.SSLError:
-            raise SourceError(f"{source.ca} of [source] holds no certificate") from None
+            wrong = f"{source.ca}, named by source.ca, holds no certificate"
+            raise SourceError(f"{wrong}: name a PEM file") from None
         await self._client.connect(
             list(source.url),
             name="tidegate",
-            allow_reconnect=False,  # a new connection starts at a place that is known
+            allow_reconnect=False,  # a new connection must start at a known place
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             connect_timeout=int(TIMEOUT),
@@ -163,18 +166,18 @@ class Reader:
         )
 
     def _check(self, info: StreamInfo) -> bool:
-        """Refuse a stream that has lost what comes next; whether the last message can be read."""
+        """Refuse a stream that has lost its next messages; whether the last one can be reread."""
         config, first, last = info.config, info.state.first_seq, info.state.last_seq
         if config.retention != RetentionPolicy.LIMITS or (config.max_msgs_per_subject or 0) > 0:
-            told = "does not keep messages until its limits: they may be gone before they are taken"
-            raise SourceError(f"stream {self._source.stream} {told}")
+            wrong = f"stream {self._source.stream} may delete messages before they are taken"
+            raise SourceError(f"{wrong}: set retention=limits and no max_msgs_per_subject")
         place = self._place
-        if place.sequence == 0:  # nothing is promised of what was trimmed before the first look
+        if place.sequence == 0:  # messages deleted before the first look are not missed
             self._place = Place(sequence=max(first, 1) - 1)
             return False
         if last < place.sequence:
             raise self._lost(
-                f"ends at message {last}, but {place.sequence} was taken: it was made anew, or its "
+                f"ends at message {last}, but {place.sequence} was taken: it was recreated, or its "
                 "server has lost its end",
                 last,
             )
@@ -183,20 +186,20 @@ class Reader:
         return first <= place.sequence and place.time != "-"
 
     async def _read_again(self) -> None:
-        """Read the last message that was taken: if it is another, so may be all after it."""
-        found = await self._some(1) if self._left else []
-        if [_place(message) for message in found] != [self._place]:
+        """Check the last message that was taken: if it differs, so may all after it."""
+        messages = await self._some(1) if self._left else []
+        if [_place(message) for message in messages] != [self._place]:
             raise self._lost(
                 f"has another message {self._place.sequence} than the one that was taken, or none: "
-                "it was made anew, or that message was deleted",
+                "it was recreated, or that message was deleted",
                 self._place.sequence,
             )
 
     async def pull(self) -> Pulled | None:
-        """The next messages of those that were there when it was opened, None at their end.
+        """The next batch of the messages that were there when it was opened; None at the end.
 
-        A whole batch of them, or all that are left: their bytes decide only how many requests that
-        takes. A gap after some of them is reported by the next pull.
+        Their size affects only the number of requests. A gap after some of them is reported by the
+        next pull.
         """
         bodies: list[bytes] = []
         most = batch_size(self._source.columns)
@@ -210,12 +213,12 @@ class Reader:
         return Pulled(bodies, self._place.text()) if bodies else None
 
     async def _next(self, most: int) -> list[bytes]:
-        """The bodies of up to `most` messages: at most `BYTES`, or one message that is longer."""
+        """The bodies of up to `most` messages: at most `BYTES`, or one longer message."""
         with _explained(self._source):
             messages = await self._some(min(self._left, most), BYTES) or await self._some(1)
             if self._source.subject is None:
                 messages = self._before_gap(messages)
-            else:  # what comes next may be lost by now, also of other subjects
+            else:  # the next messages may be lost by now, of any subject
                 info = await self._jetstream.stream_info(self._source.stream)
                 if info.state.first_seq > self._place.sequence + 1:
                     raise self._gone(self._place.sequence, info.state.first_seq)
@@ -223,9 +226,9 @@ class Reader:
         return [message.data for message in messages]
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
-        """Messages up to the first that is missing, which is told after them."""
+        """The messages before the first gap, which the next pull reports."""
         taken = self._place.sequence
-        if _sequence(messages[-1]) == taken + len(messages):  # they only ever grow
+        if _sequence(messages[-1]) == taken + len(messages):  # sequence numbers only increase
             return messages
         gap = next(i for i, each in enumerate(messages) if _sequence(each) > taken + i + 1)
         self._gap = self._gone(taken + gap, _sequence(messages[gap]))
@@ -234,9 +237,9 @@ class Reader:
         return messages[:gap]
 
     async def _some(self, n: int, room: int = 0) -> list[Msg]:
-        """The next `n` messages, or the first of them.
+        """The next messages, up to `n`, and up to `room` bytes unless it is 0.
 
-        Only as many as go into some bytes, unless `room` is 0; none if the first does not.
+        None if the first message is larger than `room`.
         """
         self._received, self._wanted, self._room, self._full = [], n, room, False
         self._done.clear()
@@ -244,25 +247,25 @@ class Reader:
         where = f"$JS.API.CONSUMER.MSG.NEXT.{self._source.stream}.{self._consumer}"
         await self._client.publish(where, json.dumps(request).encode(), self._inbox)
         came = -1
-        while not self._done.is_set() and len(self._received) > came:  # however slowly they come
+        while not self._done.is_set() and len(self._received) > came:  # while any arrive
             came = len(self._received)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._done.wait(), SILENCE)
         messages, self._received = self._received, []
         if not messages and not self._full:
-            raise ConnectionError("no message came")
+            raise ConnectionError("no message arrived")
         self._sent, self._left = self._sent + len(messages), self._left - len(messages)
         if messages and messages[-1].metadata.sequence.consumer != self._sent:
-            raise ConnectionError("messages were lost on their way")
+            raise ConnectionError("messages were lost in transit")
         return messages
 
     async def _receive(self, message: Msg) -> None:
         if message.reply:
             self._received.append(message)
             self._room -= _size(message)
-        else:  # word from the server that no more will come
+        else:  # a status message: no more will come
             self._full = "MaxBytes" in (message.headers or {}).get("Description", "")
-        # If the room is used up exactly, there is no such word.
+        # If the room is used up exactly, there is no status message.
         if not message.reply or self._room == 0 or len(self._received) == self._wanted:
             self._done.set()
 
@@ -274,22 +277,22 @@ class Reader:
         which = f"messages {taken + 1} to {first - 1}{whose}"
         return self._lost(f"has lost {which} before they were taken", first - 1)
 
-    def _lost(self, told: str, sequence: int) -> LostError:
+    def _lost(self, what: str, sequence: int) -> LostError:
         where = f"stream {self._source.stream} of {self._source}"
-        return LostError(f"{where} {told}", Place(sequence=sequence).text())
+        return LostError(f"{where} {what}", Place(sequence=sequence).text())
 
     async def close(self) -> None:
-        """End the consumer and the connection, or leave that to the server."""
+        """Delete the consumer and close the connection, or leave that to the server."""
         with suppress(Exception):
             if self._consumer is not None and self._client.is_connected:
                 await self._jetstream.delete_consumer(self._source.stream, self._consumer)
-        with suppress(Exception):  # after a failed handshake the client would wait for ever
+        with suppress(Exception):  # the client hangs after a failed handshake
             await asyncio.wait_for(self._client.close(), 1)
 
 
 def _size(message: Msg) -> int:
-    """Its bytes, as the server counts them."""
-    # Of a header only the meaning is known: one that is written in an odd way costs a wait at most.
+    """The size of a message in bytes, as the server counts it."""
+    # Headers are parsed already; one with unusual spacing costs at most a wait.
     lines = (message.headers or {}).items()
     header = "".join(["NATS/1.0\r\n", *(f"{name}: {value}\r\n" for name, value in lines), "\r\n"])
     texts = [message.subject, message.reply, header if lines else ""]
@@ -305,24 +308,26 @@ def _place(message: Msg) -> Place:
 
 
 async def _ignore(_: Exception) -> None:
-    """Errors are told by whoever waits."""
+    """Ignore an error: the pull that waits for the connection reports it."""
 
 
 @contextmanager
 def _explained(source: NatsStream) -> Iterator[None]:
-    """Say in one line what will not pass, and leave what may as an error of the connection."""
+    """Turn permanent errors into SourceError, and temporary ones into ConnectionError."""
     try:
         yield
     except nats.js.errors.NotFoundError as error:
-        raise SourceError(f"there is no stream {source.stream} on {source}") from error
+        wrong = f"there is no stream {source.stream} on {source}"
+        raise SourceError(f"{wrong}: check source.stream and source.url") from error
     except nats.js.errors.BadRequestError as error:
-        told = f"refuses stream {source.stream}: {error.description}"
-        raise SourceError(f"{source} {told}") from error
+        wrong = f"{source} refuses stream {source.stream}: {error.description}"
+        raise SourceError(f"{wrong}; check source.stream and source.subject") from error
     except ssl.SSLCertVerificationError as error:
-        told = f"the certificate is not trusted: {error.verify_message}"
-        raise SourceError(f"{source}: {told}") from error
+        wrong = f"{source}: the certificate is not trusted: {error.verify_message}"
+        raise SourceError(f"{wrong}; name its authority in source.ca") from error
     except (nats.errors.Error, OSError) as error:
-        if "authorization" in str(error).lower():  # the client has no class of its own for all
-            raise SourceError(f"{source} refuses the credentials, or their lack") from error
-        told = str(error).removeprefix("nats: ")
-        raise ConnectionError(told or "nothing came in time") from error
+        if "authorization" in str(error).lower():  # not all such errors have a class of their own
+            wrong = f"{source} refuses the credentials, or requires some"
+            raise SourceError(f"{wrong}: see docs/sources.md") from error
+        reason = str(error).removeprefix("nats: ")
+        raise ConnectionError(reason or "no response in time") from error

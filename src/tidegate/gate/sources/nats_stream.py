@@ -1,23 +1,22 @@
-"""A stream of NATS JetStream as a source: a message is a slot."""
+"""A source that reads a NATS JetStream stream: each message is a slot."""
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from tidegate.gate.sources.broker import Broker, Pulled, check_same
-from tidegate.gate.sources.source import SourceError
+from tidegate.gate.sources.source import OTHER_SOURCE, SourceError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """How far a stream has been read: its offset.
 
-    Sequences start again in a stream that is made anew: only a message that has the time as well is
-    taken for the same.
+    A recreated stream starts again at sequence 1, so the time is compared too.
     """
 
-    sequence: int  # of the last message that was taken, 0 before the first
-    time: str = "-"  # when the server stored it, if that is known
-    whose: str | None = field(default=None, compare=False)  # stream and subject, if it says so
+    sequence: int  # the sequence number of the last message taken, 0 before the first
+    time: str = "-"  # when the server stored it, if known
+    whose: str | None = field(default=None, compare=False)  # stream and subject, if known
 
     def text(self) -> str:
         """As an offset."""
@@ -34,24 +33,24 @@ class Place:
         """
         sequence, *rest = ("0@-" if offset is None else offset).split("@", 2)
         if not (sequence.isascii() and sequence.isdigit() and rest and all(rest)):
-            raise SourceError("the offset is not one of a NATS stream")
+            raise SourceError(f"the offset is not one of a NATS stream: {OTHER_SOURCE}")
         return cls(sequence=int(sequence), time=rest[0], whose="".join(rest[1:]) or None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NatsStream(Broker):
-    """The messages of a stream, or those of some of its subjects, in the order of their sequence.
+    """The messages of a stream, or of some of its subjects, in the order of their sequence.
 
-    Each message holds one record, a JSON object. The offset is the sequence of the last message
-    taken, and of which stream and subject it is; the Gate keeps it with the records: nothing
-    depends on acknowledgements, and nobody else's reading is disturbed. Messages that are gone
-    before they were taken, and a stream or subject that is another one, are refused. `Broker` says
-    what the other arguments are.
+    Each message holds one record, a JSON object. The offset names the stream, the subject and the
+    sequence number of the last message taken; the gate keeps it with the records. So nothing
+    depends on acknowledgements, and other readers are not affected. It is an error if messages are
+    deleted before they are taken, or if the stream or subject changes. For the other arguments, see
+    `Broker`.
 
     Args:
-        url: Those of the servers.
+        url: The URLs of the servers.
         stream: The name of the stream.
-        subject: Which messages of it, all if None; `*` and `>` are wildcards.
+        subject: Which messages to read, all if None; `*` and `>` are wildcards.
         credentials: A file of credentials.
         ca: A file of certificates to trust, if not those of the system.
     """
@@ -63,9 +62,9 @@ class NatsStream(Broker):
     ca: str | None = None
 
     def look(self, offset: str | None) -> Generator[Pulled]:
-        """See `Broker`; the next messages are on their way while some are taken."""
+        """See `Broker`; fetches the next batch while one is taken."""
         place = Place.of(offset)
-        # Sequences count all subjects of a stream: what another one has before it stays untaken.
+        # Sequence numbers count all subjects: earlier messages of another subject are not taken.
         same_stream = (place.whose or "").startswith(f"{self.stream}/")
         other = Place(sequence=place.sequence if same_stream else 0)
         check_same("stream/subject", place.whose, self.whose, other.text())
@@ -82,12 +81,12 @@ class NatsStream(Broker):
 
     @property
     def whose(self) -> str:
-        """Which messages are read: no name of a stream has a slash."""
+        """The stream and subject that are read, with a slash, which no stream name has."""
         return f"{self.stream}/{self.subject or '>'}"
 
     @property
     def encrypted(self) -> bool:
-        """Whether nothing may be said in plain text."""
+        """Whether TLS is required."""
         return self.ca is not None or any(each.startswith("tls:") for each in self.url)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Parquet: a row is a slot."""
+"""The Parquet format: each row is a slot."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,24 +24,23 @@ FLOATS = {pa.float32(), pa.float64()}
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet:
-    """How a Parquet file is read: positions are rows.
+    """Reads Parquet files: positions are rows.
 
-    The types of the columns are facts of the whole file, so a file whose types do not fit is
-    refused; a null is a value that cannot be used.
+    A file with wrong column types is refused as a whole. A null is a value that cannot be used.
     """
 
     columns: Columns
-    count: int | None = None  # of records in a batch; as many as fit the columns unless given
+    count: int | None = None  # records in a batch; by default it depends on the columns
 
     suffix = ".parquet"
 
     def parts(self, path: Path, start: Start, follow: Follow | None) -> Iterator[Part]:  # noqa: ARG002
-        """See `Format`; the rows of the columns that are read are digested. It cannot grow."""
+        """See `Format`; only the columns that are read are digested. A file cannot grow."""
         with self._opened(path) as file:
             end, named = file.metadata.num_rows, _digest(file.schema_arrow)
             check_passed(str(path), end, start.passed)
             if start.seen is not None and start.seen.at == end and start.seen.chain is None:
-                return  # nothing is new, and there is nothing to check
+                return  # nothing new, and no digest to check
             chain = self._chain(start, end, named)
             before = start.passed if start.seen is None else start.seen.at
             for batch in self._pieces(file, chain, stops([before], multiples(chain.block))):
@@ -51,7 +50,7 @@ class Parquet:
                     check_same(chain, start.seen)
 
     def _chain(self, start: Start, end: int, named: str) -> Chain:
-        """The chain that what was read is added to once more."""
+        """The chain to check what was read before."""
         seen = start.seen
         if seen is not None and seen.at > end:
             raise ChangedError(f"has {end} rows, but {seen.at} were read before")
@@ -63,17 +62,17 @@ class Parquet:
 
     def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
         """See `Format`."""
-        found: dict[Seen | None, str] = {}
+        digests: dict[Seen | None, str] = {}
         with self._opened(path) as file:
             for block in {self._count, *(each.block for each in seen)}:
                 chain = Chain(block, lanes=2)
                 wanted = {each.at: each for each in seen if each.block == block}
                 for _ in self._pieces(file, chain, stops(wanted, multiples(block))):
                     if chain.at in wanted:
-                        found[wanted[chain.at]] = chain.tail
+                        digests[wanted[chain.at]] = chain.tail
                 if block == self._count:
-                    found[None] = chain.tail
-        return found
+                    digests[None] = chain.tail
+        return digests
 
     def records(self, path: Path) -> int:
         """See `Format`."""
@@ -82,20 +81,21 @@ class Parquet:
 
     @property
     def _count(self) -> int:
-        """Four times as many as of lines, whose text takes memory too."""
+        """Four times as many records as in a batch of lines, whose text takes memory too."""
         return self.count or min(4 * self.columns.batch, MOST)
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[pq.ParquetFile]:
         try:
-            with pq.ParquetFile(path, pre_buffer=False) as file:  # it would keep all it has read
+            with pq.ParquetFile(path, pre_buffer=False) as file:  # a buffer would keep all data
                 self.check(file.schema_arrow, str(path))
                 yield file
         except pa.ArrowException as error:
-            raise SourceError(f"{path} is not a readable Parquet file") from error
+            wrong = f"{path} is not a readable Parquet file"
+            raise SourceError(f"{wrong}: restore it, or write it again") from error
 
     def _pieces(self, file: pq.ParquetFile, chain: Chain, ends: Ends) -> Iterator[RawBatch]:
-        """The rows after those of a chain, which are added to it, in pieces that end by count."""
+        """The rows after a chain's position, in pieces by count; adds them to it."""
         held: list[pa.RecordBatch] = []
         room = ends(chain.at) - chain.at
         for batch in self._batches(file, chain.at):
@@ -110,7 +110,7 @@ class Parquet:
             yield self._added(chain, held)
 
     def _batches(self, file: pq.ParquetFile, at: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a file from a row on, as they are read."""
+        """The rows of a file from a position on, in batches of any size."""
         groups, skip = _groups_from(file.metadata, at)
         names = list(dict.fromkeys(self.columns.names))
         for read in file.iter_batches(self._count, row_groups=groups, columns=names):
@@ -124,7 +124,7 @@ class Parquet:
         return raw
 
     def check(self, schema: pa.Schema, where: str) -> None:
-        """Refuse a table that has not the columns, or has them of other types."""
+        """Refuse a table that lacks a column or has one of the wrong type."""
         kinds, places = schema.types, self.columns.find(schema.names, where)
         textual = {
             self.columns.text: True,
@@ -138,11 +138,11 @@ class Parquet:
             held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
             if not (is_text(held) if text else is_number(held)):
                 wanted = "text" if text else "numbers"
-                raise SourceError(f"column {name} of {where} must hold {wanted}, it holds {held}")
+                raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
             sound.add((kind, text))
 
     def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
-        """The slots of some rows."""
+        """A batch of rows."""
         places = self.columns.find(batch.schema.names, "the batch")
         columns = [values(batch.column(place)) for place in places]
         X: Any = columns[0]
@@ -152,7 +152,7 @@ class Parquet:
 
 
 def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
-    """The row groups that hold the rows from a position on, and how many rows to skip in them."""
+    """The row groups from a position on, and how many of their rows to skip."""
     groups = list(range(metadata.num_row_groups))
     while groups and metadata.row_group(groups[0]).num_rows <= at:
         at -= metadata.row_group(groups.pop(0)).num_rows
@@ -172,10 +172,10 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """A column as an array: texts as objects, anything else as floats; a null is unusable.
+    """A column as an array: texts as objects, numbers as floats, nulls as None or NaN.
 
-    What is no float32 or float64 goes through float64, nulls or not: how a value is rounded
-    must not depend on whether its neighbours are null.
+    Numbers other than float32 and float64 are always converted to float64: the rounding of a value
+    must not depend on whether others are null.
     """
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([values(chunk) for chunk in column.chunks])
@@ -197,7 +197,7 @@ def _digest(schema: pa.Schema) -> str:
 
 
 def _bytes(array: NDArray[Any]) -> bytes | memoryview:
-    """Values as bytes, the same however rows are cut into pieces."""
+    """Values as bytes, the same however rows are divided into pieces."""
     if array.dtype != object:
         return np.ascontiguousarray(array).data
     encoded = (None if each is None else each.encode(errors="surrogatepass") for each in array)

@@ -1,4 +1,4 @@
-"""How far a source of files is: its offset."""
+"""The offset of a source of files, or of standard input."""
 
 import json
 from base64 import b64decode, b64encode
@@ -10,17 +10,19 @@ from typing import NamedTuple
 
 from tidegate.checks import whole
 from tidegate.gate.sources.chain import Seen
-from tidegate.gate.sources.source import SourceError
+from tidegate.gate.sources.source import OTHER_SOURCE, SourceError
+
+NOT_FILES = f"the offset is not one of a file or folder: {OTHER_SOURCE}"
 
 MOST = 2**14
-"""How many files of a folder are remembered."""
+"""The most files of a folder that an offset lists."""
 
 UNKNOWN = bytes(8)
-"""The digest of a file that was not kept."""
+"""Stands for a digest that was not kept."""
 
 
 def mark(offset: str) -> str:
-    """What stands for an offset where a person writes it down.
+    """A short text that identifies an offset, for people to copy.
 
     >>> mark('{"at": 70}')
     '525a44102485f711'
@@ -29,28 +31,28 @@ def mark(offset: str) -> str:
 
 
 def consented(offset: str, resume: tuple[str, str] | None) -> str | None:
-    """Where to go on instead, if the operator has said so for exactly this offset."""
+    """Where to continue instead, if `resume` names exactly this offset."""
     return resume[1] if resume is not None and resume[0] == mark(offset) else None
 
 
 def as_count(instead: str) -> int:
-    """How many records the operator says to pass over."""
+    """The number of records to skip, from `resume`."""
     if not (instead.isascii() and instead.isdigit()):
-        raise SourceError(f"resume names {instead}, but it must be a number of records here")
+        raise SourceError(f"resume must name a number of records here, got '{instead}'")
     return int(instead)
 
 
 class Entry(NamedTuple):
-    """A file of a folder that was taken in: 24 bytes in all."""
+    """A file of a folder that was taken, in 24 bytes."""
 
-    name: bytes  # the first of the SHA-256 of its name
+    name: bytes  # the first 8 bytes of the SHA-256 of its name
     inode: bytes
-    tail: bytes  # the first of the digest of what it held
+    tail: bytes  # the first 8 bytes of the digest of its content
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The files of a folder that were taken in to their end, in the order of their names.
+    """The files of a folder that were read to their end, in the order of their names.
 
     >>> taken = Taken().plus("a.csv", 17, None)
     >>> "a.csv" in taken, "b.csv" in taken, Taken.of(taken.text()) == taken
@@ -80,25 +82,25 @@ class Taken:
         return frozenset(entry.name for entry in self.entries)
 
     def plus(self, name: str, inode: int, tail: str | None) -> "Taken":
-        """One more file, and the digest of all it holds, if that is known."""
+        """Add a file, with the digest of its content if known."""
         short = UNKNOWN if tail is None else bytes.fromhex(tail)[:8]
         return Taken((*self.entries, Entry(_short(name), _number(inode), short)))
 
     def pruned(self, present: Iterable[str], folder: str) -> "Taken":
-        """At most `MOST` files: of those that are gone from the folder the first are forgotten."""
+        """Drop the first files that are gone from the folder, to keep at most `MOST` entries."""
         if (over := len(self.entries) - MOST) <= 0:
             return self
         there = frozenset(map(_short, present))
         gone = [entry for entry in self.entries if entry.name not in there][:over]
         if len(gone) < over:
             raise SourceError(
-                f"{folder} holds more than {MOST:,} files that were taken in: "
+                f"{folder} holds more than {MOST:,} files that were taken: "
                 "delete some of them, or move them elsewhere"
             )
         return Taken(tuple(entry for entry in self.entries if entry not in set(gone)))
 
     def tails(self, inode: int | None = None) -> Iterator[str]:
-        """How the digests of the files begin, or of those that had an inode."""
+        """The first 8 bytes, in hex, of the files' digests; of one inode if it is given."""
         wanted = None if inode is None else _number(inode)
         for entry in self.entries:
             if (wanted is None or entry.inode == wanted) and entry.tail != UNKNOWN:
@@ -115,35 +117,35 @@ def _number(inode: int) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """How far a source of files, or standard input, is.
+    """How far a source of files, or standard input, was read.
 
-    The stamp is of the times of the file when all that was read of it was read or checked; None if
-    they do not show whether it was changed since.
+    The stamp holds the times of the file when everything read of it was last checked; None if they
+    were too recent to show a later change.
     """
 
     file: str
     seen: Seen
     last: bool = False  # whether the file ends there
-    records: int | None = None  # taken from the source in all, if that is known
+    records: int | None = None  # the records taken from the source in total, if known
     inode: int | None = None
     stamp: str | None = None
-    taken: Taken = Taken()  # the files of the folder before it
-    rank: int | None = None  # how many files there were up to this one, if version 0.1.0 says so
+    taken: Taken = Taken()  # the files of the folder before this one
+    rank: int | None = None  # the number of files up to this one; only in offsets of version 0.1.0
 
     def moved(self, seen: Seen, taken: int) -> "Place":
-        """The place after so many more records were taken."""
+        """The place after `taken` more records."""
         records = None if self.records is None else self.records + taken
         return replace(self, seen=seen, records=records)
 
     def text(self) -> str:
         """As an offset."""
         kept = {**vars(self), **vars(self.seen), "taken": self.taken.text()}
-        del kept["seen"], kept["rank"]  # which only version 0.1.0 has kept
+        del kept["seen"], kept["rank"]  # only version 0.1.0 kept the rank
         return json.dumps(kept, sort_keys=True)
 
     @classmethod
     def of(cls, offset: str) -> "Place":
-        """From an offset, also one that version 0.1.0 wrote.
+        """From an offset of this version or of 0.1.0.
 
         >>> place = Place(file="a.csv", seen=Seen(at=70, row=3), records=3)
         >>> Place.of(place.text()) == place
@@ -152,15 +154,15 @@ class Place:
         Seen(at=70, row=None, header=None, block=1048576, chain=None, tail=None)
         """
         try:
-            known = json.loads(offset)
-            seen = Seen(**{name: known.pop(name) for name in SEEN if name in known})
-            taken = Taken.of(known.pop("taken", ""))
-            place = cls(seen=seen, taken=taken, **known)
+            keys = json.loads(offset)
+            seen = Seen(**{name: keys.pop(name) for name in SEEN if name in keys})
+            taken = Taken.of(keys.pop("taken", ""))
+            place = cls(seen=seen, taken=taken, **keys)
             whole("records", 0 if place.records is None else place.records, least=0)
         except (AttributeError, TypeError, ValueError) as error:
-            raise SourceError("the offset is not one of a file or folder") from error
+            raise SourceError(NOT_FILES) from error
         if not isinstance(place.file, str):
-            raise SourceError("the offset is not one of a file or folder")
+            raise SourceError(NOT_FILES)
         return place
 
 

@@ -1,4 +1,4 @@
-"""What a source is."""
+"""The protocol of a source, and the batches that it yields."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
+
+OTHER_SOURCE = "earlier records came from another kind of source; use that one"
+"""What to do about an offset that a source cannot read."""
 
 
 class SourceError(InvalidValueError):
@@ -19,13 +22,13 @@ class RawBatch:
     """Records as they arrived, each in its slot, ready for `tidegate.learn.intake.clean`.
 
     Attributes:
-        X: One row a slot: numbers of shape (n, d), not-a-number for what is none; or texts of
-            shape (n,), None for what is none.
-        y: A label for each slot, None or not-a-number for what is none.
-        arrived: What arrived in a slot of this batch, as JSON text: for the operator's eyes only.
-        reasons: Why a slot cannot be used, for those whose frame is broken already.
-        offset: Where the source is after this batch; `batches(offset)` goes on from there. Empty
-            for records of no source.
+        X: One row per slot: numbers of shape (n, d) with NaN for missing values, or texts of shape
+            (n,) with None for missing ones.
+        y: One label per slot; None or NaN if it is missing.
+        arrived: Returns what arrived in a slot, as JSON text. Only the operator may see it.
+        reasons: Why a slot cannot be used, for slots that could not even be parsed.
+        offset: The position after this batch; `batches(offset)` continues from there. Empty if
+            the records do not come from a source.
     """
 
     X: Any
@@ -36,22 +39,22 @@ class RawBatch:
 
     @property
     def n(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return int(self.X.shape[0])
 
 
 class Source(Protocol):
-    """A stream of records that can be taken up again where it was left."""
+    """A stream of records that can be resumed at an offset."""
 
     @property
     def name(self) -> str:
-        """What its offset is kept under."""
+        """The name under which its offset is kept."""
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
-        """The records after an offset, or all of them.
+        """The records after an offset, or all of them if it is None.
 
-        Where a batch ends depends on counts, or on when records arrive: never on how long they are
-        or on what they hold. The store and the fits cut records anew, by counts.
+        Where a batch ends depends only on counts or on when records arrive, never on their length
+        or content. The store and the fits divide records again, by counts.
         """
 
 
