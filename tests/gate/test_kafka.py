@@ -161,7 +161,8 @@ def test_an_offset_is_one_of_its_topic(cluster: Cluster, topic: str) -> None:
     assert whose == topic
     match = (
         f"^the offset belongs to topic {topic}, but .source. names {topic}2: name {topic} "
-        rf"again, or to continue with {topic}2 add resume = \['{re.escape(batch.offset)}', '{{}}'\] to its"
+        rf"again, or to continue with {topic}2 "
+        rf"add resume = \['{re.escape(batch.offset)}', '{{}}'\] to its"
     )
     with pytest.raises(SourceError, match=match):
         list(source(cluster, f"{topic}2").batches(batch.offset))

@@ -412,7 +412,7 @@ def test_a_stream_made_anew_is_refused(server: Server, sent: int) -> None:
 @pytest.mark.parametrize("kind", [{"retention": "workqueue"}, {"max_msgs_per_subject": 1}])
 def test_streams_that_do_not_keep_messages_are_refused(shared: Server, kind: Any) -> None:
     shared.make("fleeting", **kind)
-    with pytest.raises(SourceError, match="stream fleeting may delete messages before .*: set"):
+    with pytest.raises(SourceError, match=r"stream fleeting may delete messages before .*: set"):
         taken(shared, stream="fleeting")
     shared.remove("fleeting")
 

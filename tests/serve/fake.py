@@ -23,6 +23,7 @@ from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, SlidingWindow, Span
+from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
 
 TOKEN = "let-me-look"
@@ -256,7 +257,7 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
         asked = await request.json()
         rows = asked.get("x") or asked.get("records")
         if not fake.released:
-            raise HTTPException(409, "nothing is released yet")
+            raise HTTPException(409, NOTHING_YET)
         if "x" in asked and len(rows[0]) != 2:
             return JSONResponse({"error": f"x has 2 columns, got {len(rows[0])}"}, 422)
         number = len(fake.released) - 1

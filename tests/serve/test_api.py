@@ -22,6 +22,7 @@ from tidegate.gate import Gate
 from tidegate.gate.export import load
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
+from tidegate.serve.middleware import NOTHING_YET
 
 
 def arrow(table: Any) -> bytes:
@@ -180,7 +181,7 @@ def test_predictions_are_those_of_the_release(service: Served) -> None:
 def test_nothing_is_predicted_before_the_first_release(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
         answer = running.ask("POST", "/v1/predict", {"x": [[1, 2]]})
-        assert (answer.status, answer.json) == (409, {"error": "nothing is released yet"})
+        assert (answer.status, answer.json) == (409, {"error": NOTHING_YET})
 
 
 def test_all_ways_to_send_records_make_the_same_records(tmp_path: Path) -> None:

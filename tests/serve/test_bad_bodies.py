@@ -195,7 +195,8 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     limits = Limits(body=1000, records=5, rate=1000, burst=1000)
     with served(tmp_path / "state", limits=limits) as running:
         big = running.ask("POST", "/v1/records", b"x" * 1001, Content_Type=JSON)
-        assert (big.status, big.json) == (413, {"error": "the body must be at most 1000 bytes"})
+        too_large = "the body must be at most 1000 bytes: send fewer records at a time"
+        assert (big.status, big.json) == (413, {"error": too_large})
         many = running.ask("POST", "/v1/records", {"x": [[1, 2]] * 6, "y": [0] * 6})
         assert many.status == 422
         assert running.ask("POST", "/v1/records", b"a,b", Content_Type="text/csv").status == 415

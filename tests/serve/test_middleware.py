@@ -94,7 +94,7 @@ def test_a_token_is_worth_something_until_it_expires_or_is_revoked(tmp_path: Pat
     assert found is not None
     assert (found.name, found.scopes) == ("app", ("ingest", "read"))
     assert not found.valid(datetime.now(UTC) + timedelta(days=2))
-    with pytest.raises(InvalidValueError, match="there is a token app"):
+    with pytest.raises(InvalidValueError, match="a token named app exists: revoke it"):
         tokens.create("app", ["read"])
     tokens.revoke("app")
     assert server.find(secret) is None, "at once, also in another process"
@@ -263,7 +263,7 @@ def test_a_request_with_two_lengths_is_refused(service: Served) -> None:
         said = raw(service, head, smuggled)
         assert said.startswith(b"HTTP/1.1 400 ")
         assert said.count(b"HTTP/1.1 ") == 1, "and the connection is closed"
-        assert b"Content-Length or a Transfer-Encoding" in said
+        assert b"Content-Length or Transfer-Encoding" in said
         assert b"nosniff" in said
     assert service.runner.gate.store.count("records") == before
 

@@ -1,1 +1,1 @@
-"""The service: one Gate over HTTP, with tokens, limits and an audit log (extra `serve`)."""
+"""The service: one gate over HTTP, with tokens, limits and an audit log (extra `serve`)."""

@@ -1,4 +1,4 @@
-"""The service: one Gate over HTTP."""
+"""The FastAPI application: one gate over HTTP."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -26,21 +26,21 @@ from tidegate.serve.slots import NoSlotError
 log = logging.getLogger("tidegate.serve")
 
 LONGEST = 1000
-"""Characters of an error's line."""
+"""The most characters of an error message."""
 
 ABOUT = """\
-Records in, private models out. No route hands out a record, or anything computed from records but
-what is released. Errors are `{"error": "one clear line"}`.
+Records in, private models out. No route returns a record. Nothing computed from records is
+returned except releases. Errors are `{"error": "one clear line"}`.
 """
 
 
 def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -> FastAPI:
-    """The service around a gate that is kept.
+    """The application that serves a gate.
 
     Args:
-        runner: Keeps the gate; closed by whoever made it.
-        folder: The gate's state, where tokens and the audit log are as well.
-        limits: What a client may ask.
+        runner: Runs the gate; the caller closes it.
+        folder: The gate's state, which also holds tokens and the audit log.
+        limits: Limits on what clients may do.
     """
     service = Service(runner, folder, limits or Limits())
 
@@ -54,10 +54,10 @@ def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -
         version=version("tidegate"),
         description=ABOUT,
         lifespan=life,
-        openapi_url=None,  # served below, to those who have a token
-        docs_url=None,  # its page would load scripts from elsewhere
+        openapi_url=None,  # served below, with a token only
+        docs_url=None,  # it would load scripts from other hosts
         redoc_url=None,
-        redirect_slashes=False,  # it would redirect to whatever host the request names
+        redirect_slashes=False,  # it would redirect to any host that the request names
     )
     for routes in (records, releases, ledger, watch):
         app.include_router(routes(service))
@@ -73,15 +73,15 @@ def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Say what is refused in one line that quotes nothing of a body."""
+    """Turn exceptions into one-line errors that quote nothing of a body."""
 
     @app.exception_handler(HTTPException)
-    async def told(_: Request, error: HTTPException) -> JSONResponse:
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(InvalidValueError)
     async def invalid(_: Request, error: InvalidValueError) -> JSONResponse:
-        line = " ".join(str(error).split())  # names of columns may hold anything
+        line = " ".join(str(error).split())  # column names may contain line feeds
         return JSONResponse({"error": line[:LONGEST]}, 422)
 
     @app.exception_handler(NoSlotError)
@@ -101,4 +101,5 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def ours(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": f"a bug in tidegate ({type(error).__name__})"}, 500)
+        bug = f"a bug in tidegate ({type(error).__name__}): see the operator's log"
+        return JSONResponse({"error": bug}, 500)

@@ -1,9 +1,9 @@
-"""Arrow bodies: how large they are once unfolded, known before anything is.
+"""Arrow bodies, whose size once read is computed before anything is read.
 
-A few bytes of a compressed stream can stand for any number, and so can a dictionary's: both are
-refused. A bit of a column of booleans stands for a float, and several columns may stand for the
-same bytes: how many values there are is computed from the schema and the number of rows that every
-message declares. Only then are the columns that are needed read, and no other.
+Compressed streams and dictionaries are refused, because a few bytes of them can expand to any
+size. Booleans grow from a bit to a float, and several columns may share the same bytes. So the
+size is computed from the schema and the number of rows that the messages declare. Only then are
+the needed columns read.
 """
 
 import struct
@@ -24,16 +24,16 @@ from tidegate.gate.sources.parquet import is_text, values
 NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"
 
 MOST_TIMES = 64
-"""How often a byte of a body can unfold, if no two columns share it: a bit becomes 8 bytes."""
+"""The most that a body can grow if no two columns share bytes: a bit becomes 8 bytes."""
 
 WIDEST = 4
-"""Bytes that a byte of text can become in a Python string."""
+"""The most bytes that a byte of text takes in a Python string."""
 
 CHUNK = 2**16
-"""Values that are converted at a time."""
+"""Values converted at a time."""
 
 FEW = 1024
-"""Batches of fewer rows are joined, as many of them at most: each takes memory of its own."""
+"""Batches with fewer rows are joined, up to this many, because each batch takes extra memory."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Stream:
 
     body: Any
     schema: Any
-    rows: int  # as many as all record batches declare to have
+    rows: int  # the number of rows that all record batches declare
 
     def check(self, names: Sequence[str], most: int) -> None:
-        """Refuse a stream whose columns of these names take too many bytes once unfolded."""
+        """Refuse a stream in which these columns take too many bytes once read."""
         kinds = [self.schema.field(name).type for name in names]
         size = sum(unfolded(kind, self.rows, len(self.body)) for kind in kinds)
         check_size(size, most)
@@ -53,9 +53,9 @@ class Stream:
             raise InvalidValueError(NOT_ARROW)
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """The record batches with rows, each with the columns of these names, checked.
+        """The record batches that have rows, with these columns, validated.
 
-        Text comes as bytes: what is no UTF-8 is the affair of one record.
+        Text is returned as bytes, so that invalid UTF-8 affects only its own record.
         """
         places = [self.schema.get_field_index(name) for name in dict.fromkeys(names)]
         options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
@@ -76,14 +76,14 @@ class Stream:
 
 
 def check_size(size: int, most: int) -> None:
-    """Refuse a body that is too large once unfolded."""
+    """Refuse a body that is too large once read."""
     if size > most:
-        told = f"the values of the body take {size} bytes, more than the {most} that they may"
-        raise InvalidValueError(f"{told}: send fewer records at a time")
+        wrong = f"the values of the body take {size} bytes, but at most {most} are allowed"
+        raise InvalidValueError(f"{wrong}: send fewer records at a time")
 
 
 def stream(body: Any) -> Stream:
-    """The stream that a body is; of its messages only the metadata is read."""
+    """Open a body as a stream; only the metadata of its messages is read."""
     try:
         return _stream(pa.py_buffer(body))
     except (pa.ArrowException, struct.error, ValueError, OSError):
@@ -101,7 +101,7 @@ def _stream(body: Any) -> Stream:
 
 
 def unfolded(kind: Any, rows: int, size: int) -> int:
-    """Bytes that a column of a type takes as floats or as texts, in a body of `size` bytes.
+    """The bytes that a column takes as floats or texts, in a body of `size` bytes.
 
     >>> unfolded(pa.list_(pa.bool_(), 10), 100, 2000), unfolded(pa.string(), 100, 2000)
     (8000, 8000)
@@ -114,27 +114,27 @@ def unfolded(kind: Any, rows: int, size: int) -> int:
 
 
 def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:
-    """A column of fixed-size lists of numbers as rows; a list that is null is not-a-number."""
+    """A column of fixed-size lists of numbers as a matrix; a null list becomes NaN."""
     width, inner = kind.list_size, kind.value_type
     columns = [batch.column(name) for batch in batches]
     plain = inner in {pa.float32(), pa.float64()}
     if plain and len(columns) == 1 and not columns[0].null_count:
-        return values(_values(columns[0], width)).reshape(-1, width)  # no copy without nulls
+        return values(_values(columns[0], width)).reshape(-1, width)  # without a copy
     rows = sum(map(len, columns))
-    found = np.empty((rows, width), np.float32 if inner == pa.float32() else np.float64)
+    made = np.empty((rows, width), np.float32 if inner == pa.float32() else np.float64)
     stop = 0
     for column in columns:
-        part, stop = found[stop : stop + len(column)], stop + len(column)
+        part, stop = made[stop : stop + len(column)], stop + len(column)
         flat, given = part.reshape(-1), _values(column, width)
         for start in range(0, flat.size, CHUNK):
             flat[start : start + CHUNK] = values(given.slice(start, CHUNK))
         if column.null_count:
             part[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
-    return found
+    return made
 
 
 def _values(column: Any, width: int) -> Any:
-    """The values of a column of lists, those of nulls included."""
+    """The values of a column of lists, including those of null lists."""
     return column.values.slice(column.offset * width, len(column) * width)
 
 
@@ -145,21 +145,21 @@ def _joined(batches: Sequence[Any]) -> Any:
 
 
 def _checked(batch: Any) -> Any:
-    """A batch whose columns are what they say, its texts as bytes."""
+    """The batch with validated columns, its texts as bytes."""
     columns = []
     for column in batch.columns:
         if is_text(column.type):
             binary = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
             column = column.cast(binary)  # noqa: PLW2901
         inner = getattr(column.type, "value_type", column.type)
-        # A decimal that is too long is the affair of one record, and no danger.
+        # A decimal with too many digits is harmless and affects only its own record.
         column.validate(full=not pa.types.is_decimal(inner))
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def decoded(batch: Any) -> Any:
-    """The batch with its bytes as text, null for what is not UTF-8."""
+    """The batch with its bytes as text; null if they are not UTF-8."""
     columns = [_text(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -181,7 +181,7 @@ def _utf8(given: bytes | None) -> str | None:
 
 
 def row_of(batches: Sequence[Any]) -> Any:
-    """How to show a row of some batches as JSON text."""
+    """A function that returns a row of these batches as JSON text."""
     starts = list(accumulate((batch.num_rows for batch in batches), initial=0))
 
     def shown(slot: int) -> str:
@@ -192,12 +192,11 @@ def row_of(batches: Sequence[Any]) -> Any:
 
 
 def _declared(metadata: memoryview) -> int:
-    """How many rows a record batch declares to have; refused if it is compressed.
+    """The number of rows that a record batch declares; a compressed batch is refused.
 
-    The metadata is a FlatBuffer. A table starts with how far before it its list of fields lies,
-    which holds two sizes and then for each field where it is in the table, 0 if it is not there.
-    A message's field 2 is the record batch, whose field 0 is its rows and 3 says how it is
-    compressed.
+    The metadata is a FlatBuffer. A table starts with the distance back to its vtable. The vtable
+    holds two sizes, then the offset of each field in the table, 0 if it is absent. Field 2 of a
+    message is the record batch; field 0 of that is its number of rows, field 3 its compression.
     """
 
     def field(table: int, index: int) -> int:

@@ -1,4 +1,4 @@
-"""The audit log: who did what, when, and what came of it. Never a record, never a token."""
+"""The audit log: who did what and when, and the outcome. It never holds a record or a token."""
 
 import json
 import os
@@ -14,11 +14,11 @@ FILE = "audit.jsonl"
 
 
 class UnnotedError(RuntimeError):
-    """The disk has refused a line of the log."""
+    """A line could not be written to the audit log."""
 
 
 class Audit:
-    """A line of JSON for each request that needs a token, in a file that its owner can read.
+    """Writes one line of JSON per request with a token, to a file that only its owner can read.
 
     The file may be moved away at any time: the next line starts a new one.
     """
@@ -26,13 +26,13 @@ class Audit:
     def __init__(self, folder: Path) -> None:
         self._file = Path(folder) / FILE
         self._writing = threading.Lock()
-        with suppress(OSError), self._file.open("r+b") as log:  # a power failure tears lines
+        with suppress(OSError), self._file.open("r+b") as log:  # complete a line cut by a crash
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":
                 log.write(b"\n")
 
     def note(self, token: str | None, what: str, outcome: int, **more: Any) -> None:
-        """Add a line: a valid token's name, method and route, status, and what else is public."""
+        """Add a line: the name of a valid token, method and route, status, other public facts."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {"time": time, "token": token, "what": what, "outcome": outcome, **more}
         line = f"{json.dumps(row)}\n".encode()
@@ -41,7 +41,8 @@ class Audit:
             with self._writing, open(self._file, "ab", buffering=0, opener=owner_only) as log:
                 log.write(line)
         except OSError as error:
-            raise UnnotedError(f"{self._file}: {error.strerror or error}") from error
+            reason = f"cannot write to the audit log {self._file}: {error.strerror or error}"
+            raise UnnotedError(f"{reason}; requests fail until it is writable") from error
 
     def last(self, most: int) -> list[dict[str, Any]]:
         """The newest lines, the oldest of them first."""
@@ -52,6 +53,6 @@ class Audit:
             return []
         rows = list[dict[str, Any]]()
         for line in newest:
-            with suppress(ValueError):  # it is torn
+            with suppress(ValueError):  # a line cut by a crash
                 rows.append(json.loads(line))
         return rows

@@ -1,8 +1,7 @@
-"""Records in the body of a request: JSON or Arrow, each record in its slot.
+"""Reads records from the body of a request, JSON or Arrow, each record in its slot.
 
-A body is refused only for what is true of it as a whole: it is no JSON, has not the columns, is no
-matrix. What is wrong with one record is that record's affair: it keeps its slot, and nobody is
-told. No message quotes a value.
+A body is refused only for a fault of the whole: it is not JSON, lacks a column, or is not a matrix.
+A record that cannot be used keeps its slot, and no response mentions it. No message quotes a value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,22 +29,22 @@ ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 
 NO_RECORDS = 'the body must have "x" and "y", or "records"'
-NO_MATRIX = "x must be a matrix: a list of as many numbers for every record"
+NO_MATRIX = "x must be a matrix: one list of numbers per record, all of the same length"
 NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
 
 LONGEST = 2**16
-"""Characters of a text that can be used: its n-grams take hundreds of times its size."""
+"""The most characters of a text: its n-grams take hundreds of times its size."""
 
 MOST_NAMES = 12
-"""Columns that a refusal names."""
+"""The most columns that an error names."""
 
 CHUNK = 4096
-"""Rows that are read, or numbers that are shown, at a time."""
+"""Rows that are read, or numbers that are written, at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Reads bodies as a configuration says what a record is.
+    """Reads bodies whose records are described by a configuration.
 
     >>> from tidegate.gate.config import example
     >>> reader = Reader(config=Config.parse(example("independent")))
@@ -59,7 +58,7 @@ class Reader:
 
     @property
     def most(self) -> int:
-        """Bytes that a body may have."""
+        """The most bytes of a body."""
         return self.limits.text_body if self.text else self.limits.body
 
     @property
@@ -70,7 +69,7 @@ class Reader:
     def batch(self, kind: str, body: Body, *, labelled: bool = True) -> RawBatch:
         """The records of a body, which is read as JSON unless its media type is `ARROW`.
 
-        Only if it is labelled are labels read: of records to be predicted they are not.
+        Labels are read only if `labelled`; records to predict have none.
         """
         raw = (self._of_arrow if kind == ARROW else self._of_json)(body, labelled)
         if labelled and len(raw.y) != raw.n:
@@ -131,7 +130,9 @@ class Reader:
         of_kind = is_number if isinstance(self.config.records.classes[0], int) else is_text
         names = stream.schema.names
         if labelled and (names.count("y") != 1 or not of_kind(stream.schema.field("y").type)):
-            raise InvalidValueError("y must be a column of labels, numbers or text as those are")
+            raise InvalidValueError(
+                "y must be one column of labels, of the type of records.classes"
+            )
         read = ["x", "y"] if labelled else ["x"]
         stream.check(read, self.limits.unfolded)
         batches = list(stream.batches(read))
@@ -142,21 +143,21 @@ class Reader:
 
     def _columns(self, labelled: bool) -> Columns:
         """The columns that the configuration names."""
-        known = self.config.records
-        if (known.columns is None and known.text is None) or (labelled and known.label is None):
+        table = self.config.records
+        if (table.columns is None and table.text is None) or (labelled and table.label is None):
             raise InvalidValueError(NO_COLUMNS)
         if labelled:
-            return known.build()
-        first = (known.columns or (known.text,))[0]  # is there anyway, and read as it is
-        return replace(replace(known, label="?").build(), label=str(first), whole_labels=True)
+            return table.build()
+        first = (table.columns or (table.text,))[0]  # in place of the label: it exists in any case
+        return replace(replace(table, label="?").build(), label=str(first), whole_labels=True)
 
 
 def _check_columns(objs: list[dict[str, Any]], names: list[str]) -> None:
-    """Refuse records to be predicted that lack a column."""
+    """Refuse records to predict that lack a column."""
     missing = [name for name in names if not all(name in each for each in objs)]
     if missing:
-        told = f"records lack column {_few(missing)}; each must have {_few(names)}"
-        raise InvalidValueError(told)
+        wrong = f"records lack column {_few(missing)}; each must have {_few(names)}"
+        raise InvalidValueError(wrong)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -164,7 +165,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _room(n: int, columns: Columns) -> NDArray[Any]:
-    """Room for so many records."""
+    """An empty array for `n` records."""
     if columns.text is not None:
         return np.empty(n, object)
     return np.empty((n, len(columns.features)), columns.dtype)
@@ -175,7 +176,7 @@ def _joined(labels: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _object(body: Body, most: int) -> Mapping[str, Any]:
-    """The members of a body: read as a whole, or record by record if a record forbids that."""
+    """The members of a JSON body, parsed as a whole, or record by record if that fails."""
     try:
         given = orjson.loads(body)
     except ValueError:
@@ -186,12 +187,12 @@ def _object(body: Body, most: int) -> Mapping[str, Any]:
 
 
 def _reasons(elements: list[Any]) -> dict[int, str]:
-    """Why elements cannot be used, of those that are no JSON."""
+    """The reasons of the elements that are not JSON, by slot."""
     return {slot: each.reason for slot, each in enumerate(elements) if isinstance(each, Unreadable)}
 
 
 def _raw(element: Any) -> Any:
-    """What arrived: an element, or its bytes."""
+    """An element as it arrived: its value, or its bytes if it is not JSON."""
     return element.raw if isinstance(element, Unreadable) else element
 
 
@@ -200,7 +201,7 @@ def _texts(x: list[Any]) -> NDArray[np.object_]:
 
 
 def _without_long_texts(raw: RawBatch) -> RawBatch:
-    """The same, with texts that are too long as texts that cannot be used."""
+    """The batch with too long texts marked as unusable."""
     reason = f"longer than {LONGEST} characters"
     long = [slot for slot, text in enumerate(raw.X) if text is not None and len(text) > LONGEST]
     texts = raw.X.copy()
@@ -209,7 +210,7 @@ def _without_long_texts(raw: RawBatch) -> RawBatch:
 
 
 def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
-    """Rows as numbers, of as many bytes at most; not-a-number for what is none."""
+    """Rows as a matrix of at most `most` bytes; NaN for anything that is not a number."""
     rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
     if not all(isinstance(row, list) for row in rows) or len(set(map(len, rows))) > 1:
         raise InvalidValueError(NO_MATRIX)
@@ -218,13 +219,13 @@ def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
     arrow.check_size(8 * len(rows) * len(rows[0]), most)
     if set(map(type, chain.from_iterable(rows))) <= {float, int, bool}:
         return np.array(rows, np.float64)
-    # Not as an array: it would have room in every entry for the longest text.
+    # np.array would reserve space for the longest text in every entry.
     numbers = np.fromiter(map(_number, chain.from_iterable(rows)), np.float64)
     return numbers.reshape(len(rows), -1)
 
 
 def _number(value: Any) -> float:
-    """What one entry is as a float; not-a-number for anything that is no number."""
+    """One entry as a float; NaN for anything that is not a number."""
     try:
         return float(value) if isinstance(value, float | int | str) else np.nan
     except ValueError:
@@ -232,7 +233,7 @@ def _number(value: Any) -> float:
 
 
 def shown(record: Any, label: Any) -> str:
-    """A record as JSON text, a few numbers at a time so that other threads have their turn.
+    """A record as JSON text, written a few numbers at a time so that other threads can run.
 
     >>> shown(np.array([1.5, np.nan]), 0)
     '{"x": [1.5,null], "y": 0}'

@@ -1,4 +1,4 @@
-"""Connections: how long one may idle, and which are closed when there are too many."""
+"""The HTTP protocol with limits: idle connections are closed, and excess ones too."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ IDLE = 10.0
 
 
 class Guarded(H11Protocol):
-    """HTTP/1.1 whose connections nobody can hold or take up for others.
+    """HTTP/1.1 in which no client can block the connections of others.
 
-    Uvicorn itself waits for ever for the head of a request, so that anybody could hold all
-    connections with a byte a minute. Bodies have a limit of their own. If there are too many
-    connections, one is closed for each that is opened: see `victim`.
+    Uvicorn itself waits for ever for the head of a request, so a client could hold all connections
+    with one byte a minute. Bodies have a time limit of their own. If there are too many
+    connections, each new one closes another: see `victim`.
     """
 
     most = Limits.connections
 
     def connection_made(self, transport: Any) -> None:
-        """Start to look at the connection from time to time."""
+        """Start the idle timer, and close a connection if there are too many."""
         super().connection_made(transport)
         self.opened, self._dropped = self.loop.time(), False
         self._seen: object = None
@@ -35,17 +35,17 @@ class Guarded(H11Protocol):
             if len(there) > self.most:
                 dropped = there[victim([each.token for each in there])]
                 dropped._dropped = True
-                dropped.transport.abort()  # even if the client does not read what it is sent
+                dropped.transport.abort()  # without waiting for the client to read
 
     @property
     def token(self) -> str | None:
-        """The token of the last request; None for a stranger."""
+        """The token of the last request; None without a valid one."""
         scope: Any = self.scope  # None before the first
         token: str | None = scope["state"].get("token") if scope else None
         return token
 
     def _look(self) -> None:
-        """Close a connection that has had no request since it was last looked at."""
+        """Close a connection that has had no request since the last check."""
         request: Any = self.cycle  # the last one, None before the first
         idle = request is None or request.response_complete
         if idle and self._seen is (request or self):
@@ -55,15 +55,17 @@ class Guarded(H11Protocol):
             self.loop.call_later(IDLE, self._look)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: strangers may ask for WebSockets as often as they like."""
+        """Log nothing, since anyone can ask for WebSockets any number of times."""
 
 
 def victim(tokens: Sequence[str | None]) -> int:
-    """Which connection to close when there are too many: the oldest of those with least right.
+    """The index of the connection to close when there are too many.
 
-    Those are the strangers' or, if there are none but the newest, those of the token that has most.
-    So no token can be kept out by a stranger, nor by a token that has more connections than it. The
-    tokens are those of all connections, oldest first; a stranger, as the newest still is, has None.
+    It is the oldest without a token. If only the newest has none, it is the oldest of the token
+    with the most connections. So nobody can lock out a token that has fewer connections.
+
+    Args:
+        tokens: The token of each connection, oldest first; None without one, as for the newest.
     """
     having = Counter(tokens)
     if having[None] > 1 or len(having) == 1:

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about bodies and answers, with an example of each."""
+"""The bodies and responses of the OpenAPI document, with an example of each."""
 
 from http import HTTPStatus
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from tidegate.privacy.meaning import meaning
 from tidegate.serve.bodies import ARROW, JSON
 
-Said = dict[str, Any]
+Spec = dict[str, Any]
 
 NUMBERS = {"type": "array", "items": {"type": ["number", "string", "null"]}}
-RECORDS: Said = {
+RECORDS: Spec = {
     "matrix": {"value": {"x": [[0.5, -1.25], [2.0, 0.75]], "y": [0, 1]}},
     "named": {"value": {"records": [{"a": 0.5, "b": -1.25, "y": 0}]}},
 }
-TO_PREDICT: Said = {
+TO_PREDICT: Spec = {
     "matrix": {"value": {"x": [[0.5, -1.25]]}},
     "named": {"value": {"records": [{"a": 0.5, "b": -1.25}]}},
 }
@@ -102,8 +102,8 @@ AUDIT = {
 }
 
 
-def body(examples: Said) -> Said:
-    """A body of records, in JSON or as an Arrow stream."""
+def body(examples: Spec) -> Spec:
+    """The request body of a route that takes records, in JSON or as an Arrow stream."""
     shape = {
         "type": "object",
         "properties": {
@@ -117,18 +117,18 @@ def body(examples: Said) -> Said:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def answers(example: Said, *refusals: int) -> dict[int | str, Said]:
-    """An answer, and the statuses of refusals besides those that every route with a token has."""
-    told: dict[int | str, Said] = {
-        200: {"description": "As asked.", "content": {JSON: {"example": example}}}
+def answers(example: Spec, *refusals: int) -> dict[int | str, Spec]:
+    """The responses of a JSON route: success, the errors of every route, and `refusals`."""
+    responses: dict[int | str, Spec] = {
+        200: {"description": "Success.", "content": {JSON: {"example": example}}}
     }
     for status in (401, 403, 422, 429, *refusals):
-        told[status] = {"description": HTTPStatus(status).phrase}
+        responses[status] = {"description": HTTPStatus(status).phrase}
         if status != HTTPStatus.NOT_MODIFIED:
-            told[status]["content"] = {JSON: {"example": {"error": "one clear line"}}}
-    return told
+            responses[status]["content"] = {JSON: {"example": {"error": "one clear line"}}}
+    return responses
 
 
-def other(kind: str, words: str) -> dict[int | str, Said]:
-    """An answer that is not JSON."""
+def other(kind: str, words: str) -> dict[int | str, Spec]:
+    """The responses of a route that is not JSON."""
     return {**answers({}, 404, 503), 200: {"description": words, "content": {kind: {}}}}

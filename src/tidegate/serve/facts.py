@@ -1,7 +1,6 @@
-"""What may be told: public numbers only, of the plan, the ledger and the releases.
+"""The public facts of a state: numbers of the plan, the ledger and the releases.
 
-How many records cannot be used is not among them, nor anything else that records have a say in but
-through a release.
+Nothing else that depends on the content of records is public, not even how many cannot be used.
 """
 
 import threading
@@ -15,14 +14,11 @@ from tidegate.plan import TwoStreamPlan
 from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease, described
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 
 class Facts:
-    """The public facts of a state, by a reader of its own that never waits for who writes.
-
-    Any thread may ask.
-    """
+    """Reads the public facts of a state without waiting for its writer; thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.gate = Gate.look(folder)
@@ -33,18 +29,18 @@ class Facts:
         """Stop reading."""
         self.gate.close()
 
-    def releases(self, start: int, most: int) -> list[Told]:
+    def releases(self, start: int, most: int) -> list[Fields]:
         """The releases from a number on."""
         with self._reading:
-            found = list(islice(self.gate.releases(start), most))
-            return [self._summary(release) for release in found]
+            listed = list(islice(self.gate.releases(start), most))
+            return [self._summary(release) for release in listed]
 
-    def summary(self, release: StoredRelease) -> Told:
+    def summary(self, release: StoredRelease) -> Fields:
         """A release without its weights."""
         with self._reading:
             return self._summary(release)
 
-    def _summary(self, release: StoredRelease) -> Told:
+    def _summary(self, release: StoredRelease) -> Fields:
         card = release.card
         return {
             "number": release.number,
@@ -57,12 +53,12 @@ class Facts:
         }
 
     def release(self, number: int) -> StoredRelease | None:
-        """One release, None if there is none of this number."""
+        """One release; None if there is none with this number."""
         with self._reading:
             return next(islice(self.gate.releases(number), 1), None)
 
-    def ledger(self, record: int | None = None, stream: str | None = None) -> Told:
-        """What the records have paid, stream by stream; or one record, line by line."""
+    def ledger(self, record: int | None = None, stream: str | None = None) -> Fields:
+        """What the records of each stream have paid, or one record, line by line."""
         with self._reading:
             self._view.catch_up()
             lines = self._view.totals() if record is None else self._view.paid(record)
@@ -72,20 +68,20 @@ class Facts:
         lines = [line for line in lines if stream in {None, line["stream"]}]
         return {"lines": lines, "summary": {"record": record, "lines": len(lines)}}
 
-    def strip(self, buckets: int) -> Told:
+    def strip(self, buckets: int) -> Fields:
         """The most that any record of each bucket has paid so far."""
         with self._reading:
             self._view.catch_up()
             strips = [self._view.strip(stream, buckets) for stream in self.gate.streams]
         return {"bound": 1, "streams": strips}
 
-    def plan(self) -> Told:
-        """What is released when and what it costs, and the blocks behind the newest release."""
+    def plan(self) -> Fields:
+        """The plan, and the blocks behind the newest release."""
         with self._reading:
             self._view.catch_up()
             chain = self._view.chain()
-        known, window = self.gate.config.records, None
-        if chain:  # of two streams, what it reads of the one that made it
+        records, window = self.gate.config.records, None
+        if chain:  # with two streams, only the blocks of the stream of the newest fit
             own = [block for block in chain if block["stream"] == chain[-1]["stream"]]
             start = min(block["start"] for block in own)
             window = {"start": start, "stop": max(block["stop"] for block in own)}
@@ -94,17 +90,17 @@ class Facts:
             "allocation": described(self.gate.plan.allocation),
             "forever": self._forever(),
             "records": {
-                "columns": None if known.columns is None else list(known.columns),
-                "text": known.text,
-                "label": known.label,
-                "classes": list(known.classes),
+                "columns": None if records.columns is None else list(records.columns),
+                "text": records.text,
+                "label": records.label,
+                "classes": list(records.classes),
             },
             "chain": chain,
             "window": window,
         }
 
     def _forever(self) -> dict[str, float]:
-        """The most that any record of a stream ever pays: at most 1."""
+        """The most that any record of each stream ever pays; at most 1."""
         plan = self.gate.plan
         if isinstance(plan, TwoStreamPlan):
             most = {"source": plan.source.forever, "target": plan.target.forever}
@@ -112,8 +108,8 @@ class Facts:
             most = {self.gate.streams[0]: plan.forever}
         return {stream: down(share + plan.reserve) for stream, share in most.items()}
 
-    def status(self) -> Told:
-        """How things stand."""
+    def status(self) -> Fields:
+        """The public status."""
         with self._reading:
             self._view.catch_up()
             return public_status(self.gate, self._view)

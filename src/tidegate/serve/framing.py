@@ -1,13 +1,12 @@
-"""JSON bodies in which a record is no JSON: where each record starts and ends, and what it is.
+"""Splits JSON bodies into records, for bodies in which some record is not valid JSON.
 
-A body that JSON parsers take is read as a whole, which is fast. One that they do not is framed
-here: strings and brackets alone say where the members of the object and the elements of its lists
-end. So a record that is nested too deep, is not UTF-8 or holds what JSON does not know costs only
-its own slot. A body whose frame is broken, because it was cut short or a bracket is missing, is
-refused as a whole.
+A valid body is parsed as a whole, which is fast. Other bodies are split here: strings and brackets
+alone decide where the members of the object and the elements of its lists end. So a record that is
+nested too deep, is not UTF-8 or is not JSON affects only its own slot. A body that is cut short or
+lacks a bracket is refused as a whole.
 
-What becomes of an element depends on its own bytes alone: it is the same beside any others, and
-the same whether the body is read as a whole or framed.
+The result for an element depends on its own bytes alone, not on other elements, and not on whether
+the body is parsed as a whole or split.
 """
 
 import json
@@ -27,61 +26,61 @@ BLANKS = b" \t\n\r"
 CHUNK = 2**12
 
 DEEPEST = 1022
-"""Levels of an element that orjson reads: 1,024 less the object and the list that it stands in."""
+"""The deepest nesting that orjson reads: 1,024 less the outer object and list."""
 
 DEEPEST_LENIENT = 100
-"""The same for the lenient reader, which calls itself for each level."""
+"""The deepest nesting for the lenient parser, which is recursive."""
 
 Body = bytes | bytearray
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An element that is no JSON, and why not."""
+    """An element that is not JSON, and why."""
 
     reason: str
     raw: bytes
-    width: int | None  # how many elements it has, if its brackets make it a list
+    width: int | None  # its number of elements, if it is a list by its brackets
 
     @property
     def blank(self) -> list[None] | None:
-        """A list of as many elements that are nothing, None if it is no list."""
+        """A list of the same length with None as elements; None if it is not a list."""
         return None if self.width is None else [None] * self.width
 
 
 class Text(NamedTuple):
-    """A body and its frame, a value for each byte."""
+    """A body and its frame, which has one value per byte."""
 
     body: bytes
-    plain: NDArray[np.uint8]  # the bytes, 0 for those in strings
-    depth: NDArray[np.int32]  # how many brackets are open after the byte, whichever they are
+    plain: NDArray[np.uint8]  # the bytes, with 0 for those inside strings
+    depth: NDArray[np.int32]  # how many brackets of any kind are open after the byte
 
     def marks(self, mark: bytes, depth: int, start: int, stop: int) -> NDArray[np.intp]:
-        """Where a character stands outside of strings with so many brackets open."""
+        """The positions of a character outside strings at a bracket depth."""
         here = slice(start, stop)
-        found = (self.plain[here] == mark[0]) & (self.depth[here] == depth)
-        return np.flatnonzero(found) + start
+        matches = (self.plain[here] == mark[0]) & (self.depth[here] == depth)
+        return np.flatnonzero(matches) + start
 
     def strip(self, start: int, stop: int) -> tuple[int, int]:
-        """A part of the body without the blanks around it."""
+        """The bounds of a part of the body without surrounding blanks."""
         part = self.body[start:stop]
         return stop - len(part.lstrip(BLANKS)), start + len(part.rstrip(BLANKS))
 
 
 def framed(body: Body, names: set[str], most: int) -> dict[str, Any]:
-    r"""The lists of an object by name; an element that is no JSON is an `Unreadable`.
+    r"""The lists of an object by name; an element that is not JSON is an `Unreadable`.
 
-    A named member that is no list is None; a list of more than `most` elements is refused.
+    A named member that is not a list is None. A list of more than `most` elements is refused.
 
     >>> framed(b'{"x": [[1, NaN], [2, "\xff"], 3], "z": 4}', {"x", "z"}, 9)["x"]
     [[1, nan], Unreadable(reason='not UTF-8', raw=b'[2, "\xff"]', width=2), 3]
     """
     text = _frame(bytes(body))
-    found: dict[str, Any] = {}
+    lists: dict[str, Any] = {}
     for name, start, stop in _members(text):
         if name in names:
-            found[name] = _elements(text, start, stop, most)
-    return found
+            lists[name] = _elements(text, start, stop, most)
+    return lists
 
 
 def _frame(body: bytes) -> Text:
@@ -90,7 +89,7 @@ def _frame(body: bytes) -> Text:
     quotes = data == ord('"')
     if b"\\" in body:
         quotes &= ~_escaped(data)
-    inside = (np.cumsum(quotes, dtype=np.uint8) & 1).astype(np.bool_)  # and the first quote
+    inside = (np.cumsum(quotes, dtype=np.uint8) & 1).astype(np.bool_)  # with the opening quote
     plain = np.where(inside | quotes, np.uint8(0), data)
     opening = (plain == ord("[")) | (plain == ord("{"))
     closing = (plain == ord("]")) | (plain == ord("}"))
@@ -135,13 +134,13 @@ def _members(text: Text) -> Iterator[tuple[str | None, int, int]]:
 
 
 def _triples(*arrays: NDArray[np.intp]) -> Iterator[tuple[int, ...]]:
-    """What stands side by side in arrays, as whole numbers of Python, a few at a time."""
+    """Zip arrays as Python integers, converted a chunk at a time."""
     for few in range(0, arrays[0].size, CHUNK):
         yield from zip(*(each[few : few + CHUNK].tolist() for each in arrays), strict=True)
 
 
 def _name(key: bytes) -> str | None:
-    """The name of a member, None if it is no JSON string."""
+    """The name of a member; None if it is not a JSON string."""
     try:
         name: str = orjson.loads(key)
     except ValueError:
@@ -150,7 +149,7 @@ def _name(key: bytes) -> str | None:
 
 
 def _elements(text: Text, start: int, stop: int, most: int) -> list[Any] | None:
-    """The elements of a list, None if it is none."""
+    """The elements of a list; None if it is not a list."""
     if text.body[start : start + 1] != b"[":
         return None
     if text.body[stop - 1 : stop] != b"]" or (text.depth[start : stop - 1] < 2).any():
@@ -168,7 +167,7 @@ def _elements(text: Text, start: int, stop: int, most: int) -> list[Any] | None:
 
 
 def _element(raw: bytes, depth: int, width: int) -> Any:
-    """What the bytes of an element are."""
+    """The value of an element, or an `Unreadable`."""
     if not raw:
         raise InvalidValueError(NOT_JSON)
     if depth <= DEEPEST:
@@ -190,10 +189,10 @@ def _element(raw: bytes, depth: int, width: int) -> Any:
 
 
 def lenient(text: str) -> Any:
-    """JSON and a little more: NaN, a number too large and half a character are records' affairs.
+    """Parse JSON that may also contain NaN, numbers out of range and lone surrogates.
 
-    What the fast reader accepts means the same here, or what one record is read as would depend
-    on whether there is such a thing in another.
+    Anything that orjson accepts has the same value here: otherwise the value of one record would
+    depend on other records.
 
     >>> lenient("[NaN, 1e999, 18446744073709551616]")
     [nan, inf, 1.8446744073709552e+19]
@@ -202,12 +201,12 @@ def lenient(text: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    """A whole number of 64 bits, or the nearest float."""
+    """An integer if it fits into 64 bits, otherwise the nearest float."""
     number = int(digits) if len(digits) <= 20 else 2**64
     return number if -(2**63) <= number < 2**64 else float(digits)
 
 
 def check_number(n: int, most: int) -> None:
-    """Refuse a body that has too many records."""
+    """Refuse a body with too many records."""
     if n > most:
         raise refuse("a body", f"of at most {most} records", n)

@@ -1,4 +1,4 @@
-"""The GateRunner: one Gate in a process that has other things to do as well."""
+"""Runs a gate on background threads, beside a server in the same process."""
 
 import asyncio
 import logging
@@ -19,11 +19,11 @@ from tidegate.release import Model, StoredRelease
 log = logging.getLogger("tidegate.serve")
 
 PATIENCE = 5.0
-"""Seconds after which training is tried again that the disk has kept from its end."""
+"""Seconds after which failed training is tried again."""
 
 
 class BusyError(RuntimeError):
-    """More is waiting to be made durable than may wait: come back later."""
+    """Too many batches are waiting to be made durable; try again later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,38 +34,38 @@ class Current:
 
     @cached_property
     def model(self) -> Model:
-        """What predicts, made once."""
+        """The model of the release, built once."""
         return self.release.model()
 
 
 class GateRunner:
-    """Takes records in on one thread and trains on another, so that neither waits for the other.
+    """Takes records on one thread and trains on another, so that neither waits for the other.
 
-    A batch is acknowledged when it is durable. Training starts when a step is complete; what it
-    has published is `current` from then on, and whoever watches is told.
+    A batch is acknowledged when it is durable. Training starts when a step is complete. Each new
+    release becomes `current`, and watchers are notified.
 
     Args:
-        gate: What to keep, open for writing. It is closed by `close`.
-        most_waiting: Bytes of batches that may wait to be made durable.
+        gate: The gate to run, open for writing. `close` closes it.
+        most_waiting: The most bytes of batches that may wait to be made durable.
     """
 
     def __init__(self, gate: Gate, *, most_waiting: int = 2**26) -> None:
         self.gate = gate
-        self.training = False  # whether a step is being carried out
-        self.trouble: str | None = None  # what keeps it from being carried out
-        self.news = 0  # counts what has changed
+        self.training = False  # whether a step is being trained
+        self.trouble: str | None = None  # why training fails
+        self.news = 0  # the number of changes so far
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
-        self.waiting = 0  # batches on their way in
+        self.waiting = 0  # batches that are not durable yet
         self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
-        self._waiting_of: Counter[str | None] = Counter()  # batches, by who sent them
+        self._waiting_of: Counter[str | None] = Counter()  # batches by sender
         self._counting = threading.Lock()
         self._ingest = ThreadPoolExecutor(1, "ingest")
         self._due, self._closing = threading.Event(), threading.Event()
         self._watchers: set[Callable[[], None]] = set()
         self._trainer = threading.Thread(target=self._train, name="training", daemon=True)
-        self._due.set()  # for what a stop left undone
+        self._due.set()  # finish what an earlier stop left undone
         self._trainer.start()
 
     def take(
@@ -77,17 +77,17 @@ class GateRunner:
         key: str | None = None,
         sender: str | None = None,
     ) -> "Future[tuple[int, int]]":
-        """Make a batch durable, after those that came before.
+        """Make a batch durable, after those before it.
 
-        The result is how many records the stream has then, and how many of them are new: 0 for a
-        batch that was there already.
+        The result is the number of records in the stream, and how many of them are new: 0 for a
+        batch that was added before.
 
         Args:
             raw: The records.
-            size: Bytes that it takes while it waits.
-            stream: "source" or "target", where there are two.
-            key: A name for the batch: the second batch of that name is not added.
-            sender: Who sent it. A batch of one who has none waiting is never refused.
+            size: The bytes that the batch takes while it waits.
+            stream: "source" or "target", if there are two streams.
+            key: A name for the batch: a second batch with this name is not added.
+            sender: Who sent it. A sender with no waiting batch is never refused.
         """
         with self._counting:
             if self._waiting_of[sender] and self._bytes_waiting + size > self._most_waiting:
@@ -107,7 +107,7 @@ class GateRunner:
             name = self.gate.stream(stream)
             count = self.gate.take(raw, stream=stream, key=key)
         except StoreError:
-            self._due.set()  # training asks the store again until it answers: its trouble is told
+            self._due.set()  # the training thread retries the store and reports `trouble`
             raise
         finally:
             with self._counting:
@@ -125,15 +125,15 @@ class GateRunner:
             try:
                 self._advance()
                 self.trouble = None
-            except StoreError as error:  # nothing of the step is seen or charged: make it again
+            except StoreError as error:  # nothing was released or charged: try the step again
                 if self._closing.is_set():
                     return
-                log.error("training: %s", error)  # noqa: TRY400 (the line says what to do)
+                log.error("training failed, trying again: %s", error)  # noqa: TRY400
                 self.trouble = str(error)
                 self._closing.wait(PATIENCE)
                 self._due.set()
-            except Exception as error:  # ours; the records are safe, a restart may help
-                log.exception("training has ended")
+            except Exception as error:
+                log.exception("training stopped by a bug; no record is lost: restart the service")
                 self.trouble = f"a bug in tidegate ({type(error).__name__})"
                 return
             finally:
@@ -141,7 +141,7 @@ class GateRunner:
                 self._tell()
 
     def _advance(self) -> None:
-        if self.trouble is not None:  # a step may be committed whose release nobody was shown
+        if self.trouble is not None:  # a step may be committed but its release not shown
             self.gate.catch_up()
             newest = self.gate.store.newest()
             self.current = None if newest is None else Current(newest)
@@ -153,7 +153,7 @@ class GateRunner:
             if self._closing.is_set():
                 return
 
-    # --- who wants to know
+    # --- watchers
 
     def _tell(self) -> None:
         with self._counting:
@@ -163,11 +163,11 @@ class GateRunner:
 
     @contextmanager
     def watched(self) -> Iterator[asyncio.Event]:
-        """An event of the running loop that is set whenever there is news."""
+        """An event of the running loop that is set at every change."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
-            with suppress(RuntimeError):  # the loop has ended
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(news.set)
 
         self._watchers.add(tell)
@@ -177,9 +177,9 @@ class GateRunner:
             self._watchers.discard(tell)
 
     def close(self) -> None:
-        """Let what was taken in become durable, then close the gate.
+        """Make the waiting batches durable, then close the gate.
 
-        A fit that is in hand for long is given up: nothing of it was seen, so nothing is charged.
+        A fit that takes long is abandoned. Nothing of it was released, so nothing is charged.
         """
         self._ingest.shutdown()
         self._closing.set()

@@ -1,4 +1,4 @@
-"""What a client may ask of the service, and for how long."""
+"""The limits on clients, and a rate limiter."""
 
 import time
 from dataclasses import dataclass
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a client may ask of the service.
+    """The limits on clients.
 
-    Of bodies and watchers a token may always have one, and more while the service has slots left.
+    A token may always have one body and one watcher, and more while the service has slots left.
     """
 
     body: int = 2**24  # bytes of a request's body
-    text_body: int = 2**19  # the same where records are texts, which take far more once hashed
-    unfolded: int = 2**24  # bytes of an Arrow body's values, as the floats they are read as
-    records: int = 100_000  # in a body
-    answers: int = 2**20  # probabilities in the answer to a prediction
-    bodies: int = 16  # that may arrive or wait to be made durable at a time
-    token_bodies: int = 4  # how many of them may be of one token
+    text_body: int = 2**19  # the same for texts, which take far more memory once hashed
+    unfolded: int = 2**24  # bytes of a body's values, as floats
+    records: int = 100_000  # records in a body
+    answers: int = 2**20  # probabilities in the response to a prediction
+    bodies: int = 16  # bodies that may arrive or wait to be made durable at a time
+    token_bodies: int = 4  # how many of them one token may have
     waiting: int = 2**26  # bytes of batches that may wait to be made durable
-    rate: float = 200.0  # requests a second of one token, on average
-    burst: int = 400  # how many of them may come at once
+    rate: float = 200.0  # requests per second of one token, on average
+    burst: int = 400  # requests of one token at once
     patience: float = 30.0  # seconds for a body to arrive
-    watchers: int = 64  # that may wait for news at a time
-    token_watchers: int = 16  # how many of them may be of one token
-    wait: float = 60.0  # seconds that one question for news may wait
-    connections: int = 512  # open; more close those of strangers, then of the busiest token
+    watchers: int = 64  # requests that may wait for news at a time
+    token_watchers: int = 16  # how many of them one token may have
+    wait: float = 60.0  # seconds that one request may wait for news
+    connections: int = 512  # open connections; `connections.victim` chooses which to close
 
 
 class Bucket:
-    """Lets through `rate` a second on average, and a burst of them at once.
+    """A token bucket: allows `rate` requests per second on average, and bursts.
 
     >>> bucket = Bucket(rate=0.001, burst=2)
     >>> [bucket.wait() > 0 for _ in range(3)]
@@ -41,7 +41,7 @@ class Bucket:
         self._left, self._at = float(burst), time.monotonic()
 
     def wait(self) -> float:
-        """0 if one may pass now, otherwise after how many seconds it may."""
+        """0 if a request may pass now, otherwise the seconds until it may."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + self._rate * (now - self._at))
         self._at = now

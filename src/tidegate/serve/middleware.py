@@ -1,4 +1,4 @@
-"""Who may come in, and what is said and noted about it."""
+"""Authentication, the headers of responses, and the audit of requests."""
 
 import logging
 import math
@@ -20,23 +20,25 @@ from tidegate.serve.tokens import Token, Tokens
 
 log = logging.getLogger("tidegate.serve")
 
-NO = "a valid token is needed that may do this"
-"""All that is ever said to one who may not."""
+NO = "this needs a valid token with the right scope: ask the operator for one"
+"""The only error for missing rights; it reveals nothing."""
 
-STUCK = "the state cannot do this at the moment"
+STUCK = "the state cannot do this at the moment: try again later"
 LATER = {"Retry-After": "1"}
-"""All that is said when the disk refuses: the operator's log has more."""
+"""The only response when the store fails; the operator's log has the reason."""
+
+NOTHING_YET = "nothing is released yet: try again when more records have arrived"
 
 CLOSE = {"Connection": "close"}
 
 FRAMES = {b"content-length", b"transfer-encoding"}
-TWO_LENGTHS = "a request has a Content-Length or a Transfer-Encoding, not both"
-"""Servers in front may read the one and we the other: the rest would pass as another request."""
+TWO_LENGTHS = "a request must have Content-Length or Transfer-Encoding, not both"
+"""A proxy might use one of them and we the other, which allows request smuggling."""
 
 METHODS = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}
 HARMLESS = re.compile("[0-9]{1,16}|[a-z]+[.][a-z]+")
-"""What the audit log quotes of a request's first line, where somebody may put a token by mistake:
-known methods, numbers and names of files. No token looks like one of these."""
+"""The path parameters that the audit log quotes: numbers and file names. Anything else might be a
+token that somebody put there by mistake."""
 
 HEADERS = {
     b"cache-control": b"no-store",
@@ -48,7 +50,7 @@ HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
 }
-"""On every answer that does not say otherwise."""
+"""The default headers of every response."""
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -58,17 +60,17 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
 class Authentication:
-    """Lets a request in whose token has the scopes that its route asks for, and not too often."""
+    """Checks that a request's token is valid, has the scopes of the route, and keeps its rate."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._tokens, self._limits = Tokens(folder), limits
         self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, request: Request, needed: SecurityScopes, given: Given) -> Token:
-        """The token of a request, which is refused without one."""
+        """The token of a request; HTTPException if it has no valid one."""
         try:
             token = self._tokens.find(given.credentials if given else "")
-        except (InvalidValueError, OSError) as error:  # nobody gets in; why, the operator is told
+        except (InvalidValueError, OSError) as error:  # refuse everybody; only the log says why
             log.error("%s", error)  # noqa: TRY400
             token = None
         if token is None:
@@ -79,11 +81,12 @@ class Authentication:
         made = Bucket(rate=self._limits.rate, burst=self._limits.burst)
         if wait := self._buckets.setdefault(token.name, made).wait():
             later = {"Retry-After": str(math.ceil(wait))}
-            raise HTTPException(429, "too many requests with this token", later)
+            slow_down = "too many requests with this token: wait as Retry-After says"
+            raise HTTPException(429, slow_down, later)
         return token
 
-    def knows(self, token: Token) -> bool:
-        """Whether a token that was let in would be let in now."""
+    def accepts(self, token: Token) -> bool:
+        """Whether a token that was accepted before is still valid."""
         try:
             return token in self._tokens.all() and token.valid(datetime.now(UTC))
         except (InvalidValueError, OSError):
@@ -91,15 +94,15 @@ class Authentication:
 
 
 class AuditMiddleware:
-    """Gives every answer its headers, and notes what was asked with a token and what came of it."""
+    """Adds the default headers to every response, and writes requests to the audit log."""
 
     def __init__(self, app: ASGIApp, audit: Audit, requests: Counter) -> None:
         self._app, self._audit, self._requests = app, audit, requests
-        self._strangers = Bucket(rate=1.0, burst=100)  # lest they fill the disk
+        self._strangers = Bucket(rate=1.0, burst=100)  # so that they cannot fill the disk
         self._unnoted = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Handle the request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -115,7 +118,7 @@ class AuditMiddleware:
 
         try:
             await app(scope, receive, answer)
-        except UnnotedError as error:  # what nobody could look up later is not done in silence
+        except UnnotedError as error:  # no response without a line in the audit log
             log.error("%s", error)  # noqa: TRY400
             await JSONResponse({"error": STUCK}, 503, LATER)(scope, receive, send)
 
@@ -124,7 +127,7 @@ class AuditMiddleware:
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(route, str(status)).inc()
         if "token" not in state and status not in {401, 429}:
-            return  # open to all, or not there
+            return  # a public route, or none
         token = state.get("token")
         if token is None and self._strangers.wait():
             self._unnoted += 1
@@ -139,7 +142,7 @@ class AuditMiddleware:
 
 
 def _path(scope: Scope, route: str) -> str:
-    """The path of a request, with only those of its parts that cannot be a secret.
+    """The path of a request, with only those parameters that cannot be a secret.
 
     >>> _path({"path_params": {"number": "12", "file": "tidegate_A"}}, "/v1/{number}/{file}")
     '/v1/12/{file}'

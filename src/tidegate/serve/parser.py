@@ -1,8 +1,8 @@
-"""Where bodies are read: not where the service answers.
+"""Reads bodies outside of the thread that serves requests.
 
-Reading Arrow leaves the interpreter to others and takes no more memory than was checked before: a
-thread does it. Reading JSON takes the interpreter for as long as it lasts, and up to 40 times the
-body's size: a process of its own does it, which hands back arrays.
+Arrow is read on a thread: that releases the interpreter lock, and its memory was checked before.
+JSON is read in a separate process, which sends back arrays: that holds the lock all the time, and
+takes up to 40 times the size of the body.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from tidegate.serve.process import Answer, Process
 
 
 class Parser:
-    """Reads bodies one at a time of each kind, those of each token one after the other.
+    """Reads one JSON and one Arrow body at a time, and one body of each token at a time.
 
-    So whoever sends bodies that take long waits for their end, and others for one of them.
+    So a token with slow bodies waits for itself, and others wait for at most one of its bodies.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -44,7 +44,7 @@ class Parser:
             return await asyncio.wrap_future(reading)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop the threads and the process."""
         self._process.end()
         self._json.shutdown()
         self._arrow.shutdown()
@@ -52,15 +52,15 @@ class Parser:
 
 @dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """A `RawBatch` that can be sent from process to process."""
+    """A `RawBatch` that can be sent between processes."""
 
     X: Any
-    y: list[Any]  # None for what cannot be a label
+    y: list[Any]  # None if it cannot be a label
     reasons: Mapping[int, str]
-    odd: Mapping[int, str]  # what arrived in slots that X and y do not show
+    odd: Mapping[int, str]  # what arrived in the slots that cannot be used
 
     def batch(self) -> RawBatch:
-        """The same as a batch."""
+        """The batch."""
         y = objects(self.y)
 
         def arrived(slot: int) -> str:
@@ -85,7 +85,7 @@ def _reading(reader: Reader) -> Iterator[Answer]:
 
 
 def _odd(raw: RawBatch, classes: Any) -> list[int]:
-    """The slots whose record or label is not what it should be."""
+    """The slots whose record or label cannot be used."""
     if raw.X.dtype == object:
         bad: NDArray[np.bool_] = np.array([text is None for text in raw.X], np.bool_)
     else:

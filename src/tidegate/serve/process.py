@@ -1,4 +1,4 @@
-"""A process beside the service that answers one question at a time."""
+"""A child process of the service that handles one request at a time."""
 
 import os
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from tidegate.checks import StoreError
 from tidegate.gate.child_process import end_with_parent
 
 Answer = Callable[..., Any]
-"""What a process does with a question: the arguments are the question, the result is sent back."""
+"""Handles a request in the process: takes its arguments, and returns the result to send back."""
 
 NICENESS = 5
-"""How far it stands back where there are fewer cores than there is to do."""
+"""How much lower its scheduling priority is than the service's."""
 
 
 class Process:
-    """A process that is started by the first question, and again by the next one if it has died.
+    """A child process that the first request starts, and the next one restarts if it has died.
 
-    It leaves processors to the service first, and ends with it, however that ends. If memory runs
-    out, the kernel ends this process rather than the service.
+    It has a lower priority than the service and ends with it. If memory runs out, the kernel kills
+    this process rather than the service.
 
     Args:
         name: What the process does, for error messages.
-        prepare: Called once in the process; the context manager that it returns makes the `Answer`.
+        prepare: Called once in the process; returns a context manager that makes the `Answer`.
         setup: The arguments of `prepare`.
     """
 
@@ -37,20 +37,21 @@ class Process:
         self._running: tuple[Any, Connection] | None = None
 
     def ask(self, *question: Any) -> Any:
-        """The answer to a question; what is raised there is raised here."""
+        """Send a request and return the result; an exception in the process is raised here."""
         _, pipe = self._running or self._start()
         try:
             pipe.send(question)
             answer = pipe.recv()
         except (OSError, EOFError):
             self.end()
-            raise StoreError(f"the {self._name} process died; restarting it") from None
+            died = f"{self._name} process died; restarting"
+            raise StoreError(f"{died}. If this repeats, check the machine's memory") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def _start(self) -> tuple[Any, Connection]:
-        # Not a fork: this process has threads, whose locks would be copied as they are.
+        # Not a fork: it would copy the locks of our threads in whatever state they are.
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         setup = (theirs, self._prepare, self._setup)
@@ -61,7 +62,7 @@ class Process:
         return self._running
 
     def end(self) -> None:
-        """End it at once: it writes nothing."""
+        """Kill it, which is safe because it writes nothing."""
         if self._running is not None:
             process, pipe = self._running
             self._running = None
@@ -82,5 +83,5 @@ def _run(
             question = pipe.recv()
             try:
                 pipe.send(answer(*question))
-            except Exception as error:  # raised again by the one who asked
+            except Exception as error:  # `ask` raises it again
                 pipe.send(error)

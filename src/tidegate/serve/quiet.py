@@ -1,4 +1,4 @@
-"""A log that strangers cannot fill."""
+"""A log filter that limits repeated lines, so that clients cannot fill the log."""
 
 import logging
 import threading
@@ -6,13 +6,13 @@ import threading
 from tidegate.serve.limits import Bucket
 
 RATE, BURST = 1 / 60, 5
-"""Lines of one kind: so many a second on average, and so many at once."""
+"""Lines of one kind per second on average, and at once."""
 
 
 class Quiet(logging.Filter):
-    """Lets through a few log lines of each kind, and later says how many it left out.
+    """Passes a few log lines of each kind, and later adds how many were left out.
 
-    Lines are of one kind if they come from the same statement, whatever values they quote.
+    Lines are of one kind if the same statement logs them.
 
     >>> quiet = Quiet()
     >>> same = lambda: logging.makeLogRecord({"msg": "bad request", "pathname": "server.py"})

@@ -1,4 +1,4 @@
-"""The service on a socket."""
+"""The HTTP server: a socket, and uvicorn with our settings."""
 
 import gc
 import signal
@@ -19,36 +19,35 @@ from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 
 SWITCH = 0.0005
-"""Seconds after which a thread that computes lets another one that answers have its turn."""
+"""Seconds after which a computing thread yields to one that serves requests."""
 
 LOOPBACK = "127.0.0.1"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes one that is free."""
+    """A listening socket; port 0 chooses a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, for only on sockets that say they are TCP does asyncio send small packets at once.
+    # asyncio turns on TCP_NODELAY only for sockets with an explicit IPPROTO_TCP.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
-        made.listen(512)  # who comes before the server is ready waits
+        made.listen(512)  # clients wait until the server is ready
     except OSError as error:
         made.close()
-        told = f"cannot listen at {host}, port {port}: {error.strerror}"
-        raise InvalidValueError(f"{told}; choose another --host or --port") from None
+        wrong = f"cannot listen at {host}, port {port}: {error.strerror}"
+        raise InvalidValueError(f"{wrong}; choose another --host or --port") from None
     return made
 
 
 @contextmanager
 def kept(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
-    """A gate that is kept beside a server: what computes leaves room for what answers."""
+    """Run a gate beside a server, so that training leaves time for requests."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
-    gc.freeze()  # or everybody waits while all that was imported is looked through for garbage
+    gc.freeze()  # keeps garbage collections short: imported modules are not scanned
     try:
-        # One thread for linear algebra: predictions are too small for more, and fits must not
-        # take all cores.
+        # One thread for linear algebra: predictions are small, and fits must not take all cores.
         with threadpool_limits(1), GateRunner(gate, most_waiting=limits.waiting) as runner:
             yield runner
     finally:
@@ -57,15 +56,15 @@ def kept(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
 
 
 def server(runner: GateRunner, folder: Path, limits: Limits | None = None) -> uvicorn.Server:
-    """A server for a gate that is kept; `run` serves until it is told to stop."""
+    """A server for a running gate; `run` starts it."""
     limits = limits or Limits()
     config = uvicorn.Config(
         create_app(runner, folder, limits),
         http=type("Limited", (Guarded,), {"most": limits.connections}),
         ws="none",
         lifespan="on",
-        access_log=False,  # the audit log is kept instead
-        log_config=None,  # what is logged goes where the program's log goes
+        access_log=False,  # there is the audit log
+        log_config=None,  # use the logging of the program
         log_level="warning",
         server_header=False,
         date_header=True,
@@ -78,7 +77,7 @@ def server(runner: GateRunner, folder: Path, limits: Limits | None = None) -> uv
 
 
 def run(served: uvicorn.Server, listening: socket.socket) -> None:
-    """Serve until a signal comes; uvicorn would end the process by it, before all is put away."""
+    """Serve until SIGINT or SIGTERM; uvicorn's own handlers would skip the cleanup."""
     signals = (signal.SIGINT, signal.SIGTERM)
 
     def stop(*_: object) -> None:

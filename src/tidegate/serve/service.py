@@ -1,4 +1,4 @@
-"""What all routes share."""
+"""The objects that all routes share."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from tidegate.gate.sources import RawBatch
 from tidegate.serve.audit import Audit
 from tidegate.serve.bodies import Reader
-from tidegate.serve.facts import Facts, Told
+from tidegate.serve.facts import Facts, Fields
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.middleware import CLOSE, Authentication
@@ -21,13 +21,13 @@ from tidegate.serve.parser import Parser
 from tidegate.serve.slots import Slots
 
 SMALL = 2**15
-"""Bytes of a body that is read and predicted sooner than it is handed to another thread."""
+"""Bytes of a body that is faster to read here than on another thread."""
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # tells when each was first answered
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they show times of first requests
 
 
 class Service:
-    """One Gate, and all that stands between it and those who ask; see `create_app`."""
+    """A running gate with authentication, limits and audit; see `create_app`."""
 
     def __init__(self, runner: GateRunner, folder: Path, limits: Limits) -> None:
         self.runner, self.limits = runner, limits
@@ -37,39 +37,40 @@ class Service:
         self.authentication = Authentication(folder, limits)
         self.registry = CollectorRegistry()
         self.requests = Counter(
-            "tidegate_requests", "Answers.", ["route", "status"], registry=self.registry
+            "tidegate_requests", "Responses.", ["route", "status"], registry=self.registry
         )
         self.watchers = Slots(
             "requests that wait for news", most=limits.watchers, each=limits.token_watchers
         )
         self._bodies = Slots("bodies", most=limits.bodies, each=limits.token_bodies)
         self._parser = Parser(self.reader)
-        self._status: tuple[int, Told] = (-1, {})
+        self._status: tuple[int, Fields] = (-1, {})
 
     def needs(self, scope: str) -> list[Security]:
         """The dependency of routes that need a scope."""
         return [Security(self.authentication, scopes=[scope])]
 
-    def status(self) -> Told:
-        """How things stand: found out once for each piece of news, however many ask."""
-        news, (known, told) = self.runner.news, self._status
-        if news != known:
-            told = {**self.facts.status(), "training": self.runner.training}
-            self._status = (news, told)
-        return told
+    def status(self) -> Fields:
+        """The public status, computed once per change however many ask."""
+        news, (cached_news, status) = self.runner.news, self._status
+        if news != cached_news:
+            status = {**self.facts.status(), "training": self.runner.training}
+            self._status = (news, status)
+        return status
 
-    def progress(self) -> Told:
+    def progress(self) -> Fields:
         """The status without its history."""
-        return {name: told for name, told in self.status().items() if name != "quality"}
+        return {name: value for name, value in self.status().items() if name != "quality"}
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytearray]:
-        """The body of a request, if it is not too large and does not take too long to arrive.
+        """The body of a request; HTTPException if it is too large or too slow.
 
-        Its token has a slot less for others until the context is left.
+        It takes one of the token's slots until the context ends.
         """
         most = self.reader.most
-        too_large = HTTPException(413, f"the body must be at most {most} bytes", CLOSE)
+        fewer = "send fewer records at a time"
+        too_large = HTTPException(413, f"the body must be at most {most} bytes: {fewer}", CLOSE)
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > self.limits.body:
             raise too_large
@@ -83,10 +84,11 @@ class Service:
                         if size > self.limits.body:
                             raise too_large
             except TimeoutError:
-                raise HTTPException(408, "the body did not arrive in time", CLOSE) from None
+                slow = f"the body did not arrive in {self.limits.patience:g} s: {fewer}"
+                raise HTTPException(408, slow, CLOSE) from None
             except ClientDisconnect:
-                raise HTTPException(400, "the body did not arrive") from None
-            if size > most:  # heard to its end, or the client would not hear this
+                raise HTTPException(400, "the body did not arrive: send it again") from None
+            if size > most:  # after reading all of it, so that the client reads this response
                 raise too_large
             yield body
 
@@ -99,6 +101,6 @@ class Service:
         return await self._parser.batch(request.state.token, kind, body, labelled=labelled)
 
     def close(self) -> None:
-        """Stop reading, the state and bodies."""
+        """Stop reading bodies and the state."""
         self._parser.close()
         self.facts.close()

@@ -1,8 +1,7 @@
-"""Tokens: who may do what. Only their hashes are kept.
+"""Tokens and their scopes. Only hashes of tokens are stored.
 
-A token is 256 random bits, so that nobody can guess one and no list of likely ones exists: a
-single SHA-256 is as hard to turn round as any slow password hash would be, and costs a request
-nothing. `docs/threats.md` says what tokens protect, and what they do not.
+A token is 256 random bits, so it cannot be guessed. A single SHA-256 is therefore as safe as a slow
+password hash, and fast. `docs/threats.md` says what tokens protect, and what they do not.
 """
 
 import fcntl
@@ -24,7 +23,7 @@ from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import write_whole
 
 SCOPES = ("ingest", "read", "admin")
-"""Who may send records, see what is published, see who did what. Nobody may read records."""
+"""May send records, may read what is public, may read the audit log. No scope can read records."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 FILE = "tokens.json"
@@ -32,26 +31,26 @@ FILE = "tokens.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """What is kept of a token; times are in ISO 8601."""
+    """The stored part of a token; times are in ISO 8601."""
 
-    name: str  # in the audit log; its batches' keys are kept under it
-    scopes: tuple[str, ...]  # what it may do
+    name: str  # used in the audit log, and to keep the idempotency keys of its batches
+    scopes: tuple[str, ...]
     hash: str  # SHA-256 of the token, in hexadecimal
     created: str
-    expires: str | None = None  # from then on it is worth nothing
+    expires: str | None = None
     revoked: str | None = None
 
     def valid(self, at: datetime) -> bool:
-        """Whether it is worth anything at a time."""
+        """Whether it is neither expired nor revoked at a time."""
         late = self.expires is not None and datetime.fromisoformat(self.expires) <= at
         return not late and self.revoked is None
 
 
 class Tokens:
-    """The tokens of a state, in a file of their own that only its owner can read.
+    """The tokens of a state, in a file that only its owner can read.
 
-    The file is replaced as a whole, and read again when it has been: a token that is created or
-    revoked on the command line is so at once, also for a server that runs.
+    The file is replaced as a whole, and read again after a change. So creating or revoking a token
+    on the command line takes effect at once, even for a running server.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -69,10 +68,10 @@ class Tokens:
         self._known: tuple[Token, ...] = ()
 
     def create(self, name: str, scopes: Sequence[str], expires: timedelta | None = None) -> str:
-        """Make a token that is worth something for so long; it can be seen only this one time.
+        """Create a token and return its secret, which cannot be shown again.
 
-        No other valid token may have the name. One that replaces a token that is revoked or has
-        expired goes on with the keys of its batches.
+        No other valid token may have the name. A token that replaces a revoked or expired one
+        continues with the idempotency keys of its batches.
         """
         if not NAME.fullmatch(name):
             raise refuse("name", "letters, digits, _, . or -, at most 64", name)
@@ -88,12 +87,13 @@ class Tokens:
         )
         with self._changed() as tokens:
             if any(each.name == name and each.valid(now) for each in tokens):
-                raise InvalidValueError(f"there is a token {name}: revoke it first, or take a name")
+                exists = f"a token named {name} exists"
+                raise InvalidValueError(f"{exists}: revoke it first, or choose another name")
             tokens[:] = [*(each for each in tokens if each.name != name), token]
         return secret
 
     def revoke(self, name: str) -> None:
-        """Make a token worth nothing, from now on."""
+        """Revoke a token, from now on."""
         with self._changed() as tokens:
             for index, each in enumerate(tokens):
                 if each.name == name and each.revoked is None:
@@ -104,7 +104,7 @@ class Tokens:
         )
 
     def all(self) -> tuple[Token, ...]:
-        """All that were made, but for those that were replaced."""
+        """All tokens, including revoked and expired ones, but not those that were replaced."""
         try:
             now = os.stat(self._file)
         except FileNotFoundError:
@@ -115,21 +115,21 @@ class Tokens:
         return self._known
 
     def find(self, secret: str) -> Token | None:
-        """The valid token that this is, None for anything else.
+        """The valid token with this secret; None if there is none.
 
-        What is done does not depend on what is asked with: the hash of it is compared with every
-        token's, each in a time that does not depend on how much agrees, and every token is looked
-        at for whether it is valid. `tests/serve/test_timing.py` measures it.
+        It takes the same time for every secret: its hash is compared with the hash of every token
+        in constant time, and the validity of every token is checked. `tests/serve/test_timing.py`
+        measures this.
         """
-        hashed, now, found = _hash(secret), datetime.now(UTC), None
+        hashed, now, match = _hash(secret), datetime.now(UTC), None
         for token in self.all():
             good = hmac.compare_digest(token.hash, hashed) & token.valid(now)
-            found = token if good else found
-        return found
+            match = token if good else match
+        return match
 
     @contextmanager
     def _changed(self) -> Iterator[list[Token]]:
-        """The tokens, which are written back with what is done to them; one writer at a time."""
+        """The tokens as a list to change, which is then written back; one writer at a time."""
         lock = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -153,13 +153,13 @@ def _read(file: Path) -> tuple[Token, ...]:
         kept = json.loads(file.read_bytes())
         rows = kept if isinstance(kept, list) else kept["tokens"]  # version 0.1.0 had a list
         if kept is not rows and kept["sha256"] != _digest(rows):
-            raise ValueError("checksum mismatch")  # noqa: TRY301 (told below, as all damage is)
+            raise ValueError("checksum mismatch")  # noqa: TRY301 (handled below, like all damage)
         tokens = tuple(Token(**{**row, "scopes": tuple(row["scopes"])}) for row in rows)
-        for token in tokens:  # whatever could not be asked of one later
+        for token in tokens:  # fail now rather than in a later check
             hmac.compare_digest(token.hash, "")
             token.valid(datetime.now(UTC))
     except (ValueError, TypeError, KeyError):  # fail closed
-        raise InvalidValueError(f"{file} is damaged: delete it, then make new tokens") from None
+        raise InvalidValueError(f"{file} is damaged: delete it, then create new tokens") from None
     return tokens
 
 
@@ -172,5 +172,5 @@ def _write(file: Path, tokens: Sequence[Token]) -> None:
 
 
 def _digest(rows: list[Any]) -> str:
-    """Shows damage; whoever can write to the file can write another."""
+    """A checksum against damage, not against attackers: whoever can write the file can fake it."""
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""A Gate that trains in a process of its own, so that those who ask notice nothing of it.
+"""A gate that trains in a separate process, so that training does not slow down requests.
 
-Threads of one process share an interpreter lock: while a fit ran on another thread, one prediction
-in a hundred took two to four times as long as otherwise. A process can also stand back.
+Threads share the interpreter lock: while a fit ran on another thread, one prediction in a hundred
+took two to four times as long. A process can also run with a lower priority.
 """
 
 import os
@@ -20,27 +20,27 @@ from tidegate.serve.process import Answer, Process
 
 
 class TrainingProcessGate(Gate):
-    """A Gate whose fits run in a process that only reads the state and hands back weights.
+    """A gate whose fits run in a process that only reads the state and returns weights.
 
-    All that is durable is written here. A fit that is cut short, with its process or with ours,
-    has been seen by nobody: it is made again, with new noise.
+    Only this process writes to the state. An interrupted fit was never released, so it is repeated
+    with new noise.
     """
 
-    _fits: Process | None = None  # a gate that was opened to read only has none
+    _fits: Process | None = None  # None for a read-only gate
 
     def _recover(self, state: Path) -> None:
         super()._recover(state)
         self._fits = Process("training", _training, state.absolute(), self.config.compute)
 
     def train(self, job: FitJob) -> Weights:
-        """The private weights of a fit; one on a cluster runs apart already."""
+        """The private weights of a fit; a fit on a cluster needs no process."""
         if self._fits is None or self.config.compute.engine == "dask":
             return super().train(job)
         weights: Weights = self._fits.ask(job)
         return weights
 
     def close(self) -> None:
-        """Let go of the state, and end the training process, whatever it is doing."""
+        """Close the state and kill the training process."""
         if self._fits is not None:
             self._fits.end()
         super().close()
@@ -48,7 +48,7 @@ class TrainingProcessGate(Gate):
 
 @contextmanager
 def _training(folder: Path, compute: ComputeTable) -> Iterator[Answer]:
-    """Carry out fits."""
+    """Prepare the process to train fits."""
     store, engine = FolderStore(folder, read_only=True), compute.build()
 
     def train(job: FitJob) -> Weights:

@@ -1,1 +1,1 @@
-"""The page at `/`, and the files that it is made of."""
+"""The page at `/` and its files."""

@@ -1,4 +1,4 @@
-"""The page at `/`: a few files of our own and Plotly's bundle, all served from this machine."""
+"""Serves the page at `/`: our own files and Plotly's bundle, all from this machine."""
 
 import json
 from importlib.util import find_spec
@@ -14,10 +14,10 @@ HERE = Path(__file__).parent
 
 TYPES = {".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
 FILES = {file.name: TYPES[file.suffix] for file in HERE.iterdir() if file.suffix in TYPES}
-"""What the page is made of, and of which type each file is."""
+"""The files of the page, with their media types."""
 
 HEADERS = {
-    # Only what this server sends is loaded, run or asked; nothing written into the page is run.
+    # Load, run and connect to this server only; no inline scripts.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -26,7 +26,7 @@ HEADERS = {
 
 
 def add_page(app: FastAPI) -> None:
-    """Add the page to a service. Its files hold no data, so they are open to all.
+    """Add the page to a service. Its files hold no data, so they need no token.
 
     >>> app = FastAPI(openapi_url=None)
     >>> add_page(app)
@@ -41,8 +41,8 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/page/plotly.min.js", include_in_schema=False)
     def plotly() -> FileResponse:
-        kept = {**HEADERS, "Cache-Control": "max-age=86400"}  # five megabytes
-        return FileResponse(bundle, media_type="text/javascript", headers=kept)
+        cached = {**HEADERS, "Cache-Control": "max-age=86400"}  # it has five megabytes
+        return FileResponse(bundle, media_type="text/javascript", headers=cached)
 
     @app.get("/page/glossary.js", include_in_schema=False)
     def glossary() -> Response:
@@ -57,8 +57,8 @@ def add_page(app: FastAPI) -> None:
 
 
 def _bundle() -> Path:
-    """Plotly's JavaScript inside the installed Python package; the package is not imported."""
-    found = find_spec("plotly")
-    if found is None or found.origin is None:
+    """Plotly's JavaScript in the installed Python package, which is not imported."""
+    package = find_spec("plotly")
+    if package is None or package.origin is None:
         raise InvalidValueError("the page needs plotly: pip install 'tidegate[serve]'")
-    return Path(found.origin).parent / "package_data" / "plotly.min.js"
+    return Path(package.origin).parent / "package_data" / "plotly.min.js"

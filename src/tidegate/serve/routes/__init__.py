@@ -1,1 +1,1 @@
-"""The routes of the service, a file for each subject."""
+"""The routes of the service, one module per subject."""

@@ -1,4 +1,4 @@
-"""What the records have paid, what they will, and how things stand."""
+"""The routes for the ledger, the plan and the status."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from tidegate.serve.service import Service
 
 
 def ledger(service: Service) -> APIRouter:
-    """Routes that tell public numbers."""
+    """Routes that return public numbers."""
     router = APIRouter(tags=["ledger"], dependencies=service.needs("read"))
     facts = service.facts
 
@@ -20,14 +20,14 @@ def ledger(service: Service) -> APIRouter:
         record: Annotated[int | None, Query(ge=0, le=MAX_COUNT)] = None,
         stream: Annotated[str | None, Query(max_length=20)] = None,
     ) -> JSONResponse:
-        """What the records have paid: the one that paid most, or one `record` line by line."""
+        """What the most-charged record has paid, or one `record` line by line."""
         if stream is not None and stream not in facts.gate.streams:
             raise refuse("stream", " or ".join(facts.gate.streams), stream)
         return JSONResponse(facts.ledger(record, stream))
 
     @router.get("/v1/ledger/strip", responses=examples.answers(examples.STRIP))
     def strip(buckets: Annotated[int, Query(ge=1, le=2000)] = 200) -> JSONResponse:
-        """The most that any record of each bucket has paid so far; the bound is 1."""
+        """For each bucket, what its most-charged record has paid so far; the bound is 1."""
         return JSONResponse(facts.strip(buckets))
 
     @router.get("/v1/plan", responses=examples.answers(examples.PLAN))
@@ -37,7 +37,7 @@ def ledger(service: Service) -> APIRouter:
 
     @router.get("/v1/status", responses=examples.answers(examples.STATUS))
     def status() -> JSONResponse:
-        """How things stand, in public numbers."""
+        """The status, in public numbers."""
         return JSONResponse(service.status())
 
     return router

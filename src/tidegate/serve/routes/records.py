@@ -1,4 +1,4 @@
-"""Records in, predictions out."""
+"""The routes that take records and return predictions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,11 +15,11 @@ from tidegate.gate.sources import RawBatch
 from tidegate.serve import examples
 from tidegate.serve.bodies import ARROW, JSON
 from tidegate.serve.gate_runner import BusyError, Current
-from tidegate.serve.middleware import LATER
+from tidegate.serve.middleware import LATER, NOTHING_YET
 from tidegate.serve.service import Service
 
 FEW = 1024
-"""Records that are predicted at a time; so few probabilities are not worth another thread."""
+"""Records predicted at a time; this many probabilities or fewer need no other thread."""
 
 Key = Annotated[
     str | None,
@@ -28,12 +28,12 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="Names the batch among those of this token: sent again, it is not added again.",
+        description="Names the batch. A batch with the same name and token is added only once.",
     ),
 ]
 Stream = Annotated[
     str | None,
-    Query(max_length=20, description='"source" or "target", where there are two streams.'),
+    Query(max_length=20, description='"source" or "target", if there are two streams.'),
 ]
 
 
@@ -58,10 +58,11 @@ def records(service: Service) -> APIRouter:
         responses=examples.answers(examples.TAKEN, 408, 413, 415, 422, 429, 503),
     )
     async def take(request: Request, stream: Stream = None, key: Key = None) -> JSONResponse:
-        """Take records in; answered when they are durable.
+        """Take records; responds when they are durable.
 
-        A record that cannot be used (a value that is no number, an unknown label) keeps its slot
-        and is not told. A batch is refused only as a whole, and then nothing of it is taken.
+        A record that cannot be used (a value that is not a number, an unknown label) keeps its
+        slot, and the response does not mention it. A batch is refused only as a whole: then none
+        of it is taken.
         """
         async with read(request, labelled=True) as (raw, size):
             request.state.records = raw.n
@@ -70,9 +71,9 @@ def records(service: Service) -> APIRouter:
             try:
                 waiting = runner.take(raw, size=size, stream=stream, key=name, sender=token)
             except BusyError:
-                busy = "more records wait than may: come back later"
+                busy = "too many records are waiting to be made durable: try again later"
                 raise HTTPException(429, busy, LATER) from None
-            # Taken for good, whether or not the client is still there to hear it.
+            # Not cancelled if the client disconnects: the records are taken in any case.
             count, taken = await asyncio.shield(asyncio.wrap_future(waiting))
         return JSONResponse({"count": count, "taken": taken})
 
@@ -83,11 +84,11 @@ def records(service: Service) -> APIRouter:
         responses=examples.answers(examples.PREDICTED, 408, 409, 413, 415, 422, 429),
     )
     async def predict(request: Request) -> Response:
-        """Predict with the newest release; what is sent is not kept."""
+        """Predict with the newest release. The request is not stored."""
         async with read(request, labelled=False) as (raw, _):
             current = runner.current
             if current is None:
-                raise HTTPException(409, "nothing is released yet")
+                raise HTTPException(409, NOTHING_YET)
             classes = len(current.model.classes)
             if raw.n * classes > service.limits.answers:
                 most = max(1, service.limits.answers // classes)
@@ -102,9 +103,9 @@ def records(service: Service) -> APIRouter:
 
 
 def predicted(current: Current, raw: RawBatch) -> bytes:
-    """What a release says of some records, as JSON.
+    """The predictions of a release, as JSON.
 
-    A few records at a time, so that other threads get their turn and little memory is taken.
+    It predicts a few records at a time, so that other threads can run and memory use stays small.
     """
     model, labels, probabilities = current.model, list[bytes](), list[bytes]()
     width = raw.X.shape[1] if raw.X.ndim == 2 else 0
@@ -112,10 +113,10 @@ def predicted(current: Current, raw: RawBatch) -> bytes:
         raise refuse("x", f"of {model.weights.shape[0]} columns", width)
     few = max(1, FEW // max(1, width // FEW))
     for start in range(0, raw.n, few):
-        found = model.predict_proba(raw.X[start : start + few])
-        best = model.classes[found.argmax(axis=1)]
+        proba = model.predict_proba(raw.X[start : start + few])
+        best = model.classes[proba.argmax(axis=1)]
         labels.append(orjson.dumps(best.tolist())[1:-1])
-        probabilities.append(orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+        probabilities.append(orjson.dumps(proba, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
     return b'{"release":%d,"classes":%b,"labels":[%b],"probabilities":[%b]}' % (
         current.release.number,
         orjson.dumps(model.classes.tolist()),

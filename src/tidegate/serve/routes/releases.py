@@ -1,4 +1,4 @@
-"""Releases: the list, the newest, news of them, and their files."""
+"""The routes for releases: the list, the newest, events, and files."""
 
 import asyncio
 import json
@@ -18,17 +18,18 @@ from tidegate.checks import MAX_COUNT, InvalidValueError
 from tidegate.gate.export import to_md, to_onnx, to_safetensors
 from tidegate.release import StoredRelease
 from tidegate.serve import examples
+from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.service import Service
 from tidegate.serve.tokens import Token
 
 PAUSE = 0.25
-"""Least seconds between two events of progress."""
+"""The least seconds between two progress events."""
 
 HEARTBEAT = 15.0
-"""Most seconds without an event, lest something between takes the connection for dead."""
+"""The most seconds without an event, so that proxies keep the connection open."""
 
 MANY = 100
-"""Releases that are read at a time."""
+"""Releases read at a time."""
 
 FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
     "weights.safetensors": (to_safetensors, "application/octet-stream"),
@@ -36,22 +37,24 @@ FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
     "card.md": (to_md, "text/markdown; charset=utf-8"),
 }
 
-Number = Annotated[int, InPath(ge=0, le=MAX_COUNT, description="Which release.")]
+Number = Annotated[int, InPath(ge=0, le=MAX_COUNT, description="The number of the release.")]
 File = Annotated[
-    Literal["weights.safetensors", "model.onnx", "card.md"], InPath(description="In which form.")
+    Literal["weights.safetensors", "model.onnx", "card.md"], InPath(description="The file.")
 ]
-IfNoneMatch = Annotated[str | None, Header(description="The ETag of the release that is known.")]
+IfNoneMatch = Annotated[
+    str | None, Header(description="The ETag of the release that the client has.")
+]
 LastEvent = Annotated[
     str | None,
     Header(
         alias="Last-Event-ID",
-        description="The id of the last release that was told: those after it are told first.",
+        description="The id of the last release received; those after it are sent first.",
     ),
 ]
 
 
 def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
-    """Routes that hand out releases."""
+    """Routes that return releases."""
     router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
     runner, facts, limits = service.runner, service.facts, service.limits
 
@@ -69,7 +72,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         wait: Annotated[float, Query(ge=0, le=3600)] = 0.0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        """The newest release; `wait` so many seconds at most for a newer one than is known."""
+        """The newest release. With `wait`, wait up to so many seconds for one that is new."""
         until = time.monotonic() + min(wait, limits.wait)
         slot = service.watchers.taken(request.state.token) if wait else nullcontext()
         with slot, runner.watched() as news:
@@ -77,14 +80,14 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
                 news.clear()
                 current = runner.current
                 tag = "" if current is None else f'"{current.release.hash}"'
-                known = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
-                if current is not None and not known:
-                    told = await run_in_threadpool(facts.summary, current.release)
-                    return JSONResponse(told, headers={"ETag": tag})
+                same = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
+                if current is not None and not same:
+                    summary = await run_in_threadpool(facts.summary, current.release)
+                    return JSONResponse(summary, headers={"ETag": tag})
                 if not await _within(news, until - time.monotonic()):
                     break
         if not tag:
-            raise HTTPException(404, "nothing is released yet")
+            raise HTTPException(404, NOTHING_YET)
         return Response(status_code=304, headers={"ETag": tag})
 
     @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
@@ -92,12 +95,12 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         token: Annotated[Token, Security(service.authentication, scopes=["read"])],
         last: LastEvent = None,
     ) -> StreamingResponse:
-        """Server-sent events: `release` with each new release, `progress` with the status."""
+        """Server-sent events: `release` for each new release, `progress` with the status."""
         return Events(_events(service, token, last), service.watchers.taken(token.name))
 
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
     def release(number: Number) -> JSONResponse:
-        """One release: its card and its place in the chain of hashes."""
+        """One release: its card and its place in the hash chain."""
         return JSONResponse(facts.summary(_found(service, number)))
 
     @router.get(
@@ -109,7 +112,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         made, kind = FILES[file]
         try:
             content = made(_found(service, number))
-        except InvalidValueError as error:  # it has no such form
+        except InvalidValueError as error:  # it cannot be exported to this format
             raise HTTPException(404, str(error)) from None
         name = f'attachment; filename="release-{number:06}-{file}"'
         return Response(content, media_type=kind, headers={"Content-Disposition": name})
@@ -118,7 +121,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
 
 
 class Events(StreamingResponse):
-    """Server-sent events, in a slot that is entered before the answer begins, or there is none."""
+    """Server-sent events; the slot is taken before the response starts, or the request fails."""
 
     def __init__(self, events: AsyncIterator[str], slot: AbstractContextManager[None]) -> None:
         super().__init__(events, media_type="text/event-stream")
@@ -131,14 +134,14 @@ class Events(StreamingResponse):
 
 
 def _found(service: Service, number: int) -> StoredRelease:
-    found = service.facts.release(number)
-    if found is None:
-        raise HTTPException(404, f"there is no release {number}")
-    return found
+    release = service.facts.release(number)
+    if release is None:
+        raise HTTPException(404, f"there is no release {number}: /v1/releases lists all")
+    return release
 
 
 async def _within(news: asyncio.Event, seconds: float) -> bool:
-    """Whether there was news within so many seconds."""
+    """Whether the event was set within some seconds."""
     with suppress(TimeoutError):
         await asyncio.wait_for(news.wait(), seconds)
     return news.is_set()
@@ -149,12 +152,12 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
     newest = -1 if runner.current is None else runner.current.release.number
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with runner.watched() as news:
-        while service.authentication.knows(token):  # it may be revoked while it listens
+        while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
             while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):
-                for told in some:
-                    seen = told["number"]
-                    yield f"id: {seen}\n{_event('release', told)}"
+                for release in some:
+                    seen = release["number"]
+                    yield f"id: {seen}\n{_event('release', release)}"
             yield _event("progress", await run_in_threadpool(service.progress))
             await asyncio.sleep(PAUSE)
             await _within(news, HEARTBEAT)

@@ -1,4 +1,4 @@
-"""Whether the service is well, and who has used it."""
+"""The routes for health, metrics and the audit log."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -14,13 +14,13 @@ from tidegate.serve.service import Service
 
 
 def watch(service: Service) -> APIRouter:
-    """Routes for those who look after the service."""
+    """Routes for operators of the service."""
     router = APIRouter(tags=["service"])
     service.registry.register(Numbers(service))
 
     @router.get("/v1/health", responses=examples.answers(examples.HEALTH, 503))
     async def health() -> JSONResponse:
-        """Whether records are taken and models made. Open to all; nothing else is said."""
+        """Whether records are taken and models trained. It needs no token and says nothing else."""
         if service.runner.trouble is None:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "trouble"}, 503)
@@ -39,33 +39,33 @@ def watch(service: Service) -> APIRouter:
         "/v1/audit", dependencies=service.needs("admin"), responses=examples.answers(examples.AUDIT)
     )
     def audit(last: Annotated[int, Query(ge=1, le=10_000)] = 100) -> JSONResponse:
-        """Who did what, the newest last."""
+        """The newest lines of the audit log, oldest first."""
         return JSONResponse({"lines": service.audit.last(last)})
 
     return router
 
 
 class Numbers(Collector):
-    """The status for Prometheus. No durations: how long a fit takes depends on the records."""
+    """The status for Prometheus, without durations: these depend on the content of records."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        """The numbers as they are now."""
+        """The current numbers."""
         status, ledger = self._service.status(), self._service.facts.ledger()
-        told = {
+        gauges = {
             "tidegate_releases": ("Models released.", status["releases"]),
-            "tidegate_training": ("Whether a step is being carried out.", status["training"]),
-            "tidegate_batches_waiting": ("Batches on the way in.", self._service.runner.waiting),
+            "tidegate_training": ("Whether a step is being trained.", status["training"]),
+            "tidegate_batches_waiting": ("Batches not yet durable.", self._service.runner.waiting),
         }
-        for name, (words, value) in told.items():
+        for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(name, words, float(value))
         by_stream = {
-            "records": ("Records taken in.", status["streams"]),
-            "done": ("Records whose steps are carried out.", status["streams"]),
+            "records": ("Records taken.", status["streams"]),
+            "done": ("Records in completed steps.", status["streams"]),
             "held_records": ("Raw records held.", status["streams"]),
-            "paid": ("What the record has paid that paid most.", ledger["lines"]),
+            "paid": ("Budget spent by the most-charged record.", ledger["lines"]),
         }
         for name, (words, rows) in by_stream.items():
             family = GaugeMetricFamily(f"tidegate_{name}", words, labels=["stream"])
