@@ -77,7 +77,7 @@ def test_asks_for_a_token(browser: Browser, url: str) -> None:
         expect(page.locator("#token")).to_be_focused()
         page.keyboard.type("wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#authentication-error")).to_contain_text("not good")
+        expect(page.locator("#authentication-error")).to_contain_text("not valid")
         page.keyboard.type(TOKEN)
         page.keyboard.press("Enter")
         inside(page)

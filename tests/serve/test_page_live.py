@@ -86,7 +86,7 @@ def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
         releases = page.locator("#quality-chart").evaluate("chart => chart.data[2].x")
         assert releases == sorted(releases)  # the streams' own counts would go to and fro
         send(service, "source", 100)
-        expect(page.locator(".lanes").nth(1)).to_contain_text("has read none of these")
+        expect(page.locator(".lanes").nth(1)).to_contain_text("was not trained on these")
 
 
 def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Tokens:
     def __init__(self, folder: Path) -> None:
         self._file = Path(folder) / FILE
         self._seen: tuple[int, int] | None = None
-        self._known: tuple[Token, ...] = ()
+        self._tokens: tuple[Token, ...] = ()
 
     def create(self, name: str, scopes: Sequence[str], expires: timedelta | None = None) -> str:
         """Create a token and return its secret, which cannot be shown again.
@@ -111,8 +111,8 @@ class Tokens:
             return ()
         seen = (now.st_ino, now.st_mtime_ns)
         if seen != self._seen:
-            self._known, self._seen = _read(self._file), seen
-        return self._known
+            self._tokens, self._seen = _read(self._file), seen
+        return self._tokens
 
     def find(self, secret: str) -> Token | None:
         """The valid token with this secret; None if there is none.

@@ -1,27 +1,27 @@
-// The two charts, drawn by Plotly out of the bundle that comes with its Python package.
+// The two charts, drawn by Plotly, whose bundle comes with its Python package.
 
 import { accuracy, count, el, percent } from "./elements.js";
 
-/** Loaded beside the page, which does not wait for its five megabytes. */
+/** Loaded in the background: the page does not wait for its five megabytes. */
 const plotly = new Promise((ready, failed) => {
   const script = el("script", { src: "/page/plotly.min.js", onerror: failed });
   script.addEventListener("load", () => ready(window.Plotly));
   document.head.append(script);
 });
 
-/** A colour of page.css as it is now, light or dark. */
+/** A colour of page.css in the current theme. */
 function ink(name) {
   const probe = document.body.appendChild(el("i", { class: `ink ${name}` }));
-  const found = getComputedStyle(probe).color;
+  const colour = getComputedStyle(probe).color;
   probe.remove();
-  return found;
+  return colour;
 }
 
 const faint = (colour, alpha) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
 
 function layout(height, more) {
   const axis = {
-    fixedrange: true, // so that a finger that scrolls the page does not zoom the chart
+    fixedrange: true, // so that scrolling by touch does not zoom the chart
     gridcolor: ink("line"),
     linecolor: ink("line"),
     zeroline: false,
@@ -58,7 +58,7 @@ async function draw(root, words, traces, look) {
   await Plotly.react(root, traces, look, { displayModeBar: false, responsive: true });
 }
 
-/** The ledger as a strip over the records, with the bound drawn in. */
+/** Draw the ledger as a strip over the records, with the bound. */
 export function drawStrip(root, strip, records, bound) {
   const paid = strip.paid.map((share) => share * 100);
   const used = ink("used");
@@ -85,12 +85,12 @@ export function drawStrip(root, strip, records, bound) {
       xanchor: "right", showarrow: false, font: { color: limit, size: 12 },
     }],
   });
-  const words = `Of ${count(records)} records none has paid more than ${percent(most)} so far; ` +
+  const words = `None of ${count(records)} records has paid more than ${percent(most)} so far; ` +
     "the bound is 100 %. The table below says the same.";
   return draw(root, words, [trace], look);
 }
 
-/** Private accuracy over time, with two standard deviations of its noise to each side. */
+/** Draw private accuracy over time, with two standard deviations of noise on each side. */
 export function drawQuality(root, quality, axis) {
   const x = quality.map((point) => point.at);
   const edge = (deviations) => quality.map(({ accuracy: share, deviation }) =>

@@ -1,4 +1,4 @@
-// Numbers as text and elements as trees: the little that every part of the page needs.
+// Helpers of all parts of the page: formatting numbers and creating elements.
 
 import { TERMS } from "./glossary.js";
 
@@ -8,26 +8,26 @@ export const count = (number) => number.toLocaleString("en");
 
 export const records = (number) => `${count(number)} record${number === 1 ? "" : "s"}`;
 
-/** A span of records for people, both ends included. */
+/** A span of records as text, both ends included. */
 export const span = (start, stop) => `${count(start)} to ${count(stop - 1)}`;
 
-/** A share of the budget, rounded up: what is used is never told too small. */
+/** A share of the budget in percent, rounded up so that it is never understated. */
 export const percent = (share) => `${+(Math.ceil(share * 1000 - 1e-9) / 10).toFixed(1)} %`;
 
-/** A share of records or a probability. Noise may have lifted it above 1, which means nothing. */
+/** An accuracy or a probability in percent, clipped to 0 and 100 because it may be noisy. */
 export const accuracy = (share) => `${(Math.min(1, Math.max(0, share)) * 100).toFixed(1)} %`;
 
 export const moment = (time) =>
   new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
-/** A small number as a power of ten where that is shorter: 0.000001 is 10⁻⁶. */
+/** A small number as text, as a power of ten if that is shorter: 0.000001 is 10⁻⁶. */
 export const small = (number) => {
   const power = Math.log10(number);
   if (!Number.isInteger(power) || power > -3) return number.toPrecision(3).replace(/\.?0+$/, "");
   return `10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 };
 
-/** An element. Text goes in as text, so nothing that the service says is ever run. */
+/** Create an element. Text is inserted as text, so no response of the service is ever run. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -42,7 +42,7 @@ export function el(tag, attributes = {}, ...children) {
 /** A term of the glossary, with its definition as a tooltip. */
 export const term = (name, text = name) => el("abbr", { title: TERMS[name] }, text);
 
-/** Give the terms of the page itself their tooltips, and list all definitions below it. */
+/** Give the terms in page.html their tooltips, and list all definitions at the bottom. */
 export function showTerms() {
   for (const each of document.querySelectorAll("abbr[data-term]")) {
     each.title = TERMS[each.dataset.term];
@@ -53,10 +53,10 @@ export function showTerms() {
   );
 }
 
-/** A number that programs can read as well. */
+/** A number as text, with its exact value for programs. */
 export const exact = (value, text) => el("data", { value }, text);
 
-/** Fill an element with a table. The element stays, and with it the focus that it may have. */
+/** Fill an element with a table. The element itself is kept, so it keeps its focus. */
 export function table(root, caption, heads, rows) {
   const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
   const body = rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, cell))));

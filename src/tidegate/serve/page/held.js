@@ -1,4 +1,4 @@
-// Which raw records are held now, and why.
+// The raw records that are held now, and why.
 
 import { $, el, exact, records, span } from "./elements.js";
 
@@ -16,7 +16,7 @@ export function showHeld({ streams }) {
       el("p", { class: "big" }, exact(stream.held_records, records(stream.held_records))),
       el("div", { class: "rail", "aria-hidden": "true" }, bar),
       el("p", {}, why),
-      el("p", {}, `${records(stream.held_from)}${name} before them are deleted.`),
+      el("p", {}, `Deleted so far${name}: ${records(stream.held_from)}.`),
     ];
   }));
 }

@@ -1,15 +1,15 @@
-// What the records have paid: a strip for each stream, and the ledger's own numbers.
+// What the records have paid: a strip for each stream, and a table of the ledger.
 
 import { drawStrip } from "./charts.js";
 import { $, count, el, exact, percent, table } from "./elements.js";
 
-/** The lines of the ledger, as `tidegate ledger` names them. */
+/** Keys of `tidegate ledger --format json`, with their labels and formats. */
 const LEDGER = [
   ["records", "records", count],
-  ["fits", "fits that read them", count],
-  ["evaluations", "evaluations that read them", count],
-  ["worst_record", "the record that paid most", count],
-  ["paid", "it paid", percent],
+  ["fits", "fits trained on them", count],
+  ["evaluations", "evaluations on them", count],
+  ["worst_record", "most-charged record", count],
+  ["paid", "what it has paid", percent],
   ["most_for_ever", "the most any record ever pays", percent],
 ];
 

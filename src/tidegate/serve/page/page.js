@@ -1,4 +1,4 @@
-// The page: asks the service what is so, shows it, and keeps it up to date by its events.
+// The page: fetches data from the service, shows it, and updates it on server-sent events.
 
 import { $, count, showTerms } from "./elements.js";
 import { showHeld } from "./held.js";
@@ -10,11 +10,11 @@ import { showNewer, showOlder, showReleases } from "./releases.js";
 import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
 import { showStreams } from "./stream.js";
 
-const known = { status: null, plan: null, ledger: null, strip: null };
+const fetched = { status: null, plan: null, ledger: null, strip: null };
 
-/** Show all that a release changes. */
+/** Show everything that a new release changes. */
 function show() {
-  const { status, plan, ledger, strip } = known;
+  const { status, plan, ledger, strip } = fetched;
   if (!status) return;
   showPromise(status, ledger);
   showTask(status, plan);
@@ -24,9 +24,9 @@ function show() {
   showProgress();
 }
 
-/** Show what records change that arrive. */
+/** Show everything that new records change. */
 function showProgress() {
-  const { status, plan, ledger } = known;
+  const { status, plan, ledger } = fetched;
   for (const line of ledger.lines) {
     line.records = status.streams.find((each) => each.stream === line.stream).records;
   }
@@ -38,14 +38,14 @@ function showProgress() {
 
 function showWords({ releases }) {
   $("releases-words").textContent = releases
-    ? `${count(releases)} so far, the newest first. Each may be given to anyone.`
+    ? `${count(releases)} so far, the newest first. You may share them with anyone.`
     : "None yet. The first comes as soon as enough records have arrived.";
   $("predict-words").textContent = releases
-    ? "What you write is answered and not kept."
+    ? "What you enter is not stored."
     : "There is no model yet.";
 }
 
-// --- how it is kept up to date
+// --- updates
 
 const pause = (seconds) => new Promise((ready) => setTimeout(ready, seconds * 1000));
 
@@ -54,36 +54,36 @@ function connection(state, text) {
   $("connection").textContent = text;
 }
 
-/** Ask for all that a release changes. */
+/** Fetch everything that a new release changes. */
 async function refresh() {
   const buckets = Math.min(240, Math.max(60, Math.round(innerWidth / 5)));
-  // How far things are comes first. The rest must not be older, for it is not asked for again
-  // before the next release; where it is newer, news of that is on its way.
+  // The status comes first. The rest must not be older than it, because it is not fetched again
+  // before the next release. If it is newer, an event about that release follows.
   const status = await ask("/v1/status");
   const paths = ["plan", "ledger", `ledger/strip?buckets=${buckets}`];
-  const found = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
-  [known.status, known.plan, known.ledger, known.strip] = [status, ...found];
+  const rest = await Promise.all(paths.map((path) => ask(`/v1/${path}`)));
+  [fetched.status, fetched.plan, fetched.ledger, fetched.strip] = [status, ...rest];
   open(true);
   show();
 }
 
-/** Show what is so, then what changes. */
+/** Show the current data, then every change. */
 async function listen() {
   await refresh();
-  await showReleases(known.status.releases);
+  await showReleases(fetched.status.releases);
   await showBox();
   connection("live", "Live");
   wait = 1;
   for await (const [event, data] of events("/v1/releases/events")) {
-    // Progress is told at once, and again after every release, so that nothing is missed. What
-    // was said before the last answer is old.
-    if (event !== "progress" || arrived(data) < arrived(known.status)) continue;
-    if (data.releases > known.status.releases) {
+    // A progress event is sent at once and after every release, so nothing is missed. Skip events
+    // that are older than the data on the page.
+    if (event !== "progress" || arrived(data) < arrived(fetched.status)) continue;
+    if (data.releases > fetched.status.releases) {
       await refresh();
-      await showNewer(known.status.releases);
+      await showNewer(fetched.status.releases);
       await showBox();
     } else {
-      known.status = { ...known.status, ...data };
+      fetched.status = { ...fetched.status, ...data };
       showProgress();
     }
   }
@@ -91,14 +91,14 @@ async function listen() {
 
 const arrived = ({ streams }) => streams.reduce((sum, stream) => sum + stream.records, 0);
 
-/** The box to try the newest model in, made once there is one: its card says the width. */
+/** Show the form to try the newest model, as soon as there is one: its card gives the width. */
 async function showBox() {
-  if ($("predict").childElementCount || !known.status.releases) return;
-  showForm(known.plan.records, (await ask("/v1/releases/latest")).card);
+  if ($("predict").childElementCount || !fetched.status.releases) return;
+  showForm(fetched.plan.records, (await ask("/v1/releases/latest")).card);
 }
 
-/** Stay connected for as long as there is a token that is good. */
-let wait = 1; // seconds, longer each time that it is in vain
+/** Stay connected as long as the token is valid. */
+let wait = 1; // seconds before the next attempt; doubled after each failure
 async function run() {
   for (; token.get(); wait = Math.min(wait * 2, 15)) {
     try {
@@ -106,7 +106,8 @@ async function run() {
     } catch (error) {
       if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
         token.forget();
-        $("authentication-error").textContent = "This token is not good for reading, or not any more.";
+        $("authentication-error").textContent =
+          "This token is not valid, or lacks the scope “read”. Ask the operator for another one.";
         break;
       }
       console.warn(error.message);

@@ -1,11 +1,11 @@
-// A box to try the newest model in: a field for each column, or one for numbers or text.
+// A form to try the newest model: a field for each column, or one for all numbers or text.
 
 import { $, accuracy, count, el } from "./elements.js";
 import { post } from "./service.js";
 
-const MOST_FIELDS = 12; // more columns than this are written as one list of numbers
+const MOST_FIELDS = 12; // more columns than this are entered as one list of numbers
 
-/** Ask for what a record is made of, as the public configuration says it, or the newest card. */
+/** Show fields for a record, as the public configuration or the newest card describes it. */
 export function showForm(asked, card) {
   const random = el("button", { type: "button", onclick: fillIn }, "Fill in random numbers");
   $("predict").replaceChildren(
@@ -29,11 +29,11 @@ function fields({ columns, text }, card) {
   if (columns && width <= MOST_FIELDS) {
     return columns.map((name) => field("number", name, el("input", number)));
   }
-  const name = `${width ? `${count(width)} numbers` : "Numbers"} with commas between them`;
+  const name = `${width ? `${count(width)} numbers` : "Numbers"}, separated by commas`;
   return [field("list", name, el("textarea", { ...area, placeholder: "0.5, -1.25, 3" }))];
 }
 
-/** How many numbers a record has, where the card's feature maps let one tell; else "". */
+/** The number of values in a record, if it follows from the card's feature maps; else "". */
 function widthOf(card) {
   const kinds = card?.features.map((step) => step.kind) ?? ["unknown"];
   if (kinds.some((kind) => !["AppendIntercept", "NormClip"].includes(kind))) return "";
@@ -56,7 +56,7 @@ function fillIn() {
   }
 }
 
-/** The record as /v1/predict takes it. */
+/** The body for /v1/predict. */
 function written() {
   const [first] = inputs();
   if (first.dataset.kind === "list") {
@@ -70,14 +70,14 @@ function written() {
 
 function numberIn(text) {
   const value = text.trim() === "" ? NaN : Number(text);
-  if (!Number.isFinite(value)) throw new Error(`“${text}” is not a number`);
+  if (!Number.isFinite(value)) throw new Error(`“${text}” is not a number: enter one such as 0.5`);
   return value;
 }
 
 async function predict(classes) {
   try {
-    const told = await post("/v1/predict", written());
-    $("prediction").replaceChildren(...result(told, classes));
+    const answer = await post("/v1/predict", written());
+    $("prediction").replaceChildren(...result(answer, classes));
   } catch (error) {
     $("prediction").replaceChildren(el("p", { class: "error" }, error.message));
   }
@@ -88,13 +88,14 @@ function result({ release, labels, probabilities }, classes) {
     .map((probability, index) => ({ probability, name: String(classes[index]) }))
     .sort((one, other) => other.probability - one.probability)
     .slice(0, 10);
-  const said = ["Release ", count(release), " says ", el("strong", {}, String(labels[0])), "."];
-  return [el("p", {}, ...said), el("dl", { class: "bars" }, ...rows.flatMap(bar))];
+  const label = el("strong", {}, String(labels[0]));
+  const sentence = el("p", {}, "Release ", count(release), " predicts ", label, ".");
+  return [sentence, el("dl", { class: "bars" }, ...rows.flatMap(bar))];
 }
 
 function bar({ probability, name }) {
   const filled = el("span", { class: "bar" });
   filled.style.width = `${probability * 100}%`;
-  const told = el("dd", {}, el("span", { class: "rail" }, filled), accuracy(probability));
-  return [el("dt", {}, name), told];
+  const value = el("dd", {}, el("span", { class: "rail" }, filled), accuracy(probability));
+  return [el("dt", {}, name), value];
 }

@@ -1,4 +1,4 @@
-// The promise in a sentence, how much of it is used, and how things stand.
+// The promise in a sentence, how much of the budget is used, and the key numbers.
 
 import { $, count, el, exact, percent, records, small, term } from "./elements.js";
 import { firstAt } from "./stream.js";
@@ -8,7 +8,7 @@ const FULL = ": all that the plan will ever charge it. Nothing has run out, and 
 export function showPromise({ budget, meaning, private: kept }, { lines }) {
   const { epsilon, delta } = budget;
   $("promise").replaceChildren(
-    "All models released here, now and for ever, together tell at most ",
+    "All models released here, now and for ever, together reveal at most ",
     term("epsilon", "ε"), `\u00a0=\u00a0${epsilon}`,
     ...(delta ? [", ", term("delta", "δ"), `\u00a0=\u00a0${small(delta)}`] : []),
     " about any one record.",
@@ -24,7 +24,7 @@ export function showPromise({ budget, meaning, private: kept }, { lines }) {
   $("meaning").textContent = meaning;
   $("warning").hidden = kept;
   $("warning").textContent =
-    "NOT PRIVATE: the noise of these models was made with a seed. Nothing said here holds.";
+    "NOT PRIVATE: the noise of these models comes from a known seed. No promise here holds.";
 }
 
 const MOST_NAMES = 12;
@@ -32,7 +32,7 @@ const MOST_NAMES = 12;
 const names = (all) => all.slice(0, MOST_NAMES).join(", ") +
   (all.length > MOST_NAMES ? ` and ${count(all.length - MOST_NAMES)} more` : "");
 
-/** What arrives and what is predicted of it, as the public configuration says. */
+/** What models predict, and from what, according to the public configuration. */
 export function showTask({ streams }, { records: { columns, text, label, classes } }) {
   const from = text ? `the text in ${text}` : columns ? names(columns) : "the numbers of a record";
   const of = streams.length > 1 ? `streams ${streams.map((each) => `“${each.stream}”`).join(" and ")}`

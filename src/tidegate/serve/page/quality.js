@@ -1,22 +1,22 @@
-// How good the models are, as far as it was paid for.
+// The private accuracy of the models, if a share of the budget is reserved for it.
 
 import { drawQuality } from "./charts.js";
 import { $, accuracy, count, exact, table } from "./elements.js";
 
 const MOST_POINTS = 80;
 
-export function showQuality({ quality: told, streams }) {
-  // Two streams count their records apart: what both have in common is the order of the releases.
+export function showQuality({ quality: points, streams }) {
+  // Two streams count records separately, but number their releases together.
   const [axis, place] = streams.length > 1 ? ["release", "of_release"] : ["records arrived", "at"];
-  const quality = told.map((point) => ({ ...point, at: point[place] }));
+  const quality = points.map((point) => ({ ...point, at: point[place] }));
   const each = Math.ceil(quality.length / MOST_POINTS);
   $("quality-words").textContent = quality.length
-    ? "Each model is tried on the step that follows it, which it has not read. The answer is " +
-      "noised and paid for like a model; the band is two standard deviations of that noise to " +
-      "each side. What the noise lifts above 100 % is shown as 100 %." +
+    ? "Each model is tested on the step after it, which it was not trained on. The accuracy is " +
+      "noisy and costs a share of the budget, like a model. The band shows two standard " +
+      "deviations of the noise on each side. Values above 100 % are shown as 100 %." +
       (each > 1 ? ` The chart shows means of ${each} steps.` : "")
-    : "Nothing is known about it yet. A [quality] share in the configuration buys a private " +
-      "accuracy at each step, from the second model on.";
+    : "Not measured yet. With a share in [quality] of the configuration, a private accuracy is " +
+      "measured at each step, from the second model on.";
   for (const part of ["newest", "chart", "more"]) $(`quality-${part}`).hidden = !quality.length;
   if (quality.length) {
     const newest = quality.at(-1);
@@ -29,11 +29,11 @@ export function showQuality({ quality: told, streams }) {
     count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
     `± ${accuracy(2 * point.deviation)}`,
   ]);
-  const heads = [axis, "accuracy", "uncertain by"];
+  const heads = [axis, "accuracy", "two standard deviations"];
   table($("quality-table"), "Private accuracy", heads, rows);
 }
 
-/** Many points as the means of a few each: their noise is independent, so it gets smaller. */
+/** Average each few points; their noise is independent, so the means are less noisy. */
 function means(quality, each) {
   return Array.from({ length: Math.ceil(quality.length / each) }, (_, index) => {
     const group = quality.slice(index * each, (index + 1) * each);

@@ -1,4 +1,4 @@
-// The releases, the newest first: each with its card and its files.
+// The list of releases, newest first, each with its card and files.
 
 import { $, accuracy, count, el, moment, percent, span } from "./elements.js";
 import { ask, save } from "./service.js";
@@ -11,11 +11,11 @@ const FILES = [
   ["card.md", "Card (Markdown)"],
 ];
 
-let newest = -1; // the numbers of the newest and the oldest one shown
+let newest = -1; // the numbers of the newest and the oldest release shown
 let oldest = 0;
-let most = 0; // how many have been asked for
+let most = 0; // how many releases to show
 
-/** Show the newest releases of all that there are. */
+/** Show the newest of `total` releases. */
 export async function showReleases(total) {
   newest = total - 1;
   oldest = total;
@@ -26,8 +26,8 @@ export async function showReleases(total) {
 
 export async function showOlder() {
   const from = Math.max(0, oldest - PAGE);
-  const found = oldest ? await ask(`/v1/releases?from=${from}&limit=${oldest - from}`) : null;
-  const added = (found?.releases ?? []).reverse();
+  const page = oldest ? await ask(`/v1/releases?from=${from}&limit=${oldest - from}`) : null;
+  const added = (page?.releases ?? []).reverse();
   $("releases").append(...added.map((each) => item(each)));
   oldest = from;
   most += PAGE;
@@ -39,7 +39,7 @@ function showButton() {
   $("older").textContent = `Show ${Math.min(PAGE, oldest)} older`;
 }
 
-/** Put the releases on top that have come since; the list gets no longer than was asked for. */
+/** Add new releases at the top, and remove as many at the bottom. */
 export async function showNewer(total) {
   if (total - 1 - newest > PAGE) {
     await showReleases(total);
@@ -63,15 +63,15 @@ function item(release, kind = "") {
     el("span", { class: "read" }, `after ${count(release.at)} records`),
     el("time", { datetime: release.time, class: "when" }, moment(release.time)),
   );
-  const said = el("p", { class: "error", role: "alert" });
+  const message = el("p", { class: "error", role: "alert" });
   const files = FILES.map(([file, name]) => el("button", {
     type: "button",
     "aria-label": `Download ${name} of release ${number}`,
-    onclick: () => download(release, file, said),
+    onclick: () => download(release, file, message),
   }, `↓ ${name}`));
   return el(
     "li", { class: kind, "data-number": number },
-    el("details", {}, summary, facts(release), el("p", { class: "row" }, ...files), said),
+    el("details", {}, summary, facts(release), el("p", { class: "row" }, ...files), message),
   );
 }
 
@@ -80,26 +80,26 @@ function facts({ card, hash, trained_on: trained }) {
   const before = card.evaluation?.step_before;
   const holdout = card.evaluation?.holdout;
   const rows = [
-    ["Is", trained],
-    ["Made when", `${count(card.at)} records had arrived`],
-    ["Read for it", `records ${span(card.start, card.stop)}`],
+    ["Model", trained],
+    ["Released after", `${count(card.at)} records`],
+    ["Last fit on", `records ${span(card.start, card.stop)}`],
     ["Refines", card.prior === null ? "nothing: a base" : `the model of fit ${count(card.prior)}`],
-    [card.emphasis?.length ? "Costs the newest" : "Costs them", `${percent(card.share_rounded_down)} of their budget ` +
+    [card.emphasis?.length ? "Cost of the newest" : "Cost per record", `${percent(card.share_rounded_down)} of its budget ` +
       `(${unit === "mu" ? "μ" : "ε"} = ${card[unit].toPrecision(3)})`],
-    ...(before ? [["The one before", `right on ${accuracy(before.accuracy)} ± ` +
-      `${accuracy(2 * before.deviation)} of the step that followed it`]] : []),
-    ...(holdout ? [["On public records", `right on ${accuracy(holdout.accuracy)}`]] : []),
+    ...(before ? [["Model before", `${accuracy(before.accuracy)} ± ` +
+      `${accuracy(2 * before.deviation)} correct on the step after it`]] : []),
+    ...(holdout ? [["On the holdout", `${accuracy(holdout.accuracy)} correct`]] : []),
     ["Learner", [card.learner?.kind, card.loss?.kind].filter(Boolean).join(", ")],
     ["Hash", el("code", {}, hash)],
   ];
   return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
 }
 
-async function download(release, file, said) {
-  said.textContent = "";
+async function download(release, file, message) {
+  message.textContent = "";
   const [, stem, ending] = file.match(/^(.*)(\..*)$/);
   const path = `/v1/releases/${release.number}/${file}`;
   await save(path, `release-${release.number}-${stem}${ending}`).catch((error) => {
-    said.textContent = error.message;
+    message.textContent = error.message;
   });
 }

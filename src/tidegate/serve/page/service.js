@@ -1,7 +1,7 @@
-// All that the page says to the service: with the token of this tab, to the server it came from.
+// All requests of the page, with the token of this tab, to the server that the page came from.
 
 const KEPT = "tidegate-token";
-const SILENCE = 40_000; // milliseconds after which a server that says nothing is taken for gone
+const SILENCE = 40_000; // milliseconds without data after which the connection counts as lost
 
 export const token = {
   get: () => sessionStorage.getItem(KEPT),
@@ -9,16 +9,16 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEPT),
 };
 
-/** Take a token out of the address (#token=...), where it would stay; whether there was one. */
+/** Move a token from the address (#token=...) into this tab; whether there was one. */
 export function tokenFromAddress() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!found) return false;
-  token.set(found);
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return false;
+  token.set(given);
   history.replaceState(null, "", location.pathname);
   return true;
 }
 
-/** The service said no. */
+/** An error response of the service. */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -30,8 +30,8 @@ async function send(path, options = {}) {
   const headers = { Authorization: `Bearer ${token.get()}`, ...options.headers };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, told.error ?? `the server answered ${answer.status}`);
+  const body = await answer.json().catch(() => ({}));
+  throw new Refused(answer.status, body.error ?? `the server answered ${answer.status}`);
 }
 
 export const ask = async (path) => (await send(path)).json();
@@ -41,7 +41,7 @@ export const post = async (path, body) => {
   return (await send(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
 };
 
-/** Save a file: fetched with the token, which a plain link could not send. */
+/** Download a file with the token, which a plain link could not send. */
 export async function save(path, name) {
   const address = URL.createObjectURL(await (await send(path)).blob());
   const link = document.createElement("a");
@@ -51,7 +51,7 @@ export async function save(path, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-/** Server-sent events as they come: [event, data]. EventSource could not send the token. */
+/** Server-sent events as [event, data]. EventSource could not send the token. */
 export async function* events(path) {
   const gone = new AbortController();
   const answer = await send(path, { signal: gone.signal });
@@ -64,13 +64,13 @@ export async function* events(path) {
     const parts = text.split("\n\n");
     text = parts.pop();
     for (const part of parts) {
-      const told = { event: "message", data: "" };
+      const message = { event: "message", data: "" };
       for (const line of part.split("\n")) {
-        const [, name, said] = line.match(/^(event|data): ?(.*)$/) ?? [];
-        if (name === "data") told.data += said;
-        else if (name) told.event = said;
+        const [, field, content] = line.match(/^(event|data): ?(.*)$/) ?? [];
+        if (field === "data") message.data += content;
+        else if (field) message.event = content;
       }
-      if (told.data) yield [told.event, JSON.parse(told.data)];
+      if (message.data) yield [message.event, JSON.parse(message.data)];
     }
   }
 }

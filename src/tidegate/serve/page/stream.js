@@ -1,16 +1,15 @@
-// The sliding-window figure, alive: the window stands still and the stream flows through it.
+// The animated sliding-window figure: the window stands still and the stream moves through it.
 //
-// The blocks are plain elements placed in percent and moved by CSS transitions. Plotly draws the
-// charts, but cannot do this: it does not animate shapes, and its bars have no identity that would
-// let one block slide while another takes its place.
+// The blocks are plain elements, placed in percent and moved by CSS transitions. Plotly cannot do
+// this: it does not animate shapes, and its bars have no identity, so none can slide on its own.
 
 import { $, count, el, percent, records, span, table, term } from "./elements.js";
 
-const LEAVING = 900; // milliseconds, a little more than the transitions in page.css
+const LEAVING = 900; // milliseconds, a little longer than the transitions in page.css
 const MOST_CELLS = 64;
 const MOST_LANES = 10;
 
-/** How many records the first model needs. */
+/** The number of records that the first model needs. */
 export function firstAt(schedule) {
   const { window, block, step } = schedule.source ?? schedule;
   return window ?? block ?? step;
@@ -39,41 +38,42 @@ export function showStreams({ streams, schedule, trained_on: trained }, { chain 
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
   ]);
-  const heads = ["place", "model", "of records", all ? "cost of the newest" : "cost of each"];
+  const heads = ["position", "model", "records", all ? "cost of the newest" : "cost per record"];
   table($("chain-table"), "The chain of the newest model", heads, rows);
 }
 
-/** How the newest model was made, in words. */
+/** How the newest model was trained, in words. */
 function storyOf(chain, all, trained) {
-  if (all) return [`The newest model is ${trained}. It went on from the one before.`];
-  if (!chain.length) return ["Records arrive; the first model comes when there are enough of them."];
+  if (all) return [`The newest model is ${trained}. It refines the model before it.`];
+  if (!chain.length) return ["The first model is trained when enough records have arrived."];
   return [
-    `The newest model is ${trained}. It ends a `, term("chain"), ": a ", term("base"),
-    `, then ${chain.length - 1} `, term("update", "updates"), ", each on records of its own. ",
-    "Blocks stay while the stream flows on, so a record is read only a few times.",
+    `The newest model is ${trained}. It is the end of a `, term("chain"), ": a ", term("base"),
+    `, then ${chain.length - 1} `, term("update", "updates"), ", each on other records. ",
+    "Later models reuse these blocks, so each record is read only a few times.",
   ];
 }
 
-/** The colour of a block: the base has its own, updates take turns by level. */
+/** The colour of a block: one for the base, and one of four for an update, by level. */
 const colour = (block) => (block.role === "base" ? "base" : `level-${block.level % 4}`);
 
-/** What one block of the chain is, in words. */
+/** One block of the chain, in words. */
 function words(block, newest) {
   const size = count(block.stop - block.start);
   const what = block.role === "base" ? `Base of ${size} records` : `Refined on ${size} more`;
   return block === newest ? `◆ ${what}` : what;
 }
 
-/** A figure in `root` for one stream; it returns what draws a state and tells a cell's size. */
+/** Create the figure of one stream in `root`; returns a function that draws it. */
 function streamFigure(root, name) {
   const plot = el("div", { class: "plot", "aria-hidden": "true" });
   const lanes = el("ol", { class: "lanes", "aria-label": `Chain of the newest model in ${name}` });
   const where = el("span", {}, "newest records to the right");
   const head = el("p", { class: "head" }, "The stream", where);
   root.append(el("div", { class: "chain" }, head, lanes, plot));
-  const known = new Map();
+  const drawn = new Map();
   let view = null;
 
+  /** Draw a state, and return the size of a cell. */
   return function draw(state, chain, first) {
     const blocks = chain.filter((block) => (block.stream ?? name) === name);
     const shown = blocks.length > MOST_LANES
@@ -98,42 +98,42 @@ function streamFigure(root, name) {
         ...(block === newest ? [{ ...middle(block), key: "newest", kind: "gem", lane }] : []),
       ]),
     ];
-    join(plot, known, items, view ?? next, next);
+    join(plot, drawn, items, view ?? next, next);
     view = next;
 
-    // As high as it ever was: the page below does not jump.
+    // Never less high than before, so that the page below does not jump.
     const height = Math.max(shown.length, 1, Number(lanes.dataset.most ?? 0));
     lanes.dataset.most = height;
     root.style.setProperty("--lanes", height);
     const left = blocks.length - shown.length;
-    const later = (lane) => (left && lane === 1 ? ` (${left} later)` : "");
-    const told = shown.map((block, lane) => el(
+    const later = (lane) => (left && lane === 1 ? ` (after ${left} not shown)` : "");
+    const rows = shown.map((block, lane) => el(
       "li", {},
       el("span", { class: "what" }, words(block, newest) + later(lane)),
       el("span", { class: "where" }, span(block.start, block.stop)),
     ));
-    lanes.replaceChildren(...(told.length ? told : [el("li", {}, nothing(chain, first))]));
+    lanes.replaceChildren(...(rows.length ? rows : [el("li", {}, nothing(chain, first))]));
     return size;
   };
 }
 
-/** What to look at before a model has read any: up to the first, or the newest steps. */
+/** The window before any model was trained on this stream: up to the first, or the newest steps. */
 function around({ done, step }, first) {
   return first ? [0, first] : [Math.max(0, done - 3 * step), Math.max(done, step)];
 }
 
 function nothing(chain, first) {
-  if (chain.length) return "The newest model has read none of these";
+  if (chain.length) return "The newest model was not trained on these";
   return first ? `The first model comes with record ${count(first)}` : "No model yet";
 }
 
-/** The records that are in view: the window, something of the past and the next steps. */
+/** The records in view: the window, some older records and the next steps. */
 function seen([start, stop], step) {
   const size = stop - start;
   return [Math.max(start - 0.1 * size, 0), stop + Math.max(0.16 * size, 1.1 * step)];
 }
 
-/** The stream in cells: a step each, or 2, 4, ... steps where they would get too narrow. */
+/** The stream in cells of one step, or of 2, 4, ... steps if they would be too narrow. */
 function cells(state, blocks, [low, high], size) {
   const made = [];
   for (let n = Math.max(0, Math.floor(low / size)); n * size < high; n += 1) {
@@ -171,31 +171,31 @@ function link(from, to, lane) {
   };
 }
 
-/** Show these items: known ones move, new ones come in where they would have been, others go. */
-function join(plot, known, items, before, after) {
+/** Show these items: existing ones move, new ones enter at their old position, others leave. */
+function join(plot, drawn, items, before, after) {
   const keys = new Set(items.map((item) => item.key));
-  for (const [key, { node, item }] of known) {
+  for (const [key, { node, item }] of drawn) {
     if (keys.has(key)) continue;
     place(node, item, after);
     node.classList.add("away");
     setTimeout(() => node.remove(), LEAVING);
-    known.delete(key);
+    drawn.delete(key);
   }
   const fresh = [];
   for (const item of items) {
-    if (known.has(item.key)) continue;
+    if (drawn.has(item.key)) continue;
     const node = el("div");
-    known.set(item.key, { node, item });
+    drawn.set(item.key, { node, item });
     place(node, item, before);
     node.classList.add("away");
     fresh.push(node);
   }
   plot.append(...fresh);
-  void plot.offsetWidth; // the browser has to see where they start, or nothing would move
+  void plot.offsetWidth; // makes the browser lay out the start positions; else nothing moves
   for (const item of items) {
-    const found = known.get(item.key);
-    found.item = item;
-    place(found.node, item, after);
+    const entry = drawn.get(item.key);
+    entry.item = item;
+    place(entry.node, item, after);
   }
 }
 

@@ -101,7 +101,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
     def release(number: Number) -> JSONResponse:
         """One release: its card and its place in the hash chain."""
-        return JSONResponse(facts.summary(_found(service, number)))
+        return JSONResponse(facts.summary(_existing(service, number)))
 
     @router.get(
         "/v1/releases/{number}/{file}",
@@ -111,7 +111,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         """A release as a file."""
         made, kind = FILES[file]
         try:
-            content = made(_found(service, number))
+            content = made(_existing(service, number))
         except InvalidValueError as error:  # it cannot be exported to this format
             raise HTTPException(404, str(error)) from None
         name = f'attachment; filename="release-{number:06}-{file}"'
@@ -133,7 +133,7 @@ class Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _found(service: Service, number: int) -> StoredRelease:
+def _existing(service: Service, number: int) -> StoredRelease:
     release = service.facts.release(number)
     if release is None:
         raise HTTPException(404, f"there is no release {number}: /v1/releases lists all")
