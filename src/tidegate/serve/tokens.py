@@ -23,7 +23,7 @@ from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import write_whole
 
 SCOPES = ("ingest", "read", "admin")
-"""May send records, may read what is public, may read the audit log. No scope can read records."""
+"""To send records, to read what is public, to read the audit log. None can read records."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 FILE = "tokens.json"
@@ -93,7 +93,7 @@ class Tokens:
         return secret
 
     def revoke(self, name: str) -> None:
-        """Revoke a token, from now on."""
+        """Revoke a token."""
         with self._changed() as tokens:
             for index, each in enumerate(tokens):
                 if each.name == name and each.revoked is None:

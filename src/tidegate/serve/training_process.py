@@ -22,8 +22,8 @@ from tidegate.serve.process import Answer, Process
 class TrainingProcessGate(Gate):
     """A gate whose fits run in a process that only reads the state and returns weights.
 
-    Only this process writes to the state. An interrupted fit was never released, so it is repeated
-    with new noise.
+    Only the service itself writes to the state. An interrupted fit was never released, so it is
+    repeated with new noise.
     """
 
     _fits: Process | None = None  # None for a read-only gate
