@@ -542,7 +542,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         ),
         ("source", FILE, "records.columns is missing: add it or records.text to use"),
         ("source", {"source": FILE}, "source.target is missing"),
-        ("source", {"source": FILE, "target": FILE}, "source must be one table for a sliding"),
+        (
+            "source",
+            {"source": FILE, "target": FILE},
+            "source must be one table, [source], for a sliding",
+        ),
         ("publish", {}, "publish.folder is missing"),
         ("publish", {"folder": 3}, "publish.folder must be a text that is not empty, got 3"),
         ("not_private_seed", -1, "not_private_seed must be a whole number from 0 to"),

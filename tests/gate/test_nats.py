@@ -140,7 +140,7 @@ def test_an_offset_is_one_of_its_subject(server: Server, shared: Server) -> None
     )
     with pytest.raises(SourceError, match=match):  # it would have skipped 10 and 11
         taken(server, place, subject="records.south")
-    with pytest.raises(SourceError, match=r"but .source. names records/>: put"):
+    with pytest.raises(SourceError, match=r"but .source. names records/>: name"):
         taken(server, place)
     shared.make("other")
     with pytest.raises(SourceError, match=r"names other/records.north: .*, '0@-'\]"):
@@ -505,7 +505,7 @@ def test_the_table() -> None:
         ("url", "nats://host:99999", "source.url must be such as nats://host:4222"),
         *(("stream", each, "source.stream must be the name of a stream") for each in STREAMS),
         *(("subject", each, "source.subject must be such as records") for each in SUBJECTS),
-        ("resume", ["1@-"], "source.resume must be the offset that is gone"),
+        ("resume", ["1@-"], "source.resume must be the two texts of the error"),
         ("path", "x.csv", "source.path is not a known key"),
         (
             "type",

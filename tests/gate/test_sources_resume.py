@@ -412,7 +412,7 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, kind: s
         for where in (folder, path):
             if where == path and what == "a folder":
                 continue
-            with pytest.raises(SourceError, match=rf"a\.{kind} is {what}, not a file: take it out"):
+            with pytest.raises(SourceError, match=rf"a\.{kind} is {what}, not a file: move it"):
                 list(KINDS[kind]("s", where, COLUMNS).batches(None))
         path.rmdir() if what == "a folder" else path.unlink()
 
@@ -459,10 +459,10 @@ def test_an_old_offset_of_a_folder_goes_on_and_becomes_a_new_one(tmp_path: Path)
     assert Place.of(last.offset).records is None  # nobody has counted those before
     (tmp_path / "0.csv").unlink()
     write(tmp_path / "00.csv", [(9, 9)])
-    with pytest.raises(SourceError, match=r"^00\.csv has appeared"):
+    with pytest.raises(SourceError, match=r"^00\.csv in .* is new, but sorts before"):
         list(source.batches(last.offset))
     write(tmp_path / "0.csv", [(0, 0)])
-    with pytest.raises(SourceError, match=r"^a file has appeared"):
+    with pytest.raises(SourceError, match=r"^a file in .* is new, but sorts before"):
         list(source.batches(old))
 
 

@@ -50,7 +50,7 @@ TEXT = """\
 # never by looking at the records.
 # All keys: docs/reference/configuration.md.
 
-# When models are trained: {about}.
+# The schedule: {about}.
 [schedule]
 kind = "{kind}"
 {sizes}

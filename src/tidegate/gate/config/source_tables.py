@@ -59,9 +59,7 @@ class FileTable:
     type: str = key(
         one_of(*FILES), 'the format; jsonl: JSON lines. "nats" and "kafka": see docs/sources.md'
     )
-    path: str = key(
-        word, 'file or folder, relative to the working directory; "-" (jsonl): standard input'
-    )
+    path: str = key(word, 'file or folder, relative to the working directory; "-": standard input')
     follow: bool = key(
         flag, "wait for new lines in a file, or new files in a folder", default=False
     )

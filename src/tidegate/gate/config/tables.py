@@ -158,10 +158,10 @@ class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
     database: str | None = key(
-        word, "PostgreSQL; put the password in PGPASSWORD or ~/.pgpass", default=None
+        word, "PostgreSQL; password in PGPASSWORD or ~/.pgpass", default=None
     )
     segments: str | None = key(
-        word, "a URL or absolute path; put credentials in the environment", default=None
+        word, "a URL or absolute path; credentials in the environment", default=None
     )
 
     def __post_init__(self) -> None:
