@@ -195,7 +195,7 @@ def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Pa
     assert json_lines(*words) == []
     again = tidegate("ingest", state, str(folder / "records.csv"))
     assert again.returncode == 2
-    assert "which run takes in" in again.stderr
+    assert "is in [source]: tidegate run reads" in again.stderr
     text = (folder / "gate.toml").read_text()
     for path in (folder, folder / "more.csv"):
         (folder / "gate.toml").write_text(text.replace(f"{folder}/records.csv", str(path)))
