@@ -21,7 +21,15 @@ from tidegate.cli.types import PATH, PLOT_FILE, count
 from tidegate.demo.demo_state import STATE
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot as draw
-from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.side_by_side import (
+    CUMULATIVE,
+    NAIVE,
+    NOT_PRIVATE,
+    SLIDING,
+    Comparison,
+    Moment,
+    title,
+)
 from tidegate.picture import strip
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
@@ -39,7 +47,7 @@ Examples:
 IDEA = """\
 [bold]A stream of {stream.records:,} sensitive records. After every {demo.step:,}, a fresh model.[/]
 
-The records are of {stream.classes} classes on a ring that starts to turn after a quarter of the
+The records are of {stream.classes} classes on a ring that starts to rotate after a quarter of the
 stream. Models of old records go stale, so they are made anew, for ever. Each tells a little about
 its records, and what it tells adds up. Here every private way keeps one promise: all its models
 together tell about any one record at most
@@ -51,7 +59,8 @@ WAYS = {
     "is refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a "
     "record is read a few times only: the shares of its budget that it pays never add up to more "
     "than 1.",
-    CUMULATIVE: "A model of all records so far, made as chains too: good until the world changes.",
+    CUMULATIVE: "A model of all records so far, made as chains too: good until the ring rotates, "
+    "and the wrong schedule from then on.",
     NAIVE: "The newest {demo.window:,} learnt anew each time for epsilon/{demo.releases} and "
     "delta/{demo.releases}, by simple composition over the {demo.releases} releases of this "
     "stream. Then it must end; the first two never do.",
@@ -135,9 +144,9 @@ def _explain(console: Console, comparison: Comparison) -> None:
     promise = meaning(budget.epsilon, budget.delta)
     ways = Table.grid(padding=(0, 2))
     for name, text in WAYS.items():
-        ways.add_row(f"[bold]{name}[/]", text.format(**facts))
-    title, _, idea = IDEA.format(**facts, meaning=promise).partition("\n\n")
-    console.print(title, "", " ".join(idea.split()), "", ways, "", sep="\n")
+        ways.add_row(f"[bold]{title(name)}[/]", text.format(**facts))
+    headline, _, idea = IDEA.format(**facts, meaning=promise).partition("\n\n")
+    console.print(headline, "", " ".join(idea.split()), "", ways, "", sep="\n")
 
 
 def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
@@ -146,9 +155,9 @@ def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
     table.add_column(
         "the chain as it slides", width=comparison.window // comparison.step + ROWS - 1
     )
-    table.add_column("worst\nshare", justify="right")
+    table.add_column("budget\nspent", justify="right")
     for way in WAYS:
-        name = way.replace(" ", "\n")
+        name = title(way).replace(" ", "\n")
         table.add_column(name, justify="right", style="bold" if way == SLIDING else "")
     first = moments[0].at - comparison.window
     for moment in moments:
@@ -156,7 +165,7 @@ def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
         table.add_row(
             f"{moment.at:,}",
             _strip(moment, max(0, first), comparison.step),
-            f"{moment.worst:.3f}",
+            f"{moment.worst:.1%}",
             *("-" if known is None else f"{known:.0%}" for known in accuracies),
         )
     return table
@@ -175,14 +184,14 @@ def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
     turning = comparison.stream.still * comparison.stream.records
     late = [moment for moment in moments if moment.at > turning and len(moment.accuracy) == 4]
     means = {way: mean(moment.accuracy[way] for moment in late) for way in WAYS}
-    told = ", ".join(f"{way} {known:.0%}" for way, known in means.items())
+    told = ", ".join(f"{title(way)} {known:.0%}" for way, known in means.items())
     worst = moments[-1].worst
     console = Console(highlight=False)
     console.print()
-    console.print(f"Mean accuracy on fresh records since the ring turns: {told}.")
+    console.print(f"Mean accuracy on fresh records after the ring starts to rotate: {told}.")
     console.print(
-        f"No record has paid more than {worst:.3f} of its budget for the sliding "
-        f"window's {comparison.releases:,} releases, and none ever will pay more than 1."
+        f"No record has spent more than {worst:.1%} of its budget for the sliding "
+        f"window's {comparison.releases:,} releases, and none ever will spend more than 100%."
     )
 
 

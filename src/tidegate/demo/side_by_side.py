@@ -27,6 +27,11 @@ NAIVE = "naive splitting"
 NOT_PRIVATE = "not private"
 
 
+def title(name: str) -> str:
+    """The name of a way as people see it; JSON keeps the key "cumulative"."""
+    return "continual" if name == CUMULATIVE else name
+
+
 @dataclass(frozen=True, kw_only=True)
 class Moment:
     """How things stand after a step.
