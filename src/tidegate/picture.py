@@ -118,15 +118,22 @@ def _streams(found: list[Chain]) -> list[Stream | None]:
     return list(dict.fromkeys(fit.stream for chain in found for fit in chain))
 
 
-def legend() -> Text:
-    """What the characters of the picture mean."""
+def legend(*, chained: bool) -> Text:
+    """What the characters of the picture mean; `chained` if any release has updates."""
+    if not chained:
+        return Text.assemble(
+            (BASE, "blue"),
+            " records of the fit;  ",
+            (RELEASE, "bold white"),
+            " its newest step: each release is one fit",
+        )
     return Text.assemble(
         (BASE, "blue"),
-        " base, which a chain starts with;  ",
+        " base, trained first;  ",
         *((f"{level} ", level_style(level)) for level in (2, 1, 0)),
-        "updates by level, each refining the one before;  ",
+        "updates, each refining the one before; the digit is the level;  ",
         (RELEASE, "bold white"),
-        " ends the chain: the release",
+        " the last fit, whose model is released",
     )
 
 

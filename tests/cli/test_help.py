@@ -18,7 +18,7 @@ def test_the_commands_fit_one_screen() -> None:
     assert max(map(len, lines)) <= 80
     assert list(GROUPS) == ["try", "plan", "run", "look", "share", "operate"]
     for purpose, commands in GROUPS.items():
-        assert any(line.startswith(f"  {purpose} ") for line in lines)
+        assert any(line.startswith(f"  {purpose}: ") for line in lines)
         assert all(any(f" {name} " in line for line in lines) for name in commands)
 
 

@@ -29,5 +29,5 @@ def unusable(gate: Gate) -> Iterator[str]:
             advice = "; are [records] columns, label and classes as the records have them?" * many
             yield (
                 f"{count:,} of {of:,} {stream} cannot be used; the first is {first.slot:,}: "
-                f"{first.reason} (for those only who may see the records){advice}"
+                f"{first.reason} (do not publish this count){advice}"
             )

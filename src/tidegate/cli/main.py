@@ -71,7 +71,8 @@ class Commands(click.Group):
         )
         for purpose, commands in GROUPS.items():
             for index, (name, (_, about)) in enumerate(commands.items()):
-                formatter.write(f"  {'' if index else purpose:<9}{name:<10}{about}\n")
+                heading = "" if index else f"{purpose}:"
+                formatter.write(f"  {heading:<9}{name:<10}{about}\n")
         formatter.write(f"\n{CLOSING}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -16,6 +16,9 @@ from tidegate.cli.types import PATH
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 """How a time in UTC starts; tables show no more of it."""
 
+HEADINGS = {"in_open_step": "waiting"}
+"""Headings of columns that are not made of their key's words."""
+
 form = click.option(
     "--format",
     "form",
@@ -72,7 +75,7 @@ def show(
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                head = name.replace("_", "\n")
+                head = HEADINGS.get(name, name.replace("_", "\n"))
                 if name == folded:
                     table.add_column(head, overflow="fold")
                 else:

@@ -64,8 +64,12 @@ KIND is {kinds_text()}. All numbers are in records.
 @click.option("--target-step", type=count(), help="twostream: target records between releases.")
 @click.option("--source-steps", type=count(), help="twostream: source steps in a round [1].")
 @click.option("--target-steps", type=count(), help="twostream: target steps after them [1].")
-@click.option("--epsilon", type=EPSILON, required=True, help="The bound on any record's loss.")
-@click.option("--delta", type=DELTA, help="With it, the bound is (epsilon, delta).")
+@click.option(
+    "--epsilon", type=EPSILON, required=True, help="The privacy budget of each record, for ever."
+)
+@click.option(
+    "--delta", type=DELTA, help="The delta of the budget; without it, the budget is pure epsilon."
+)
 @options.weak_delta
 @click.option(
     "--allocation",

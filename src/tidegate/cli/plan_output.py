@@ -84,7 +84,8 @@ def print_table(planned: Planned, rows: int) -> None:
         return
     chains = picture.chains((line.fit for line in planned.lines()), rows)
     console.print(picture.terminal_picture(chains, planned.steps, console.width))
-    console.print(picture.legend(), end="\n\n")
+    chained = any(len(chain) > 1 for chain in chains)
+    console.print(picture.legend(chained=chained), end="\n\n")
     console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
@@ -95,9 +96,10 @@ def print_table(planned: Planned, rows: int) -> None:
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()
         whose = f"{stream} record" if stream else "record"
+        spent, most = 100 * down(share), 100 * float(planned.forever[stream])
         console.print(
-            f"The {whose} that has paid most so far is {record:,}: share {down(share):.6g}. "
-            f"For ever, none pays more than {float(planned.forever[stream]):g}."
+            f"The most-charged {whose} so far is {record:,}: it has spent {spent:.6g} % of its "
+            f"budget. None ever spends more than {most:g} %."
         )
 
 
