@@ -64,7 +64,9 @@ delta = 1e-6
 # goes to quarantine and the run continues. Check `tidegate status` after the first run.
 [records]
 classes = [0, 1]
-norm = 1.0
+# Scale each column to about -1 to 1 by public constants. Then k columns and the intercept below
+# have an L2 length of at most sqrt(k + 1), which is 1.8 for two columns.
+norm = 2.0
 columns = ["a", "b"]
 # text = "body"
 label = "y"
