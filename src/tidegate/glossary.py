@@ -76,8 +76,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "noise is added. The noise has to be in proportion to it.",
         "lattice": "The public grid of numbers to which a noisy result is rounded, so that the "
         "rounding of floats reveals nothing more about records.",
-        "share": "The part of a record's budget that one fit spends, between 0 and 1. Every record "
-        "of the fit pays it, or less where its slot weight is below 1.",
+        "share": "The part of a record's budget that one fit spends, between 0 and 1; a record "
+        "whose slot weight is below 1 pays less. In the ledger, the share of a record is the sum "
+        "over all fits: the budget that it has spent.",
         "allocation": "The rule that divides the budget among levels.",
         "ledger": "The account of what each record has paid: the sum of what all fits charged it, "
         "never more than 1. A full account is planned, not an alarm.",
