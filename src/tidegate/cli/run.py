@@ -128,8 +128,6 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
             f"release {release.number:,} after {row['at']:,}{whose} records: {row['trained_on']}, "
             f"which cost them {row['share']:.4g} of their budget",
             "" if holdout is None else f", right on {holdout:.1%} of the holdout",
-            ""
-            if before is None
-            else f"; the release before it was right on {before:.1%} of the step",
+            "" if before is None else f"; the one before it was right on {before:.1%} of the step",
         ]
     )

@@ -31,9 +31,9 @@ DETAILS = {CUMULATIVE: ", all records", NAIVE: ", ε / {comparison.releases} eac
 """What the legend says after the name of a method."""
 
 NOT_DRAWN = (
-    "Not drawn: retraining the whole window at every step, with the budget split over the "
-    "{windows} windows that contain a record.\nIt is as accurate as the sliding window or slightly "
-    "better, and reads more records."
+    "Not drawn: the fair baseline, which retrains the whole window at every step and splits the "
+    "budget exactly over the {windows} windows\nthat contain a record. It is slightly more accurate "
+    "than the sliding window, and reads several times as many records."
 )
 
 
