@@ -23,7 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_state() -> None:
     done = tidegate(*SMALL, "demo.png")
     assert (done.returncode, done.stderr) == (0, "")
-    for words in ("epsilon = 1", "simple composition", "sliding", "naive", "never add up", "◆"):
+    for words in (
+        "epsilon = 1",
+        "simple composition",
+        "sliding",
+        "continual",
+        "naive",
+        "never add up",
+        "◆",
+    ):
         assert words in " ".join(done.stdout.split())
     assert "demo.png" in done.stdout
     assert Path("demo.png").stat().st_size > 1000

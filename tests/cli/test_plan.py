@@ -146,9 +146,17 @@ def test_the_picture_shows_window_base_chain_and_release() -> None:
     assert done.returncode == 0
     assert "  7,168  ◆11████" in done.stdout.replace(" 7,168", "  7,168", 1)
     assert " 11████◆" in done.stdout
-    assert "whose model is released" in done.stdout.replace("\n", " ")
     assert "[3,072, 7,168)" in done.stdout
-    assert "None ever spends more than 100 %" in done.stdout.replace("\n", " ")
+    words = " ".join(done.stdout.split())
+    assert "whose model is released" in words
+    assert "None ever spends more than 100 %" in words
+
+
+def test_a_plan_without_updates_has_none_in_its_legend() -> None:
+    sizes = ("--block", "8192", "--step", "1024", "--until", "10000")
+    words = tidegate("plan", "growing", *sizes, "--epsilon", "1", "--delta", "1e-6").stdout
+    assert "each release is one fit" in words
+    assert "updates" not in words
 
 
 def test_a_long_plan_shows_its_first_rows() -> None:

@@ -1,6 +1,7 @@
 """A configuration means one thing, says everything, and every mistake is named by its key."""
 
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_the_example_of_every_kind_is_valid_and_survives_json(kind: str) -> None
     assert Config.from_json(config.to_json()) == config
     assert isinstance(config.plan(), TwoStreamPlan if kind == "twostream" else Plan)
     assert max(map(len, example(kind).splitlines())) <= 100
+
+
+def test_the_example_leaves_room_for_scaled_columns_and_the_intercept() -> None:
+    config = Config.parse(example("sliding"))
+    assert config.records.columns is not None
+    assert config.records.norm >= math.sqrt(len(config.records.columns) + 1)
 
 
 def test_an_example_of_no_kind_is_refused() -> None:

@@ -32,8 +32,8 @@ DETAILS = {CUMULATIVE: ", all records", NAIVE: ", ε / {comparison.releases} eac
 
 NOT_DRAWN = (
     "Not drawn: the fair baseline, which retrains the whole window at every step and splits the "
-    "budget exactly over the {windows} windows\nthat contain a record. It is slightly more accurate "
-    "than the sliding window, and reads several times as many records."
+    "budget exactly over the {windows} windows\nthat contain a record. It is slightly more "
+    "accurate than the sliding window, and reads several times as many records."
 )
 
 
