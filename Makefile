@@ -1,22 +1,22 @@
-# Each target sets up what it needs in .venv; nothing has to be installed first but Python 3.11 or newer.
+# Each target sets up what it needs in .venv. Only Python 3.11 or newer must be installed.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# Two workers with a thread each: more threads of BLAS would only wait for one another.
+# Two workers with one thread each: more BLAS threads would only slow each other down.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow coverage check bench reference clean
 
 help:
-	@echo "make demo       see Tidegate at work"
-	@echo "make test       run all tests"
-	@echo "make test-slow  run the tests that take minutes as well"
-	@echo "make coverage   run all tests and show which lines they reach"
-	@echo "make check      lint, types and the import contract"
-	@echo "make bench      run the benchmarks beside their peers (PyTorch, diffprivlib, OpenDP); writes docs/bench.md"
+	@echo "make demo       run the demo (half a minute)"
+	@echo "make test       run all tests except the slow ones"
+	@echo "make test-slow  run all tests, including those that take minutes"
+	@echo "make coverage   run the tests and show which lines they cover"
+	@echo "make check      run the linter, the type checker and the import contract"
+	@echo "make bench      run the benchmarks against PyTorch, diffprivlib and OpenDP; writes docs/bench.md"
 	@echo "make reference  write docs/reference/ from commands, configuration and docstrings"
 	@echo "make clean      remove the virtual environment and all caches"
 

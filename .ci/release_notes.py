@@ -1,7 +1,7 @@
-"""Print what CHANGELOG.md says about a version: `python .ci/release_notes.py v0.2.0`.
+"""Print the section of CHANGELOG.md about a version: `python .ci/release_notes.py v0.2.0`.
 
-Ends with an error unless tag, pyproject.toml, CHANGELOG.md and CITATION.cff name the same version,
-and the last two the same date.
+Fails unless the tag, pyproject.toml, CHANGELOG.md and CITATION.cff name the same version, and the
+last two the same date.
 """
 
 import re
@@ -16,12 +16,12 @@ SECTION = re.compile(r"^## (\S+)(?: \(([^\n]*)\))?$(.*?)(?=^## |\Z)", re.MULTILI
 
 
 def problems(version: str, packaged: str, newest: str, date: str, citation: str) -> Iterator[str]:
-    """What keeps a version from being released.
+    """List what is wrong with a release.
 
     Args:
-        version: The one that the tag names.
-        packaged: The one in pyproject.toml.
-        newest: The one that the first section of the changelog is about.
+        version: The version in the tag.
+        packaged: The version in pyproject.toml.
+        newest: The version of the changelog's first section.
         date: The date of that section.
         citation: The text of CITATION.cff.
     """
@@ -37,14 +37,14 @@ def problems(version: str, packaged: str, newest: str, date: str, citation: str)
 
 
 def main(tag: str) -> None:
-    """Print the notes, or end with an error."""
+    """Print the notes, or fail."""
     tagged = TAG.fullmatch(tag)
     if tagged is None:
-        sys.exit(f"the tag {tag} is not of the form v1.2.3")
+        sys.exit(f"the tag {tag} does not look like v1.2.3")
     packaged = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
     section = SECTION.search(Path("CHANGELOG.md").read_text())
     if section is None:
-        sys.exit("CHANGELOG.md: no line of the form '## 1.2.3 (2026-01-31)'")
+        sys.exit("CHANGELOG.md: no line like '## 1.2.3 (2026-01-31)'; add one")
     newest, date, notes = section.groups(default="no date")
     citation = Path("CITATION.cff").read_text()
     if wrong := list(problems(tagged[1], packaged, newest, date, citation)):
