@@ -1,1 +1,1 @@
-"""Writes docs/reference/ from the commands, the tables of the configuration and the docstrings."""
+"""Writes docs/reference/ from the commands, the configuration tables and the docstrings."""

@@ -1,4 +1,4 @@
-"""`python -m reference` writes the pages; with `--check` it only says which are not current."""
+"""`python -m reference` writes the pages; with `--check` it only lists outdated ones."""
 
 import sys
 from pathlib import Path
@@ -9,12 +9,12 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def main(folder: Path, *, check: bool) -> int:
-    """Write the pages, or name those that are not current; 1 if there are any."""
+    """Write the pages, or list the outdated ones and return 1 if there are any."""
     texts = pages()
     old = stale(folder, texts)
     if check:
         for name in old:
-            print(f"{folder.name}/{name} is not current: run `make reference` and commit it")
+            print(f"{folder.name}/{name} is outdated: run `make reference` and commit it")
         return int(bool(old))
     for name in old:
         path = folder / name

@@ -1,4 +1,4 @@
-"""The command-line reference, from the commands themselves."""
+"""The command-line reference, generated from the commands."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ from tidegate.cli.main import tidegate
 INTRODUCTION = """\
 All commands and options, as `tidegate COMMAND --help` shows them.
 
-Every command ends with 0 if all went well, with 2 after a mistake of yours, and with 1 after one of ours or if `verify` finds a
+Every command exits with 0 on success, with 2 after a user error, and with 1 after a bug in Tidegate or if `verify` finds a
 problem. Errors go to standard error, in one line. Every command has `-h` and `--help`."""
 
 
@@ -29,7 +29,7 @@ def command_page() -> str:
 
 
 def _walk(ctx: click.Context) -> Iterator[click.Context]:
-    """The contexts of a command and of all below it."""
+    """The contexts of a command and of all its subcommands."""
     yield ctx
     if not isinstance(group := ctx.command, click.Group):
         return
@@ -52,7 +52,7 @@ def _described(ctx: click.Context) -> Iterator[str]:
 
 
 def _option(usage: str, meaning: str) -> tuple[str, str]:
-    """An option and its meaning; choices are listed with the meaning."""
+    """An option and its meaning, which lists the choices."""
     text = " ".join(meaning.split())
     if not (choice := re.fullmatch(r"(.*) \[(.*\|.*)\]", usage)):
         return f"`{usage}`", text
@@ -61,7 +61,7 @@ def _option(usage: str, meaning: str) -> tuple[str, str]:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs; one that is marked as laid out by hand is code below its title."""
+    """Paragraphs as Markdown; one that click must not rewrap becomes a code block."""
     parts = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if not paragraph.startswith("\b"):
@@ -71,9 +71,9 @@ def _prose(text: str) -> str:
         title, _, rest = laid_out.partition("\n")
         if title.startswith(" ") or not rest:
             title, rest = "", laid_out
-        lines = re.sub(r"\\\n\s*", "", rest)  # a command on two lines is one command
+        lines = re.sub(r"\\\n\s*", "", rest)  # join a command that is on two lines
         lines = re.sub(
             r"(?m)^( *\S.*?)( {2,})(\S)", r"\1\2# \3", lines
-        )  # remarks can be pasted too
+        )  # make remarks shell comments
         parts += [title, code(inspect.cleandoc(f"\n{lines}"), "sh")]
     return "\n\n".join(filter(None, parts))

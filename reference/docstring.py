@@ -1,4 +1,4 @@
-"""Docstrings as Markdown."""
+"""Converts docstrings to Markdown."""
 
 import re
 from doctest import DocTestParser, Example
@@ -12,7 +12,7 @@ TITLES = {"Args": "Parameters:", "Attributes": "Attributes:"}
 
 
 def to_markdown(docstring: str) -> str:
-    """A cleaned docstring: its lists of parameters as lists, its examples as code."""
+    """Convert a docstring: parameters to lists, examples to code blocks."""
     pieces = [each for each in DocTestParser().parse(docstring) if not _blank(each)]
     groups = [list(group) for _, group in groupby(pieces, type)]
     return "\n\n".join(
@@ -25,7 +25,7 @@ def _blank(piece: str | Example) -> bool:
 
 
 def _code(examples: list[str | Example]) -> str:
-    """Code that can be copied: what it prints stands in comments."""
+    """Examples as code to copy, with the output in comments."""
     lines: list[str] = []
     for each in examples:
         if isinstance(each, Example):

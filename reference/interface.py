@@ -1,7 +1,7 @@
-"""The reference of the Python interface, from signatures and docstrings.
+"""The Python reference, generated from signatures and docstrings.
 
-Types are taken from the source as they are written there: what they evaluate to is printed in
-another way by each version of Python.
+Types are copied from the source, because each version of Python prints evaluated types
+differently.
 """
 
 import ast
@@ -35,7 +35,7 @@ WIDTH = 100
 
 
 def interface_pages() -> dict[str, str]:
-    """The page of each module by its file name; a name is described where it comes first."""
+    """The page of each module, by file name; a name is described in the first module that has it."""
     homes: dict[int, str] = {}
     texts = {}
     for name in MODULES:
@@ -64,7 +64,7 @@ def _first_sentence(module: ModuleType, name: str) -> str:
 
 
 def _about(module: ModuleType, name: str) -> str:
-    """What is said about a public name: a docstring, or for a type alias the type."""
+    """The description of a public name: its docstring, or for a type alias the type."""
     thing = getattr(module, name)
     if inspect.isclass(thing) or inspect.isfunction(thing):
         return inspect.getdoc(thing) or ""
@@ -73,7 +73,7 @@ def _about(module: ModuleType, name: str) -> str:
 
 
 def _assigned(module: ModuleType, name: str) -> tuple[str, str]:
-    """The source of what is assigned to a name, and the docstring below it."""
+    """The source of the value assigned to a name, and the docstring below it."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
@@ -85,7 +85,7 @@ def _assigned(module: ModuleType, name: str) -> tuple[str, str]:
 
 
 def _text(node: ast.AST) -> str:
-    """The text of a docstring, or none."""
+    """The text of a docstring; empty if the node is not one."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return inspect.cleandoc(str(node.value.value))
     return ""
@@ -93,7 +93,7 @@ def _text(node: ast.AST) -> str:
 
 @dataclass
 class Described:
-    """What a page has described so far: what classes inherit alike is described once."""
+    """The members that a page has described so far, so that inherited ones appear only once."""
 
     members: dict[Any, str] = field(default_factory=dict)
 
@@ -128,7 +128,7 @@ class Described:
 
 
 def members(thing: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class that are ours and say what they are."""
+    """The public methods and properties of a class that tidegate defines and documents."""
     for name in dict.fromkeys(name for each in thing.__mro__ for name in vars(each)):
         value = inspect.getattr_static(thing, name)
         function = _function(value)
@@ -139,7 +139,7 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def _function(member: Any) -> Any:
-    """What computes a member."""
+    """The function behind a method or property."""
     for wrapped in ("__func__", "fget", "func"):  # class methods, properties, cached ones
         if not inspect.isfunction(member) and hasattr(member, wrapped):
             return getattr(member, wrapped)
@@ -147,12 +147,12 @@ def _function(member: Any) -> Any:
 
 
 def _is_made(thing: type) -> bool:
-    """Whether users make one, so that its parameters matter."""
+    """Whether users create instances, so that the parameters matter."""
     return not (issubclass(thing, Exception) or getattr(thing, "_is_protocol", False))
 
 
 def _fields(thing: type) -> str:
-    """Fields with a docstring of their own."""
+    """The fields that have a docstring, as a list."""
     lines = [
         f"- `{node.target.id}`: {' '.join(_text(after).split())}"
         for owner in _ours(thing)
@@ -163,7 +163,7 @@ def _fields(thing: type) -> str:
 
 
 def _ours(thing: type) -> list[type]:
-    """A class and its bases, the outermost base first, without those of other packages."""
+    """A class and its bases in tidegate, the outermost base first."""
     return [each for each in reversed(thing.__mro__) if each.__module__.startswith("tidegate")]
 
 
@@ -175,7 +175,7 @@ def _body(owner: Any) -> list[ast.stmt]:
 
 
 def signature(name: str, thing: Callable[..., Any]) -> str:
-    """How a thing is called, on one line if that is short enough."""
+    """The signature of a function or class, on one line if it fits."""
     types = _types(thing)
     shown, star = [], False
     for each in inspect.signature(thing).parameters.values():
@@ -204,7 +204,7 @@ def _default(value: object) -> str:
 
 
 def _types(thing: Any) -> dict[str, str]:
-    """The type of each parameter as it is written, and of what is returned."""
+    """The types of the parameters and of the result, as written in the source."""
     if not inspect.isclass(thing):
         (node,) = _body(thing)
         return _annotations(node)

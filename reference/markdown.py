@@ -1,4 +1,4 @@
-"""Pieces of Markdown that all pages are made of."""
+"""The pieces of Markdown that pages consist of."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,13 +9,13 @@ def heading(level: int, text: str) -> str:
 
 
 def anchor(text: str) -> str:
-    """What links to a heading end with."""
+    """The anchor of a heading, for links to it."""
     kept = "".join(each for each in text.lower() if each.isalnum() or each in " -_")
     return f"#{kept.replace(' ', '-')}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar inside a cell does not end it."""
+    """A table, with bars inside cells escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(
         f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
@@ -28,11 +28,11 @@ def code(text: str, language: str = "") -> str:
 
 
 def sentence(text: str) -> str:
-    """A few words as a sentence."""
+    """A phrase as a sentence: capitalized and with a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def page(*parts: str) -> str:
-    """A page of parts; empty ones are left out."""
-    note = "<!-- Written by `make reference`. Do not edit: change what it describes. -->"
+    """A page made of its non-empty parts."""
+    note = "<!-- Written by `make reference`. Do not edit: change the code that it describes. -->"
     return "\n\n".join([note, *(part for part in parts if part)]) + "\n"

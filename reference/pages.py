@@ -8,7 +8,7 @@ from reference.interface import MODULES, interface_pages
 from reference.markdown import heading, page, table
 from reference.settings import settings_page
 
-INTRODUCTION = "Generated from the code: `make reference` writes these pages, and a test fails if they are not current."
+INTRODUCTION = "Generated from the code: `make reference` writes these pages, and a test fails if they are outdated."
 
 PUBLIC = "These names are public: [what is supported](../support.md#what-is-public) says what you can rely on."
 
@@ -33,10 +33,10 @@ def _index() -> str:
     return page(
         heading(1, "Reference"),
         INTRODUCTION,
-        table(("page", "what is in it"), rows),
+        table(("page", "contents"), rows),
         heading(2, "Python"),
         PUBLIC,
-        table(("module", "what is in it"), modules),
+        table(("module", "contents"), modules),
     )
 
 
@@ -54,7 +54,7 @@ ABOUT = {
 
 
 def stale(folder: Path, texts: Mapping[str, str]) -> list[str]:
-    """The pages in a folder that are missing, not current, or nobody's."""
+    """The pages in a folder that are missing, outdated or superfluous."""
     there = {
         str(path.relative_to(folder)): path.read_text(encoding="utf-8")
         for path in folder.glob("**/*.md")

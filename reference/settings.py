@@ -1,4 +1,4 @@
-"""The configuration reference, from the typed tables."""
+"""The configuration reference, generated from the typed tables."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -12,15 +12,15 @@ from tidegate.kinds import Parameter, parameters
 from tidegate.learn.loss import LOSSES
 
 INTRODUCTION = """\
-One TOML file configures a Gate. `tidegate init` writes one with comments to start from; `tidegate run FILE` checks all of it before
-anything happens, and names every mistake by its key.
+One TOML file configures a Gate. `tidegate init` writes one with comments to start from. `tidegate run FILE` checks all of it before
+it does anything else, and names the key of every error.
 
-Most sections are **fixed when the state is created**, because privacy is promised for them. Privacy does not depend on those that
+Most sections are **fixed when the state is created**, because the privacy guarantee depends on them. It does not depend on those that
 are **not fixed**. A configuration of many streams has the same sections, and a table `[members.NAME]` for
 each stream: see [fleets](../fleet.md)."""
 
 HEADINGS = {"features": "[[features]]"}
-"""Sections that a file may have several of."""
+"""The headings of sections that a file may have several of."""
 
 ASIDES = {
     "budget": "What the two numbers promise: [the guarantee](../guarantee.md).",
@@ -31,7 +31,7 @@ ASIDES = {
     "records": "With a `[source]`, `label` is needed, and either `columns` or `text`.",
     "compute": "More: [scale](../scale.md).",
 }
-"""Where to read on."""
+"""Remarks on sections, with links."""
 
 
 def settings_page() -> str:
@@ -105,7 +105,7 @@ def _about(word: str, kinds: dict[str, Any]) -> str:
 
 
 def allowed(each: Parameter) -> str:
-    """What a value must be, as the error for another one says."""
+    """What a value must be, taken from the error for a wrong one."""
     try:
         each.check("", object())
     except InvalidValueError as error:
@@ -116,7 +116,7 @@ def allowed(each: Parameter) -> str:
 
 
 def default(each: Parameter) -> str:
-    """What holds if a key is not given, as TOML."""
+    """The default of a key, as TOML."""
     return "**required**" if each.required else _toml(each.default)
 
 

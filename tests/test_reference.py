@@ -58,7 +58,7 @@ def test_old_pages_are_found_written_and_deleted(
     tmp_path: Path, texts: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(tmp_path, check=True) == 1
-    assert "cli.md is not current: run `make reference`" in capsys.readouterr().out
+    assert "cli.md is outdated: run `make reference`" in capsys.readouterr().out
     (tmp_path / "left.md").write_text("of a command that is gone")
     assert main(tmp_path, check=False) == 0
     assert stale(tmp_path, texts) == []
