@@ -1,1 +1,1 @@
-"""The demo: a stream whose concept turns, and what a private model can make of it."""
+"""The demo: a drifting stream, and private models that follow it."""

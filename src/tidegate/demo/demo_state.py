@@ -1,4 +1,4 @@
-"""The demo's state: a Gate on the stream that drifts, kept so that it can be looked at."""
+"""The demo's state: a Gate on the drifting stream, kept for inspection."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from tidegate.privacy import ApproxDP, Budget
 STATE = Path("tidegate-demo.state")
 
 WINDOW, STEP, BUDGET = 7168, 512, ApproxDP(1.0, 1e-6)
-"""Records in the window, records between two releases, and what any record may lose."""
+"""Records in the window, records between two releases, and the budget of each record."""
 
 
 def config(
@@ -36,19 +36,19 @@ def config(
         "quality": {"share": "1/20"},
         "not_private_seed": not_private_seed,
     }
-    return Config.of({name: told for name, told in given.items() if told is not None})
+    return Config.of({name: value for name, value in given.items() if value is not None})
 
 
 def fresh(folder: Path, wanted: Config) -> Gate:
-    """A gate on a new state, in place of one that an earlier demo has left there.
+    """Open a gate on a new state, in place of one that an earlier demo left there.
 
-    Any other state is refused, and so is one that somebody has open.
+    Any other state is refused, and so is one that is in use.
     """
     try:
         with Gate.open(folder) as old:
             if old.config != wanted:
-                raise InvalidValueError(f"{folder} is not the demo's: name another folder")
-            shutil.rmtree(folder)  # while it is ours alone
+                raise InvalidValueError(f"{folder} is not the demo's state: name another folder")
+            shutil.rmtree(folder)  # while we hold its lock
     except NoStateError:
         pass
     return Gate.open(folder, wanted)

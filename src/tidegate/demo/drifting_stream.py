@@ -1,4 +1,4 @@
-"""A built-in stream of records whose concept first stands still and then turns, like a tide."""
+"""A built-in stream of records whose classes first stand still and then move."""
 
 import math
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 ARRIVING, FRESH = 0, 1
-"""Which records are drawn: those of the stream, or others of the same concept to test on."""
+"""Which records to draw: those of the stream, or test records of the same distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftingStream:
-    """Classes on a ring that starts to turn: what was class 0 will be where class 1 has been.
+    """Classes on a ring that starts to turn, so that class 0 moves to where class 1 was.
 
-    Two of the columns hold the ring, in the others there is nothing to learn. Everything follows
-    from a public seed by way of raw bits, which stay the same over the versions of numpy.
+    Two columns hold the position on the ring; the others are noise. All records follow from a
+    public seed, through raw bits that are the same in all versions of numpy.
 
     Args:
-        records: How many there are.
-        classes: How many classes stand on the ring.
+        records: How many records there are.
+        classes: How many classes are on the ring.
         columns: How many numbers a record has.
         still: The fraction of the records that arrive before the ring starts to turn.
-        turns: How often it goes round until the last record.
+        turns: How many turns the ring makes until the last record.
         seed: A public number.
 
     >>> stream = DriftingStream()
@@ -45,22 +45,22 @@ class DriftingStream:
     seed: int = 1
 
     norm = 1.5
-    """A public bound that cuts little off: the ring's radius is 1, the noise's about 1 too."""
+    """A public bound that scales down few records: ring and noise have a length of about 1 each."""
 
     def angle(self, at: int) -> float:
-        """How far the ring has turned when `at` records have arrived."""
+        """How far the ring has turned when `at` records have arrived, in radians."""
         moved = max(0.0, at / self.records - self.still) / (1 - self.still)
         return 2 * math.pi * self.turns * moved
 
     def batch(self, start: int, size: int) -> tuple[Floats, Labels]:
-        """The records from `start` on, of the concept at their end.
+        """Draw `size` records from slot `start` on, with the ring as it is at their end.
 
-        Ask for them in batches of one size: each batch is drawn by itself.
+        Use batches of one size only: each batch is drawn independently.
         """
         return self._draw(ARRIVING, start, size, self.angle(start + size))
 
     def fresh(self, at: int, size: int) -> tuple[Floats, Labels]:
-        """Records that are not in the stream, of the concept at this time: to test on."""
+        """Draw test records, which are not in the stream, with the ring as it is at this time."""
         return self._draw(FRESH, at, size, self.angle(at))
 
     def _draw(self, kind: int, at: int, size: int, angle: float) -> tuple[Floats, Labels]:

@@ -1,4 +1,4 @@
-"""Four ways to keep a model fresh, side by side on the same stream, step by step."""
+"""Four methods of keeping a model fresh, side by side on one stream."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ def title(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """How things stand after a step.
+    """The models, and the budget spent, after one step.
 
     Attributes:
         at: How many records have arrived.
-        accuracy: Of the newest model of each way, on fresh records of the present concept; a way
-            that has no model yet is not there.
+        accuracy: The accuracy of each method's newest model on fresh records; methods that have no
+            model yet are missing.
         chain: The fits behind the sliding window's newest release, the base first.
-        worst: The share of its budget that the record has paid that paid most, rounded down: at
-            most 1.
+        worst: The share of its budget that the most-charged record has paid, rounded down; at most
+            1.
     """
 
     at: int
@@ -53,22 +53,21 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The four ways, with one budget for each of the first three.
+    """The four methods; the first three have the same budget each.
 
     - sliding window: a release at every step, of exactly the newest records, for ever. A Gate
-      makes it, durably, and buys a private accuracy at every step out of the same budget.
+      makes it durably, and also pays for a private accuracy at every step.
     - cumulative: a release at every step, of all records so far, for ever.
-    - naive splitting: at every step the newest records are learnt anew, for the T-th part of
-      epsilon and delta, where T is the number of releases there will be. It must be known
-      beforehand, and when it is reached there is nothing left. (Not naive would be to see that a
-      record is in window/step windows only, and to give each a share of step/window. That lasts
-      for ever too and here is a little more accurate than the chain, but reads the whole window
-      at every step, where the chain fits fewer than two blocks.)
-    - not private: the newest records are learnt anew without any noise.
+    - naive splitting: trains on the newest records from scratch at every step, with 1/T of epsilon
+      and delta. T, the number of releases, must be known in advance; after T releases the budget
+      is spent. (A stronger baseline splits the budget over the window/step windows that contain a
+      record. It too lasts for ever, and is a little more accurate here than the chain. But it reads
+      the whole window at every step, where the chain fits fewer than two blocks.)
+    - not private: trains on the newest records from scratch at every step, without noise.
 
     Args:
         stream: Where the records come from.
-        budget: What any record may lose.
+        budget: The budget of each record.
         window: Records in the window.
         step: Records between two releases.
         block: Records before the first cumulative release.
@@ -95,9 +94,9 @@ class Comparison:
         return self.moments - self.window // self.step + 1
 
     def run(self, folder: Path) -> Iterator[Moment]:
-        """Take in the stream, step by step.
+        """Feed the stream to all methods, and yield a moment after each step.
 
-        The sliding window's state is kept in the folder; that of an earlier demo is replaced.
+        The sliding window's state is kept in the folder; the state of an earlier demo is replaced.
         """
         config = demo_state.config(
             self.stream,
