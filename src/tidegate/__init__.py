@@ -1,4 +1,4 @@
-"""Tidegate releases a fresh private model at every step of a stream, under one fixed bound."""
+"""Train a fresh, differentially private model at every step of a stream, under one fixed budget."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimators and the gate when asked for: planning needs no scikit-learn."""
+    """Load the estimators, the gate and the client on first use: planning needs no scikit-learn."""
     if name in __all__:
         homes = {"Client": "client", "Config": "gate", "Gate": "gate"}
         return getattr(import_module(f"tidegate.{homes.get(name, 'estimators')}"), name)

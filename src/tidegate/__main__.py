@@ -1,4 +1,4 @@
-"""`python -m tidegate` is the command `tidegate`."""
+"""`python -m tidegate` runs the command `tidegate`."""
 
 from tidegate.cli import main
 

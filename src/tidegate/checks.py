@@ -1,4 +1,4 @@
-"""The one validator: every refusal names the thing, its value and what is allowed."""
+"""Checks of values, whose errors name the thing, its value and what is allowed."""
 
 import math
 from fractions import Fraction
@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 MAX_COUNT = 2**53
-"""Largest count accepted anywhere: beyond it a float, and so JSON, cannot name every record."""
+"""Largest count accepted anywhere: above it, floats and JSON cannot hold every whole number."""
 
 
 class InvalidValueError(ValueError):
@@ -15,23 +15,23 @@ class InvalidValueError(ValueError):
 
 
 class StoreError(RuntimeError):
-    """A state cannot do this, or is damaged; one line that says where and what to do."""
+    """A state does not allow this, or is damaged; the message says where and what to do."""
 
 
 class ComputeError(StoreError):
-    """A fit cannot be carried out where it was to be: nothing is charged, it can be made again."""
+    """An engine failed to train a fit; nothing is charged, and the fit can be repeated."""
 
 
 def refuse(
     name: str, allowed: str, value: object = None, *, told: str | None = None
 ) -> InvalidValueError:
-    """The error for a value that is not allowed, in the one form all of them have.
+    """Build the error for a value that is not allowed.
 
     Args:
-        name: What the value is of.
+        name: The name of the value.
         allowed: What it must be.
         value: What it is; text is shown in quotes, so that "1" is not taken for 1.
-        told: Words in place of the value.
+        told: Text to show instead of the value.
 
     >>> print(refuse("epsilon", "a finite number above 0", "1"))
     epsilon must be a finite number above 0, got '1'
@@ -43,7 +43,7 @@ def refuse(
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) -> int:
-    """A whole number in a range, refused otherwise (a bool is not a number here).
+    """Check that a value is a whole number in a range (a bool is not a number here).
 
     >>> whole("step", 1024)
     1024
@@ -58,7 +58,7 @@ def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) ->
 
 
 def optional(name: str, value: object) -> int | None:
-    """A positive whole number or None.
+    """Check that a value is a positive whole number or None.
 
     >>> optional("sample", None), optional("sample", 5)
     (None, 5)
@@ -77,7 +77,7 @@ def _real(value: object) -> float:
 
 
 def positive(name: str, value: object) -> float:
-    """A finite float above 0, refused otherwise.
+    """Check that a value is a finite number above 0, and return it as a float.
 
     >>> positive("epsilon", 1)
     1.0
@@ -92,7 +92,7 @@ def positive(name: str, value: object) -> float:
 
 
 def between(name: str, value: object, low: float, high: float) -> float:
-    """A float strictly between two bounds, refused otherwise.
+    """Check that a value is strictly between two bounds, and return it as a float.
 
     >>> between("delta", 1e-6, 0, 1)
     1e-06
@@ -104,7 +104,7 @@ def between(name: str, value: object, low: float, high: float) -> float:
 
 
 def ratio(name: str, value: object) -> Fraction:
-    """An exact ratio above 0 and below 1: "7/10" or 0.7.
+    """Check that a value is a ratio above 0 and below 1, such as "7/10" or 0.7; return it exactly.
 
     >>> ratio("rate", "7/10")
     Fraction(7, 10)
@@ -119,7 +119,7 @@ def ratio(name: str, value: object) -> Fraction:
 
 
 def optional_module(name: str, extra: str) -> Any:
-    """A module that is there only if an extra is installed."""
+    """Import a module that an extra installs."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A client of the service, for Python programs that send records or read releases."""
+"""A client for Python programs that send records to a service or read its releases."""
 
 import json
 import secrets
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 ARROW = "application/vnd.apache.arrow.stream"
 AGAIN = {429, 502, 503, 504}
-"""Statuses after which the same request may do."""
+"""Statuses after which a request is retried."""
 
 PAUSE, LONGEST = 0.1, 5.0
-"""Seconds before a request is made again, at first and at most."""
+"""Seconds before a retry: the first pause, and the longest."""
 
 
 class ServiceError(RuntimeError):
-    """The service said no, or could not be reached.
+    """The service refused a request, or could not be reached.
 
     Attributes:
-        status: Of its answer, None if there was none.
+        status: The HTTP status of the response; None if there was none.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -42,7 +42,7 @@ class ServiceError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a release says of some records.
+    """The predictions of a release.
 
     Attributes:
         release: The number of the release.
@@ -56,15 +56,15 @@ class Prediction:
 
 
 class Client:
-    """Talks to a service, over one connection that is kept; each thread needs its own.
+    """A client of a service, over one open connection; each thread needs its own client.
 
-    It follows no redirect and uses no proxy, so that the token goes to the service only.
+    It follows no redirects and uses no proxy, so only the service sees the token.
 
     Args:
-        url: Where the service is, such as "http://127.0.0.1:8321".
-        token: From `tidegate token create`.
-        timeout: Seconds to wait for an answer.
-        patience: Seconds for which a request is tried again while the service is busy or away.
+        url: Address of the service, such as "http://127.0.0.1:8321".
+        token: A token from `tidegate token create`.
+        timeout: Seconds to wait for a response.
+        patience: Seconds for which requests are retried while the service is busy or unreachable.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise refuse("url", "one that starts with http:// or https://", url)
+            raise refuse("url", "an address that starts with http:// or https://", url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(parts.netloc, timeout=timeout)
         self._url, self._prefix = url, parts.path.rstrip("/")
@@ -93,16 +93,16 @@ class Client:
         self.close()
 
     def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
-        """Send a batch, exactly once; how many records the stream has now.
+        """Add a batch exactly once, and return how many records the stream now has.
 
-        When this returns the records are durable. A request whose answer is lost is sent again
-        under the same key, so that it is not added twice.
+        When this returns, the records are durable. If a response is lost, the request is sent again
+        under the same key, so the batch is not added twice.
 
         Args:
             X: Numbers of shape (n, d), or a list of n texts.
-            y: A label for each.
-            stream: "source" or "target", where there are two.
-            key: A name for the batch, if it has one; made up by default.
+            y: A label for each record.
+            stream: "source" or "target", if there are two streams.
+            key: A unique name for the batch; random by default.
         """
         where = "/v1/records" + (f"?{urlencode({'stream': stream})}" if stream else "")
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
@@ -110,22 +110,22 @@ class Client:
         return int(json.loads(answer)["count"])
 
     def predict(self, X: Any) -> Prediction:
-        """What the newest release says of some records."""
-        told = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
+        """Predict with the newest release."""
+        answer = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
         return Prediction(
-            release=told["release"],
-            labels=np.asarray(told["labels"]),
-            probabilities=np.asarray(told["probabilities"], np.float64),
+            release=answer["release"],
+            labels=np.asarray(answer["labels"]),
+            probabilities=np.asarray(answer["probabilities"], np.float64),
         )
 
     def releases(self, start: int = 0) -> Iterator[dict[str, Any]]:
-        """The releases from a number on, without their weights."""
-        while found := self.get(f"/v1/releases?from={start}&limit=100")["releases"]:
-            yield from found
-            start = found[-1]["number"] + 1
+        """Yield the releases from number `start` on, without their weights."""
+        while batch := self.get(f"/v1/releases?from={start}&limit=100")["releases"]:
+            yield from batch
+            start = batch[-1]["number"] + 1
 
     def follow(self, start: int = 0) -> Iterator[dict[str, Any]]:
-        """The releases from a number on, and then each new one when it comes, without end."""
+        """Yield the releases from number `start` on, then wait for each new one, without end."""
         tag = ""
         while True:
             for release in self.releases(start):
@@ -134,12 +134,12 @@ class Client:
             try:
                 self._ask("GET", "/v1/releases/latest?wait=30", headers={"If-None-Match": tag})
             except ServiceError as error:
-                if error.status != 404:  # there is none yet
+                if error.status != 404:  # 404: there is no release yet
                     raise
 
     def model(self, number: int | None = None) -> "Model":
-        """A release to predict with here, checked against its hash; by default the newest."""
-        from tidegate.gate.export import load  # noqa: PLC0415 (only those who want it pay for it)
+        """Download a model, by default the newest, and check it against its hash."""
+        from tidegate.gate.export import load  # noqa: PLC0415 (slow to load)
 
         chosen = self.get("/v1/releases/latest")["number"] if number is None else number
         with TemporaryDirectory() as folder:
@@ -148,17 +148,17 @@ class Client:
             return load(path)
 
     def status(self) -> dict[str, Any]:
-        """How things stand."""
+        """The service's status: its records, releases and budget."""
         return self.get("/v1/status")
 
     def ledger(self, record: int | None = None) -> dict[str, Any]:
-        """What the records have paid, or one of them fit by fit."""
+        """What the most-charged record has paid, or all charges to one record."""
         return self.get("/v1/ledger" + ("" if record is None else f"?record={record}"))
 
     def get(self, path: str) -> dict[str, Any]:
-        """What the service says at a path."""
-        told: dict[str, Any] = json.loads(self._ask("GET", path))
-        return told
+        """Get the JSON at a path of the service."""
+        answer: dict[str, Any] = json.loads(self._ask("GET", path))
+        return answer
 
     def _ask(
         self,
@@ -169,7 +169,7 @@ class Client:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The body of an answer; asked again for a while if the service is busy or away."""
+        """Send a request, with retries if the service is busy or unreachable; return the body."""
         all_headers = {"Authorization": self._authorization, **(headers or {})}
         if kind is not None:
             all_headers["Content-Type"] = kind
@@ -178,17 +178,18 @@ class Client:
             try:
                 self._connection.request(method, self._prefix + path, body, all_headers)
                 answer = self._connection.getresponse()
-                told = answer.read()
+                content = answer.read()
             except (OSError, HTTPException) as error:
                 self._connection.close()
-                failure = ServiceError(f"{self._url} does not answer: {error}")
+                unreachable = f"{self._url} does not answer: {error}"
+                failure = ServiceError(f"{unreachable}; check the address, and that it is running")
             else:
                 if answer.status in {200, 304}:
-                    return told
-                failure = ServiceError(_error(told, answer.status), answer.status)
+                    return content
+                failure = ServiceError(_error(content, answer.status), answer.status)
                 if answer.status not in AGAIN:
                     raise failure
-                later = answer.headers.get("Retry-After", "")  # a proxy may have put a date there
+                later = answer.headers.get("Retry-After", "")  # a proxy may send a date
                 pause = max(pause, float(later) if later.isdecimal() else 0.0)
             if time.monotonic() + pause > until:
                 raise failure
@@ -196,15 +197,15 @@ class Client:
             pause = min(2 * pause, LONGEST)
 
 
-def _error(told: bytes, status: int) -> str:
+def _error(content: bytes, status: int) -> str:
     try:
-        return str(json.loads(told)["error"])
+        return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
-        return f"the service answered {status}"
+        return f"the service answered {status}: check the address, and any proxy before it"
 
 
 def _body(X: Any, y: Any = None) -> tuple[bytes, str]:
-    """Records as a body: numbers as an Arrow stream, texts as JSON."""
+    """Encode records: numbers as an Arrow stream, texts as JSON."""
     if isinstance(X, list) and all(isinstance(text, str) for text in X):
         given = {"x": X} if y is None else {"x": X, "y": np.asarray(y).tolist()}
         return json.dumps(given).encode(), "application/json"

@@ -1,4 +1,4 @@
-"""The executor: train the fits of a step in order, then charge and publish them together."""
+"""The executor: trains the fits of a step in order, then charges and publishes them together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,34 +20,34 @@ from tidegate.schedule.twostream import Arrived
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitJob:
-    """A fit to be trained; all that it takes but the records, so that any process can do it."""
+    """A fit to train, with all it needs except the records, so that any process can train it."""
 
     stream: str
     line: Line
-    trainer: Trainer[Any]  # with the bits that are the fit's own
-    prior: Weights | None  # the model that it is drawn to
+    trainer: Trainer[Any]  # with random bits for this fit
+    prior: Weights | None  # the model that the fit is regularized towards
     start: Weights | None  # the model that a descent may start at
 
     def train(self, store: "RecordStore", engine: Engine) -> Weights:
-        """The private weights, from the records in a store as an engine sums them up."""
+        """Train on the records in a store, with sums from an engine; return the private weights."""
         read = reader(store, self.stream, engine)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedFit:
-    """A fit that has been trained, and is neither charged nor published yet."""
+    """A fit that is trained, but not yet charged or published."""
 
     job: FitJob
     weights: Weights
 
     @property
     def line(self) -> Line:
-        """The fit and what it costs."""
+        """The fit and its share."""
         return self.job.line
 
     def release(self, number: int) -> Release:
-        """The fit as a release of this number."""
+        """Make the release with this number from the fit."""
         trainer, d = self.job.trainer, self.weights.shape[0]
         return Release(
             number=number,
@@ -64,45 +64,45 @@ Published = TypeVar("Published", covariant=True)
 
 
 class Runtime(Protocol[Published]):
-    """What carries out a plan: in memory (`MemoryRun`) or in a store (`DurableRun`)."""
+    """Executes a plan: in memory (`MemoryRun`) or in a store (`DurableRun`)."""
 
     @property
     def progress(self) -> Progress:
-        """How far the plan has been carried out."""
+        """How far the plan has been executed."""
 
     def turn(self) -> str | None:
-        """The stream whose next step is complete and comes first, None if none is."""
+        """The stream whose complete step is next to be executed; None if no step is complete."""
 
     def fit(self, number: int, /) -> Weights:
-        """The model of a fit of an earlier step, bit for bit as it was made."""
+        """The weights of a fit of an earlier step, bit for bit as trained."""
 
     def trainer(self, number: int, /) -> Trainer[Any]:
-        """What makes the fit of this number, with the bits that are its own."""
+        """The trainer of the fit with this number, with random bits for it."""
 
     def train(self, job: FitJob, /) -> Weights:
-        """The private weights of a fit; another process may compute them."""
+        """Train a fit, perhaps in another process, and return the private weights."""
 
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived, /
     ) -> Sequence[Published]:
-        """Charge the fits of a step and publish those to be released: all of them or none.
+        """Charge the fits of a step and publish those to release: all of them or none.
 
         Args:
             stream: The stream whose step is complete.
-            step: Its records.
-            made: All fits that it makes due, in order.
-            after: What the future of two streams depends on from now on.
+            step: The records of the step.
+            made: All fits of the step, in order.
+            after: The arrivals of two streams after the step.
         """
 
 
 def advance(runtime: Runtime[Published]) -> Iterator[Published]:
-    """Carry out every complete step; each release is handed out once it is published."""
+    """Execute every complete step, and yield each release once it is published."""
     while (stream := runtime.turn()) is not None:
         yield from carry_out(runtime, stream)
 
 
 def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
-    """Train all fits of the next step of a stream, which is complete; charge and publish them."""
+    """Train, charge and publish the fits of a stream's next step, which must be complete."""
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
     made: dict[int, TrainedFit] = {}
@@ -125,17 +125,17 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
 
 
 class RecordStore(Protocol):
-    """Where the records of the streams are."""
+    """Holds the records of the streams."""
 
     def form(self, stream: str, /) -> Rows | None:
         """An empty array with the stream's schema; None before its first record."""
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None, /) -> Sequence[Piece]:
-        """The records of a span, or some of its slots, to be loaded piece by piece."""
+        """The records of a span, or of some of its slots, in pieces that are loaded on demand."""
 
 
 def reader(store: RecordStore, stream: str, engine: Engine) -> Read:
-    """How the fits of a stream read its records."""
+    """The function with which fits read the records of a stream."""
 
     def read(
         span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /

@@ -1,4 +1,4 @@
-"""The words of Tidegate, each defined once: documentation, page and command line read them here."""
+"""Tidegate's terms, defined once for the documentation, the page and the command line."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -10,30 +10,30 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "record": "One row of data: its features and its label, in a fixed slot of the stream. "
         "The guarantee hides the content of one record.",
         "stream": "The records in the order in which they arrive. It has no end.",
-        "slot": "The place of a record in the stream, counted from 0. A record keeps its slot even "
-        "if it cannot be used.",
+        "slot": "The position of a record in the stream, counted from 0. A record keeps its slot "
+        "even if it cannot be used.",
         "neighbouring streams": "Two streams with the same slots that differ in the content of one "
         "record. The guarantee says that releases from one look much like releases from the other.",
         "block": "The range of consecutive records that one fit reads.",
         "step": "A fixed number of consecutive records. Training happens only when a step is "
         "complete.",
-        "span": "A range of consecutive records (or steps): its start is in it, its stop is not.",
-        "window": "The newest records, as many as you choose, that each model of a sliding "
-        "schedule is trained on.",
+        "span": "A range of consecutive records (or steps), with its start and without its stop.",
+        "window": "The newest records that each model of a sliding schedule is trained on. You "
+        "choose how many.",
         "norm": "The largest length that a record's features may have. You choose it; longer "
         "records are scaled down to it, which limits the influence of any one record.",
         "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
         "the norm, and gradients to a length that the learner sets.",
-        "quarantine": "Where records that cannot be used are listed, with the reason. They keep "
-        "their slots, and fits ignore what is in them; only the operator may see the list.",
-        "holdout": "Public records, apart from the stream, on which releases are tested. They "
+        "quarantine": "The list of records that cannot be used, with the reason. They keep their "
+        "slots, and fits ignore their content; only the operator may see the list.",
+        "holdout": "Public records, separate from the stream, on which releases are tested. They "
         "cost nothing, because they are not private.",
         "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
         "also the name of the large one.",
         "target": "With two streams, the small one: models of the source stream are refined on it.",
     },
     "Training": {
-        "model": "The weights that a fit makes. They turn the features of a record into a "
+        "model": "The weights that a fit produces. They turn the features of a record into a "
         "prediction.",
         "fit": "One training run: on the records of one span, starting from a prior or from "
         "scratch. It is the unit that the ledger charges.",
@@ -42,8 +42,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "base": "A fit from scratch, the first of a chain. It is usually on the largest block of "
         "records.",
         "update": "A fit that refines the model before it in a chain, on records of its own.",
-        "chain": "A base and the updates that refine it, one after the other. The model at its end "
-        "knows the records of all of them.",
+        "chain": "A base and the updates that refine it, one after the other. The last model has "
+        "learned from the records of all of them.",
         "level": "The size class of an update: a block of one level up is twice as long.",
         "schedule": "The rule that says which fits happen when. It depends on public numbers only, "
         "never on what the records contain.",
@@ -51,8 +51,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "first record arrives.",
         "learner": "The method that turns the records of a fit into a private model, by adding "
         "noise to the result or to the gradients.",
-        "slot weight": "How much a slot counts in a fit, above 0 and up to 1, by its place alone, "
-        "whether its record can be used or not. Cards and JSON call it emphasis.",
+        "slot weight": "How much a slot counts in a fit, above 0 and up to 1, whether or not its "
+        "record can be used. It depends only on the slot's position; cards and JSON call it "
+        "emphasis.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },
@@ -81,31 +82,31 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "over all fits: the budget that it has spent.",
         "allocation": "The rule that divides the budget among levels.",
         "ledger": "The account of what each record has paid: the sum of what all fits charged it, "
-        "never more than 1. A full account is planned, not an alarm.",
+        "never more than 1. A sum of 1 is planned, and no cause for alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
         "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
         "share of the budget is reserved for it.",
     },
     "Running": {
-        "gate": "The program that carries out a plan: it takes records in and gives releases out, "
-        "and goes on where it stopped after a crash.",
-        "state": "The folder in which a gate keeps all it needs: records, ledger, releases. Raw "
-        "records are in it, so protect it as you protect them.",
+        "gate": "The program that executes a plan: it takes in records and publishes releases, and "
+        "resumes after a crash.",
+        "state": "The folder in which a gate keeps all it needs: records, ledger, releases. It "
+        "holds raw records, so protect it as you protect them.",
         "store": "The part of a gate that writes its state, so that a crash loses nothing and "
         "charges nothing twice.",
         "release": "A private model together with its card. It never changes, and anyone may see "
         "it.",
-        "card": "What a release says about itself: which records it read, what they paid, how it "
-        "was made and what is promised.",
-        "hash chain": "The fingerprint of each release covers that of the one before. So an edited "
-        "or missing release is noticed.",
-        "fleet": "Many gates run from one configuration, each with a ledger of its own.",
-        "token": "A secret that lets a program or a person use a served gate: to send records, to "
-        "read what is released, or to see who did what.",
+        "card": "The description of a release: which records it was trained on, what they paid, "
+        "how it was made and what is promised.",
+        "hash chain": "The hash of each release covers the hash of the one before. So an edited or "
+        "missing release is detected.",
+        "fleet": "Many gates run from one configuration, each with its own ledger.",
+        "token": "A secret that lets a program or a person use a served gate: send records, read "
+        "releases, or read the audit log.",
     },
 }
-"""The terms, by subject, in the order in which they are best read."""
+"""The terms by subject, in reading order."""
 
 SYMBOLS = {
     "ε": "epsilon",
@@ -121,10 +122,10 @@ TERMS = {term: words for terms in GLOSSARY.values() for term, words in terms.ite
 
 
 def definition(term: str) -> str:
-    """What a term means.
+    """Define a term.
 
     Args:
-        term: The term, in any case, also in the plural or with its words joined by a mark.
+        term: The term, in any case, singular or plural, with spaces, hyphens or underscores.
 
     >>> definition("Allocations")
     'The rule that divides the budget among levels.'
@@ -142,7 +143,7 @@ def definition(term: str) -> str:
 
 
 def to_markdown() -> str:
-    """The glossary as a page."""
+    """The glossary as a Markdown page."""
     lines = [
         "# Glossary",
         "",

@@ -1,7 +1,7 @@
-"""Kinds of a thing: the parameters that each has, and how one is made of those that were given.
+"""The parameters of kinds (schedules, losses, learners, feature maps), and how to build one.
 
-Schedules, losses, learners and feature maps are registered by name. What users are told about a
-kind and its parameters stands in its own file; tables and commands read it from here.
+Kinds are registered by name. Each declares its parameters, with their help, in its own file;
+configuration tables and commands read them through this module.
 """
 
 import inspect
@@ -14,20 +14,20 @@ from tidegate.checks import InvalidValueError
 Made = TypeVar("Made")
 
 Check = Callable[[str, Any], Any]
-"""How a value is checked: (what to call it, the value) -> the value to keep."""
+"""Checks a value: (its name, the value) -> the value to keep."""
 
 
 class Parameter(NamedTuple):
-    """What users are told about a parameter of a kind.
+    """A parameter of a kind.
 
     Attributes:
         help: What it is, in a few words.
-        check: How a value of it is checked.
-        example: What `tidegate init` writes; None to leave it out.
-        name: What it is called, in Python, TOML and on the command line.
+        check: Checks a value of it.
+        example: The value that `tidegate init` writes; None to leave it out.
+        name: Its name in Python, in TOML and on the command line.
         required: Whether it must be given.
-        default: What it is if it is not given and need not be.
-        only: The kinds that it is for, if not for all that have it.
+        default: Its value if it is not given.
+        only: The kinds that it is for; empty for all.
     """
 
     help: str
@@ -45,7 +45,7 @@ def parameter(
     example: int | str | None = None,
     **default: Any,
 ) -> Any:
-    """A field of a kind, which is a dataclass; see `Parameter`."""
+    """Declare a parameter as a field of a kind, which is a dataclass; see `Parameter`."""
     return field(metadata={"parameter": Parameter(help, check, example)}, **default)
 
 
@@ -58,14 +58,14 @@ def parameters(kind: type[Any]) -> Iterator[Parameter]:
     """
     for each in fields(kind):
         if "parameter" in each.metadata:
-            stated: Parameter = each.metadata["parameter"]
+            declared: Parameter = each.metadata["parameter"]
             required = each.default is MISSING
             default = None if required else each.default
-            yield stated._replace(name=each.name, required=required, default=default)
+            yield declared._replace(name=each.name, required=required, default=default)
 
 
 def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[str, Any]) -> Made:
-    """An object of a kind from what was given: all that it needs, nothing that it does not know.
+    """Build an object of a kind; refuse missing and unknown parameters.
 
     >>> from tidegate.schedule import Independent
     >>> build({"independent": Independent}, "independent", {"step": 1024})
@@ -83,7 +83,7 @@ def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[st
 
 
 def values_of(made: Any) -> dict[str, Any]:
-    """The parameters of a thing that have a value, also those that were not given.
+    """The parameters of an object that have a value, defaults included.
 
     >>> from tidegate.schedule import SlidingWindow
     >>> values_of(SlidingWindow(window=70, step=10))
@@ -94,6 +94,6 @@ def values_of(made: Any) -> dict[str, Any]:
 
 
 def checks_of(kinds: Mapping[str, type[Any]], chosen: object) -> dict[str, Check]:
-    """How the keys of all kinds are checked; one that several have, as the chosen kind has it."""
+    """The checks of all kinds' keys; if several kinds have a key, that of the chosen kind."""
     last: Iterable[type[Any]] = [kinds[chosen]] if chosen in [*kinds] else []
     return {each.name: each.check for kind in (*kinds.values(), *last) for each in parameters(kind)}

@@ -1,4 +1,4 @@
-"""A plan carried out in memory: records in, releases out."""
+"""Executes a plan in memory: records in, releases out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,21 +21,21 @@ from tidegate.schedule.twostream import Arrived
 
 
 class MemoryRun:
-    """Takes records in, and makes a step's releases when the step is complete.
+    """Takes in records, and makes the releases of each step when it is complete.
 
-    A fit can be interrupted: the next batch completes the step that was cut short. A fit is made
-    once, charged once and published once, and none is published before all fits of its step are
-    made and charged. If the interruption falls into the ledger itself, later charges are refused
-    or too high; no model is published that was not charged.
+    A fit can be interrupted: the next batch completes its step. Each fit is trained once, charged
+    once and published once, and none is published before all fits of its step are trained and
+    charged. If the ledger itself is interrupted, later charges are refused or too high; no model is
+    published that was not charged.
 
     Args:
-        plan: What is carried out, of one stream or two.
-        trainer: Makes all fits, with one stream of bits.
+        plan: The plan to execute, of one stream or two.
+        trainer: Trains all fits, with one source of random bits.
         engine: Where fits are computed; by default in memory.
 
     Attributes:
-        releases: Those that are published, in order.
-        ledgers: What each record has paid: a ledger, or one for each of two streams.
+        releases: The published releases, in order.
+        ledgers: The ledger, or the two ledgers of two streams.
     """
 
     def __init__(
@@ -52,61 +52,61 @@ class MemoryRun:
         self._engine = Memory() if engine is None else engine
         self._held = {stream: Held() for stream in self.progress.streams}
         self._weights: dict[int, Weights] = {}  # of fits that are released or not superseded
-        self._unreleased: list[RecordFit] = []  # those whose weights may come to be superseded
-        self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced at once, when a step ends
+        self._unreleased: list[RecordFit] = []  # fits whose weights may be superseded later
+        self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced as a whole after each step
         self._turns: tuple[str, ...] = ()  # streams with new records, in the order of their batches
 
     def take(self, records: Records, stream: str = ONLY) -> None:
-        """Add records to a stream and carry out what is due."""
-        self._turns = (*self._turns, stream)  # first: a turn without records is passed over
+        """Add records to a stream and execute the steps that they complete."""
+        self._turns = (*self._turns, stream)  # first: a turn without records does no harm
         self._held[stream].append(records)
         for _ in advance(self):
             pass
 
     def ledger(self, stream: str) -> Ledger:
-        """What the records of a stream have paid."""
+        """The ledger of a stream."""
         return self.ledgers if isinstance(self.ledgers, Ledger) else self.ledgers.of(stream)
 
-    # --- how far it is
+    # --- progress
 
     def count(self, stream: str) -> int:
-        """How many records of a stream there have been."""
+        """How many records of a stream have arrived."""
         return self._held[stream].count
 
     def done(self, stream: str) -> int:
-        """The time up to which all due fits have been carried out."""
+        """The number of records up to which all fits are done."""
         return self._done[0][stream]
 
     def arrived(self) -> Arrived:
-        """What the future of two streams depends on."""
+        """The arrivals of two streams, which decide their next fits."""
         return self._done[1]
 
     def turn(self) -> str | None:
-        """Streams go on in the order in which their records came, also after an interruption."""
+        """The next stream, in the order in which batches came, also after an interruption."""
         while self._turns and not self.progress.complete(self._turns[0]):
             self._turns = self._turns[1:]
         return self._turns[0] if self._turns else None
 
-    # --- what the executor asks for
+    # --- for the executor
 
     def form(self, stream: str) -> Rows:
         """An empty array with the stream's schema."""
         return self._held[stream].form
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Sequence[Records]:
-        """The records of a span, or some of its slots."""
+        """The records of a span, or of some of its slots."""
         return self._held[stream].pieces(span, slots)
 
     def fit(self, number: int) -> Weights:
-        """The model of a fit."""
+        """The weights of a fit."""
         return self._weights[number]
 
-    def trainer(self, number: int) -> Trainer[Any]:  # noqa: ARG002 (one stream of bits for all)
-        """What makes all fits."""
+    def trainer(self, number: int) -> Trainer[Any]:  # noqa: ARG002 (one trainer for all)
+        """The trainer of all fits."""
         return self._trainer
 
     def train(self, job: FitJob) -> Weights:
-        """The private weights of a fit, trained once however often its step is interrupted."""
+        """Train a fit once, however often its step is interrupted."""
         number = job.line.fit.number
         if number not in self._weights:
             weights = job.train(self, self._engine)
@@ -117,7 +117,7 @@ class MemoryRun:
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
     ) -> list[Release]:
-        """Charge the fits that are not yet, then publish those that are not yet."""
+        """Charge the fits not yet charged, then publish the releases not yet published."""
         ledger, published = self.ledger(stream), len(self.releases)
         for each in made:
             if each.line.fit.number > ledger.last:
@@ -137,7 +137,7 @@ class MemoryRun:
         return self.releases[published:]
 
     def _drop_superseded(self, due: Sequence[RecordFit]) -> None:
-        """Let go of the models that no fit needs after a step, whose fits these are."""
+        """Delete the models that no fit needs after a step; `due` are the fits of the step."""
         for number in superseded(self._unreleased, due):
             self._weights.pop(number, None)
         fits = (fit for fit in (*self._unreleased, *due) if not fit.released)

@@ -1,4 +1,4 @@
-"""Pictures of a plan: the chain of spans behind each release, and what the records have paid."""
+"""Pictures of a plan: the chain behind each release, and what the records have paid."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ Chain = tuple[RecordFit, ...]
 
 
 def chain_of(fit: RecordFit, fits: Mapping[int, RecordFit]) -> Chain:
-    """The chain that a fit ends, given all fits before it by their numbers."""
+    """The chain that ends with a fit, given all earlier fits by number."""
     chain = [fit]
     while chain[-1].prior is not None:
         chain.append(fits[chain[-1].prior])
@@ -36,7 +36,7 @@ def chain_of(fit: RecordFit, fits: Mapping[int, RecordFit]) -> Chain:
 
 
 def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
-    """The chains of the first `most` releases (of two streams, those of the target).
+    """The chains of the first `most` releases (with two streams, of the target).
 
     >>> from tidegate.schedule import SlidingWindow, Steps, fits
     >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=9))
@@ -55,7 +55,7 @@ def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
 
 
 def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
-    """One row of the picture: where the base, the updates and the release of a chain stand.
+    """One row of the picture: the base, the updates and the release of a chain.
 
     >>> from tidegate.schedule import SlidingWindow, Steps, fits
     >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=11))
@@ -87,35 +87,35 @@ def _cell(fit: RecordFit, *, released: bool) -> tuple[str, str]:
 
 
 def level_style(level: int) -> str:
-    """The terminal's colour for a level."""
+    """The terminal colour of a level."""
     return LEVEL_COLORS[level % len(LEVEL_COLORS)]
 
 
-def terminal_picture(found: list[Chain], steps: Mapping[Stream | None, int], width: int) -> Table:
-    """The chains as rows over the records: time runs down, the stream runs to the right.
+def terminal_picture(rows: list[Chain], steps: Mapping[Stream | None, int], width: int) -> Table:
+    """Draw chains, one per row: time runs down, the stream runs to the right.
 
-    A column of the terminal's width is one, two, four, ... steps of so many records.
+    One character stands for 1, 2, 4, ... steps, as many as it takes to fit `width`.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("at", justify="right", style="dim", no_wrap=True)
-    streams = _streams(found)
-    room = (width - len(f"{found[-1][-1].at:,}") - 2) // len(streams) - 2
+    streams = _streams(rows)
+    room = (width - len(f"{rows[-1][-1].at:,}") - 2) // len(streams) - 2
     columns = {}
     for stream in streams:
         columns[stream] = steps[stream]
-        reach = max(fit.span.stop for chain in found for fit in chain if fit.stream == stream)
+        reach = max(fit.span.stop for chain in rows for fit in chain if fit.stream == stream)
         while reach > columns[stream] * max(room, 1):
             columns[stream] *= 2
         title = f"{stream or 'stream'}, {columns[stream]:,} records a column"
         table.add_column(Text(title[: max(room, 6)]), no_wrap=True)
-    for chain in found:
+    for chain in rows:
         strips = [strip(chain, column, stream) for stream, column in columns.items()]
         table.add_row(f"{chain[-1].at:,}", *strips)
     return table
 
 
-def _streams(found: list[Chain]) -> list[Stream | None]:
-    return list(dict.fromkeys(fit.stream for chain in found for fit in chain))
+def _streams(rows: list[Chain]) -> list[Stream | None]:
+    return list(dict.fromkeys(fit.stream for chain in rows for fit in chain))
 
 
 def legend(*, chained: bool) -> Text:
@@ -138,7 +138,7 @@ def legend(*, chained: bool) -> Text:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """A figure of so many inches, to be drawn into and saved."""
+    """An empty figure; width and height are in inches."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ModuleNotFoundError:
@@ -147,7 +147,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
-    """Draw the chains of the first `most` releases, and the ledger below them, into a file."""
+    """Plot the chains of the first `most` releases, and the ledger below them, to a file."""
     ledgers: dict[Stream | None, Ledger] = defaultdict(Ledger)
 
     def charged() -> Iterable[RecordFit]:
@@ -155,27 +155,25 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
             ledgers[line.fit.stream].post(line)
             yield line.fit
 
-    found = chains(charged(), most)
-    if not found:
-        raise InvalidValueError(
-            "nothing to plot: no model is released before `until`; choose a later one"
-        )
-    streams = _streams(found)
-    height = 0.24 * max(len(found), 12)
+    rows = chains(charged(), most)
+    if not rows:
+        raise InvalidValueError("nothing to plot: no model is released before `until`; raise it")
+    streams = _streams(rows)
+    height = 0.24 * max(len(rows), 12)
     figure = new_figure(6 + 4 * len(streams), 2.6 + height)
     axes = figure.subplots(
         2, len(streams), sharex="col", squeeze=False, height_ratios=[height, 1.6]
     )
     figure.suptitle(title)
     for index, stream in enumerate(streams):
-        _plot_chains(axes[0, index], found, stream, named=index == 0)
+        _plot_chains(axes[0, index], rows, stream, named=index == 0)
         _plot_ledger(axes[1, index], ledgers[stream], stream)
     figure.savefig(path, dpi=150)
 
 
-def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, named: bool) -> None:
+def _plot_chains(axes: "Axes", rows: list[Chain], stream: Stream | None, *, named: bool) -> None:
     labelled: set[str] = set()
-    for row, chain in enumerate(found):
+    for row, chain in enumerate(rows):
         for fit in chain:
             if fit.stream != stream:
                 continue
@@ -195,11 +193,11 @@ def _plot_chains(axes: "Axes", found: list[Chain], stream: Stream | None, *, nam
                 label="_" if label in labelled else label,
             )
             labelled.add(label)
-    axes.set_yticks(range(len(found)), [f"{chain[-1].at:,}" for chain in found])
+    axes.set_yticks(range(len(rows)), [f"{chain[-1].at:,}" for chain in rows])
     axes.invert_yaxis()
     axes.legend(loc="best", fontsize="small", title="black edge: the release")
     if named:
-        axes.set_ylabel(f"{'target ' if stream else ''}records arrived, a release a row")
+        axes.set_ylabel(f"{'target ' if stream else ''}records arrived (one row per release)")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -210,13 +208,13 @@ def _plot_ledger(axes: "Axes", ledger: Ledger, stream: Stream | None) -> None:
     axes.text(
         0.005,
         1.03,
-        "the bound, for ever",
+        "never exceeded",
         transform=axes.get_yaxis_transform(),
         fontsize="small",
         color=PLOT_LEVELS[3],
     )
     axes.set_ylim(0, 1.2)
-    axes.set_ylabel("share paid")
+    axes.set_ylabel("budget paid")
     axes.set_xlabel(f"record of the {stream or 'stream'}")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)

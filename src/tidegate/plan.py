@@ -1,4 +1,4 @@
-"""The plan: what is released when and what it costs each record, before there is any data."""
+"""Plans: what is released when and what it costs each record, computed before any data exists."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,16 +20,15 @@ from tidegate.schedule.twostream import Arrived, Target
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A schedule with its shares: the one thing that privacy is proved on.
+    """A schedule with the share of every fit; the privacy proof is about this plan.
 
-    The schedule counts in steps. The plan maps them to records: all that it takes and answers is in
-    records.
+    The schedule counts in steps; the arguments and results of a plan count in records.
 
     Args:
         schedule: Which fits happen when.
-        budget: What any single record may lose, over all time.
-        allocation: How shares go to levels.
-        reserve: What the fits leave over of every record's budget.
+        budget: The budget of each record, over all time.
+        allocation: How the budget is divided among levels.
+        reserve: The share of every record's budget that fits leave unspent.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -50,11 +49,11 @@ class Plan:
     reserve: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        _ = self.shares  # refuse now what the budget does not allow
+        _ = self.shares  # refuse at once what the budget does not allow
 
     @cached_property
     def shares(self) -> Shares:
-        """What each fit takes from the budget of the records it reads."""
+        """The share of each fit."""
         return Shares(
             schedule=self.schedule,
             budget=self.budget,
@@ -64,7 +63,7 @@ class Plan:
 
     @property
     def certificate(self) -> Certificate:
-        """What any record could ever pay, before scaling."""
+        """The most that any record could ever pay, before shares are scaled."""
         return self.shares.certificate
 
     @property
@@ -74,44 +73,44 @@ class Plan:
 
     @property
     def first(self) -> int:
-        """How many records there are when the first model is released."""
+        """How many records have arrived when the first model is released."""
         return self.steps.count(self.schedule.first)
 
     @cached_property
     def steps(self) -> Steps:
-        """Which records the steps hold."""
+        """Which records each step holds."""
         return self.schedule.steps
 
     def _line(self, fit: Fit) -> Line:
-        """A fit on its records, with its share."""
+        """The fit in records, with its share."""
         return Line(self.steps.fit(fit), self.shares.of(fit))
 
     def due(self, at: int) -> list[Line]:
-        """The fits to carry out once `at` records have arrived, with their shares."""
+        """The fits that are due when exactly `at` records have arrived, with their shares."""
         now = self.steps.complete(at)
         return list(map(self._line, self.schedule.due(now))) if self.steps.count(now) == at else []
 
     def needed(self, at: int) -> int:
-        """Records before this one are never read once `at` have arrived and been fitted."""
+        """The first record that fits after time `at` may still read."""
         return self.steps.count(needed(self.schedule, self.steps.complete(at)))
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""
         mapped, share = self.steps.fit, self.shares.of
-        found = fits(self.schedule, self.steps.complete(until))
-        return (Line(mapped(fit), share(fit)) for fit in found)
+        due = fits(self.schedule, self.steps.complete(until))
+        return (Line(mapped(fit), share(fit)) for fit in due)
 
     def paid(self, record: int, at: int) -> Fraction:
-        """What a record has paid once `at` records have arrived, from the schedule alone."""
+        """What a record has paid once `at` records have arrived, computed from the schedule."""
         step, now = self.steps.step_of(whole("record", record, least=0)), self.steps.complete(at)
         return self._add_up(step, lambda fit: fit.at <= now)
 
     def _paid_before(self, step: int, number: int) -> Fraction:
-        """What the records of a step had paid when this many fits had been posted."""
+        """What the records of a step have paid for all fits before this number."""
         return self._add_up(step, lambda fit: fit.number < number)
 
     def _reading(self, step: int) -> Iterator[Fit]:
-        """The fits that read a step, in order, without end if there is none."""
+        """The fits that read a step, in order; there may be infinitely many."""
         for now in self.schedule.reads(step):
             yield from (fit for fit in self.schedule.due(now) if step in fit.span)
 
@@ -121,15 +120,15 @@ class Plan:
         return sum((self._line(fit).paid(record) for fit in counted), Fraction(0))
 
     def ledger(self, *, crowd: int = 64) -> Ledger:
-        """An empty ledger that this plan's lines can be posted to."""
+        """An empty ledger for this plan's lines."""
         return Ledger(recall=self._paid_before, steps=self.steps, crowd=crowd)
 
     def settle(self, ledger: Ledger, at: int) -> None:
-        """Let a ledger go of what no later fit reads in part, once `at` records have arrived."""
+        """Settle a ledger once `at` records have arrived: drop detail no later fit needs."""
         ledger.settle(self.schedule.settled(self.steps.complete(at)))
 
     def charge(self, ledger: Ledger, until: int) -> Iterator[Line]:
-        """The lines that the ledger does not have yet, each posted before it is handed out.
+        """Post the lines that the ledger does not have yet, and yield each.
 
         >>> from tidegate.privacy import PureDP
         >>> from tidegate.schedule import Continual
@@ -152,7 +151,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStreamPlan:
-    """The plan of two streams: a ledger each, and each record pays in its own stream only.
+    """The plan of two streams: each has its own ledger, and a record pays in its own stream only.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import Cumulative
@@ -174,11 +173,11 @@ class TwoStreamPlan:
     reserve: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        _ = self.source  # refuse now what the budget does not allow
+        _ = self.source  # refuse at once what the budget does not allow
 
     @cached_property
     def source(self) -> Plan:
-        """The plan of the source stream, which takes no notice of the target."""
+        """The plan of the source stream, which does not depend on the target."""
         return Plan(
             schedule=self.schedule.source,
             budget=self.budget,
@@ -188,16 +187,16 @@ class TwoStreamPlan:
 
     @cached_property
     def target(self) -> Shares:
-        """The shares of the target stream, good for any order of arrivals."""
+        """The shares of the target stream, for any order of arrivals."""
         return replace(self.source.shares, schedule=Target())
 
     @property
     def first(self) -> int:
-        """How many source records there are when the first model is released."""
+        """How many source records have arrived when the first model is released."""
         return self.source.first
 
     def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Line]]:
-        """What follows when a step of a stream completes: the state after it, and its lines."""
+        """Complete a step of a stream: return the arrivals after it, and the lines of its fits."""
         so_far, fits = self.schedule.arrive(so_far, stream)
         steps = self.schedule.steps[stream]
         shares = self.source.shares if stream == "source" else self.target
@@ -211,11 +210,11 @@ class TwoStreamPlan:
             yield from lines
 
     def ledgers(self, *, crowd: int = 64) -> "TwoLedgers":
-        """Empty ledgers that this plan's lines can be posted to."""
+        """Empty ledgers for this plan's lines."""
         return TwoLedgers(self, crowd)
 
     def charge(self, ledgers: "TwoLedgers", arrivals: Iterable[Stream]) -> Iterator[Line]:
-        """The lines, each posted to the ledger of its stream before it is handed out."""
+        """Post each line to the ledger of its stream, and yield it."""
         so_far = Arrived()
         for stream in arrivals:
             so_far, lines = self.arrive(so_far, stream)
@@ -240,7 +239,7 @@ class TwoLedgers:
         return self.source if stream == "source" else self.target
 
     def settle(self, so_far: Arrived) -> None:
-        """Let go of what no later fit reads in part, after a step of either stream."""
+        """Settle both ledgers after a step of either stream: drop detail no later fit needs."""
         self.source.settle(self._source_schedule.settled(so_far.source))
         self._phases.open(so_far.phase_start, read=so_far.model is not None)
         self.target.settle(so_far.phase_start)

@@ -1,4 +1,4 @@
-"""How far a plan has been carried out, and what comes next: a matter of counts alone, so public."""
+"""How far a plan has been executed and what comes next; both depend on public counts only."""
 
 from typing import Protocol
 
@@ -8,24 +8,24 @@ from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
 ONLY = "records"
-"""The name of the stream of a schedule that has but one."""
+"""The name of the stream if a schedule has only one."""
 
 
 class Counts(Protocol):
-    """How far the streams of a plan have come."""
+    """How many records of each stream have arrived, and how many steps are done."""
 
     def count(self, stream: str, /) -> int:
         """How many records of a stream have arrived."""
 
     def done(self, stream: str, /) -> int:
-        """The time up to which all due fits have been carried out."""
+        """The number of records up to which all fits are done."""
 
     def arrived(self) -> Arrived:
-        """What the future of two streams depends on; asked for only where there are two."""
+        """The arrivals of two streams, which decide their next fits; used only if there are two."""
 
 
 class Progress:
-    """Which step of which stream comes next, which fits it makes due, which records they need."""
+    """Computes the next step of each stream, the fits that are due then and what they read."""
 
     def __init__(self, plan: Plan | TwoStreamPlan, counts: Counts) -> None:
         self._plan, self._counts = plan, counts
@@ -44,7 +44,7 @@ class Progress:
         return steps.records(Span(done, done + 1))
 
     def next_model(self, stream: str) -> int:
-        """How many records of a stream there are when it makes its next model, after the first."""
+        """How many records of a stream have arrived when its next model (not the first) is made."""
         if isinstance(self._plan, TwoStreamPlan):
             return self.next(stream).stop
         steps = self._plan.steps
@@ -52,30 +52,30 @@ class Progress:
         return steps.count(next(self._plan.schedule.reads(done)))
 
     def complete(self, stream: str) -> bool:
-        """Whether the next step of a stream has all its records."""
+        """Whether all records of a stream's next step have arrived."""
         return self.next(stream).stop <= self._counts.count(stream)
 
     def turn(self, stream: str) -> tuple[bool, int]:
-        """What decides which of two streams goes first where both have records, the least.
+        """The order of two streams that both have complete steps: the smallest key goes first.
 
-        As if their records had come in turns, one by one; but target steps before the first model
-        of the source would be read by no fit, so that comes before all of them.
+        It is as if their records had arrived alternately, one by one. But no fit could read target
+        steps before the first source model, so that model comes first.
         """
         early = stream == "target" and self._counts.arrived().model is None
         return early, self.next(stream).stop
 
     def due(self, stream: str) -> tuple[list[Line], Arrived]:
-        """The lines of the next step, and what the future of two streams depends on after it."""
+        """The lines of the next step, and the arrivals of two streams after it."""
         return lines_at(self._plan, self._counts.arrived(), stream, self.next(stream).stop)
 
     def needed(self, stream: str) -> int:
-        """The first record of a stream that a fit to come may read."""
+        """The first record of a stream that a later fit may read."""
         if stream == "target":
             return self._steps[stream].count(self._counts.arrived().phase_start)
         return self._first.needed(self._counts.done(stream))
 
     def cut(self, stream: str) -> int | None:
-        """Where records of a stream are forgotten: after any of so many, or never."""
+        """Records of a stream are forgotten in multiples of this number; None if never."""
         forgets = stream == "target" or self._first.schedule.look_back is not None
         return self.step(stream) if forgets else None
 
@@ -83,7 +83,7 @@ class Progress:
 def lines_at(
     plan: Plan | TwoStreamPlan, so_far: Arrived, stream: str, at: int
 ) -> tuple[list[Line], Arrived]:
-    """The lines of a step of a stream, and what the future of two streams depends on after it."""
+    """The lines of a step of a stream, and the arrivals of two streams after it."""
     if isinstance(plan, Plan):
         return plan.due(at), so_far
     after, lines = plan.arrive(so_far, "source" if stream == "source" else "target")
