@@ -29,7 +29,7 @@ def test_the_table_lines_up_and_warns(config: str, monkeypatch: pytest.MonkeyPat
     budgets = ["--epsilon", "1", "--epsilon", "10", "--delta", "1e-6"]
     done = tidegate("compare", config, data(config), *QUICK, *budgets)
     assert done.returncode == 0, done.stderr
-    assert "Never use private records" in done.stderr
+    assert "Use public or synthetic records only" in done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines if line.endswith(("% ", "%"))]
@@ -62,7 +62,7 @@ def test_json_has_every_release(config: str) -> None:
     [
         (["--method", "dp-ftrl"], "needs a delta"),
         (["--delta", "0.01"], "delta must be at most 0.001, or confirmed by weak_delta"),
-        (["--holdout", "2/3"], "at most 1/2"),
+        (["--holdout", "2/3"], "at most 1/2, got 2/3"),
         (["--block", "150"], "block"),
         (["--window", "5000"], "needs 5,000 records for its first release"),
         (["--method", "magic"], "magic"),

@@ -197,12 +197,12 @@ def test_members_take_turns(
     monkeypatch.setattr(fleet_scheduler, "SLICE", 0.0)
     order: list[str] = []
 
-    def told(member: Member, status: MemberStatus, turn: fleet_scheduler.Turn) -> None:
+    def on_turn(member: Member, status: MemberStatus, turn: fleet_scheduler.Turn) -> None:
         assert turn.more == (status.state == "running")
         order.append(member.name)
 
     statuses = fleet_scheduler.run_fleet(
-        Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, told=told
+        Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, on_turn=on_turn
     )
     assert statuses == dict.fromkeys(["south", "east"], MemberStatus(state="finished"))
     least = order.count("south")  # of the member with the fewest steps
@@ -302,7 +302,7 @@ def test_a_process_that_is_killed_fails_its_member_only(
     config = make(tmp_path)
     done = process("fleet", "run", config, "--quiet", TIDEGATE_FAILPOINT="publish.commit:5")
     assert done.returncode == 2
-    killed = "failed: its process was ended (code -9): run again to go on"
+    killed = "failed: its process died (exit code -9); run the command again to continue"
     assert sorted(done.stderr.splitlines()) == [
         f"tidegate: {name} {killed}" for name in ("east", "north")
     ]  # south has but four steps

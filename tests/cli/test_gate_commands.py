@@ -52,9 +52,10 @@ def state(folder: Path) -> str:
 
 
 def test_a_run_says_whether_its_state_is_new(folder: Path) -> None:
-    told = f"{folder / 'gate.state'} is new: no record has paid anything yet\n"
-    assert told in tidegate("run", str(folder / "gate.toml")).stderr
-    assert told not in tidegate("run", str(folder / "gate.toml")).stderr
+    warning = "created a new state; if you expected an existing one, stop now and check the path"
+    line = f"{folder / 'gate.state'}: {warning}\n"
+    assert line in tidegate("run", str(folder / "gate.toml")).stderr
+    assert line not in tidegate("run", str(folder / "gate.toml")).stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -293,13 +294,14 @@ def test_two_streams_with_records_in_common_are_refused(tmp_path: Path) -> None:
 def test_a_run_without_a_release_says_what_is_missing(folder: Path) -> None:
     write_csv(folder / "records.csv", 250)
     gate, state = str(folder / "gate.toml"), str(folder / "gate.state")
-    missing = "othing is released before 300 records have arrived: 250 have, 50 are missing"
+    missing = "he first release needs 300 records: 250 have arrived, 50 are missing"
     assert missing in tidegate("run", gate).stdout
     assert missing in tidegate("status", state).stdout
     for words in (("export", state, "m.npz"), ("predict", state, str(folder / "records.csv"))):
         done = tidegate(*words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert missing in done.stderr
+        assert done.stderr.endswith("add records with tidegate run or tidegate ingest\n")
 
 
 def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> None:
@@ -309,14 +311,14 @@ def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> No
     unusable = sum(y != 0 for y in stream(650)[1].tolist())
     assert done.returncode == 0
     new, told = done.stderr.splitlines()
-    assert "is new" in new
+    assert "created a new state" in new
     assert " of 650 records cannot be used; the first is " in told
     assert int(told.split()[1]) >= unusable
-    assert told.endswith("are [records] columns, label and classes as the records have them?")
+    assert told.endswith("check that [records] columns, label and classes match the records")
     write_csv(folder / "more.csv", 50, 650)
     done = tidegate("ingest", str(folder / "other.state"), str(folder / "more.csv"))
     assert " of 700 records cannot be used" in done.stderr
-    assert done.stdout.endswith("other.state has 700\n")
+    assert done.stdout.endswith("other.state now has 700\n")
 
 
 def test_what_is_no_state_is_told_from_one_that_is_lost(state: str, folder: Path) -> None:
@@ -341,8 +343,8 @@ def test_a_state_that_is_deleted_under_a_gate_is_not_called_intact(tmp_path: Pat
 
 
 def test_a_record_that_has_not_arrived_is_told_from_one_that_paid_nothing(state: str) -> None:
-    assert "paid nothing so far" in tidegate("ledger", state, "--record", "649").stdout
-    assert "no such record yet" in tidegate("ledger", state, "--record", "650").stdout
+    assert "has paid nothing yet" in tidegate("ledger", state, "--record", "649").stdout
+    assert "has not arrived yet" in tidegate("ledger", state, "--record", "650").stdout
 
 
 def test_no_state_is_made_for_sources_that_cannot_be_read(folder: Path) -> None:

@@ -16,7 +16,7 @@ def test_the_commands_fit_one_screen() -> None:
     lines = tidegate("--help", COLUMNS="80").stdout.splitlines()
     assert len(lines) < 24  # and a prompt
     assert max(map(len, lines)) <= 80
-    assert list(GROUPS) == ["try", "plan", "run", "look", "share", "operate"]
+    assert list(GROUPS) == ["try", "plan", "run", "inspect", "use", "operate"]
     for purpose, commands in GROUPS.items():
         assert any(line.startswith(f"  {purpose}: ") for line in lines)
         assert all(any(f" {name} " in line for line in lines) for name in commands)
@@ -36,7 +36,7 @@ def test_a_topic_is_a_command_or_a_term() -> None:
         (("releases",), "see tidegate releases --help"),
         (("plan", "sliding", "--nonsense", "1"), "see tidegate plan --help"),
         (("token", "create"), "see tidegate token create --help"),
-        (("xyzzy",), "tidegate --help lists all"),
+        (("xyzzy",), "tidegate --help lists all commands"),
         (("run", "none.toml"), "tidegate init writes one"),
         (("status", "none"), "tidegate run makes one"),
         (("plan", "sliding", "--epsilon", "1", "--until", "9"), "such as --window 1024"),

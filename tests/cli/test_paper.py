@@ -58,4 +58,4 @@ def test_titles_that_are_not_there_are_missed_before_anything_runs(
 def test_a_scheduler_without_its_engine_is_refused(tmp_path: Path) -> None:
     done = tidegate("paper", "a", "--out", str(tmp_path), "--scheduler", "tcp://127.0.0.1:8786")
     assert done.returncode == 2
-    assert "--scheduler is for --engine dask, not for memory" in done.stderr
+    assert "--scheduler needs --engine dask, got memory" in done.stderr

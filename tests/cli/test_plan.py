@@ -76,7 +76,7 @@ def test_what_records_count_for_is_printed_where_they_do_not_pay_the_same() -> N
 def test_a_schedule_with_shares_of_its_own_names_no_allocation() -> None:
     words = ("--block", "4000", "--step", "1000", "--epsilon", "1", "--delta", "1e-6")
     done = tidegate("plan", "growing", *words, "--until", "5000")
-    assert done.stdout.splitlines()[0] == "growing, epsilon = 1, delta = 1e-06, shares of its own"
+    assert done.stdout.splitlines()[0] == "growing, epsilon = 1, delta = 1e-06, its own allocation"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,7 +198,8 @@ def test_a_full_disk_is_told_in_one_line() -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert done.stderr == "tidegate: No space left on device: the output\n"
+    next_step = "free some space and run the command again"
+    assert done.stderr == f"tidegate: No space left on device: the output; {next_step}\n"
 
 
 def test_alone_it_shows_its_help() -> None:
@@ -232,15 +233,15 @@ BAD = [
     ("sliding", {"--until": "-1"}, "until must be a whole number from 1 to"),
     ("sliding", {"--until": "1" + "0" * 30}, "until must be a whole number from 1 to"),
     ("sliding", {"--until": "9007199254740992"}, "until must be at most 1,000,000,000 steps of 2"),
-    ("sliding", {"--block": "8"}, "sliding has no --block, got 8"),
+    ("sliding", {"--block": "8"}, "sliding has no --block, got 8; it has --window, --step, --sam"),
     ("sliding", {"--sample": "0"}, "sample must be a whole number from 1"),
-    ("sliding", {"--rate": "0.6"}, "--rate goes with --allocation tapered, got 3/5"),
+    ("sliding", {"--rate": "0.6"}, "--rate 3/5 needs --allocation tapered: add it, or omit --rate"),
     ("sliding", {"--allocation": "tapered", "--rate": "1/3"}, "rate must be above 1/2 and below 1"),
     ("sliding", {"--allocation": "tapered", "--rate": "2"}, "rate must be a Fraction above 0"),
     ("sliding", {"--allocation": "tapered", "--rate": "1/0"}, "rate must be a ratio such as 7/10"),
     ("sliding", {"--allocation": "evenly"}, "'evenly' is not one of 'paper', 'tapered'"),
     ("sliding", {"--plot": "plan.pdf"}, "plot must be a file that ends in .png or .svg"),
-    ("sliding", {"--plot": "no/such/folder/plan.svg"}, "plot must be a file in a folder that"),
+    ("sliding", {"--plot": "no/such/folder/plan.svg"}, "plot must be a file in a writable folder"),
     ("continual", {"--window": None, "--block": "6"}, "block must be a power-of-two multiple"),
     ("continual", {"--window": None}, "continual needs --block"),
     ("independent", {}, "independent has no --window, got 8"),
@@ -253,7 +254,7 @@ BAD = [
     ("sliding", {"--epsilon": "1e-320"}, "epsilon must be at least 1e-100"),
     ("sliding", {"--rate": "1e-9999999999"}, "rate must be a ratio such as 7/10"),
     ("sliding", {"--rows": "100000"}, "rows must be a whole number from 1 to 1000, got 100000"),
-    ("sliding", {"--until": "4", "--plot": "plan.svg"}, "nothing to plot: no model is released"),
+    ("sliding", {"--until": "4", "--plot": "plan.svg"}, "nothing to plot: the first model is rele"),
     ("tidal", {}, "'tidal' is not one of"),
     ("sliding", {"--epsilon": None}, "Missing option '--epsilon'"),
     ("sliding", {"--nonsense": "1"}, "No such option"),
@@ -327,9 +328,10 @@ def test_a_plan_that_ends_early_says_when_the_first_model_comes(
 ) -> None:
     done = tidegate("plan", *words, "--epsilon", "1", "--until", "7167")
     assert done.returncode == 0
-    told = f"No model is released before 7,168 {whose}records have arrived, and --until is 7,167."
-    assert told in done.stdout
-    assert "No model" not in tidegate("plan", *words, "--epsilon", "1", "--until", "7168").stdout
+    said = f"The first model is released after 7,168 {whose}records, but --until is 7,167: raise it"
+    assert said in " ".join(done.stdout.split())
+    enough = tidegate("plan", *words, "--epsilon", "1", "--until", "7168").stdout
+    assert "The first model" not in enough
 
 
 @pytest.mark.parametrize("source", [("sliding",), ("twostream", "--target-step", "100")])

@@ -113,7 +113,8 @@ def test_an_untouched_state_is_sound(tmp_path: Path) -> None:
     assert problems(state) == []
     done = tidegate("verify", str(state))
     assert done.returncode == 0
-    assert f"the files of 5 in {tmp_path / 'out'} are as published" in " ".join(done.stdout.split())
+    unchanged = f"the files of 5 releases in {tmp_path / 'out'} are unchanged"
+    assert unchanged in " ".join(done.stdout.split())
 
 
 EPSILON = ('"epsilon":2.0', '"epsilon":200.0')
@@ -190,7 +191,7 @@ def test_releases_that_were_deleted_are_found(number: int, tmp_path: Path) -> No
     found(state, f"1 releases are missing, the first is {number}")
     alone = tidegate("verify", str(out))
     assert alone.returncode == (number != 4)  # that the newest is gone only the state shows
-    assert "only the state shows" in alone.stdout or number != 4
+    assert "Only the state shows" in alone.stdout or number != 4
 
 
 def test_a_hash_that_was_noted_must_be_there(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_a_hash_that_was_noted_must_be_there(tmp_path: Path) -> None:
     for folder in (state, out):
         assert tidegate("verify", str(folder), "--includes", noted[:16]).returncode == 0
         done = tidegate("verify", str(folder), "--includes", "ab" + noted[2:])
-        assert (done.returncode, "no release with this hash" in done.stdout) == (1, True)
+        assert (done.returncode, "no release has this hash" in done.stdout) == (1, True)
 
 
 def test_an_offset_that_was_deleted_is_found(tmp_path: Path) -> None:
@@ -361,7 +362,7 @@ def test_verify_says_which_folder_it_has_read(tmp_path: Path) -> None:
 
     forge(state, unpublished)
     told = " ".join(tidegate("verify", str(state)).stdout.split())
-    assert "the files of 5 were published to a folder that is no longer configured" in told
+    assert "5 releases were published to a folder that is no longer configured" in told
 
 
 @pytest.mark.parametrize("text", ["", "a", "1234567", "g" * 8, "a" * 65])
@@ -370,7 +371,7 @@ def test_too_little_of_a_hash_is_refused(text: str, tmp_path: Path) -> None:
     made(tmp_path)
     done = tidegate("verify", str(tmp_path / "out"), "--includes", text)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--includes must be 8 to 64 of a hash's characters" in done.stderr
+    assert "--includes must be the first 8 to 64 characters of a hash" in done.stderr
 
 
 def test_a_hash_is_not_called_gone_because_something_else_is_wrong(tmp_path: Path) -> None:
@@ -379,7 +380,7 @@ def test_a_hash_is_not_called_gone_because_something_else_is_wrong(tmp_path: Pat
     (tmp_path / "out" / "latest").unlink()
     done = tidegate("verify", str(tmp_path / "out"), "--includes", noted)
     assert done.returncode == 1
-    assert "was not looked for" in done.stdout
+    assert "not searched for, because of the other problems" in done.stdout
 
 
 HOSTILE = ["", "{", "[]", "5", "null", "[" * 5000, "9" * 5000, '{"segments": "zz"}', -1, b"\xff"]

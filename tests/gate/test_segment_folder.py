@@ -206,7 +206,7 @@ def releases_in(folder: Path) -> None:
 
 def fleet_in(folder: Path) -> None:
     fleet = Fleet(root=folder / "a" / "b", members=())
-    run_fleet(fleet, workers=1, follow=False, told=lambda *_: None)
+    run_fleet(fleet, workers=1, follow=False, on_turn=lambda *_: None)
 
 
 @pytest.mark.parametrize("make_in", [state_in, segments_in, releases_in, fleet_in])

@@ -1,33 +1,35 @@
-"""What the operator of a state should be told without having to ask."""
+"""Advice about a state that commands print unasked."""
 
 from collections.abc import Iterator
 
 from tidegate.gate.gate import Gate
+from tidegate.progress import ONLY
 
 
 def waiting(gate: Gate) -> str:
-    """What is missing for the first release."""
+    """Say how many more records the first release needs."""
     source, *others = gate.streams
     arrived, first = gate.store.count(source), gate.plan.first
     whose = f"{source} records" if others else "records"
     return (
-        f"nothing is released before {first:,} {whose} have arrived: "
-        f"{arrived:,} have, {first - arrived:,} are missing"
+        f"the first release needs {first:,} {whose}: "
+        f"{arrived:,} have arrived, {first - arrived:,} are missing"
     )
 
 
 def unusable(gate: Gate) -> Iterator[str]:
-    """How many records could not be used, and why the first of them could not.
+    """Say how many records cannot be used, and why the first cannot.
 
-    This is computed from records without noise: for those who may see the records.
+    The count has no noise, so only people who may see the records may see it.
     """
     for stream in gate.streams:
         first = next(gate.store.quarantine(stream), None)
         if first is not None:
             count, of = gate.store.quarantined(stream), gate.store.count(stream)
             many = 2 * count > of
-            advice = "; are [records] columns, label and classes as the records have them?" * many
+            advice = "; check that [records] columns, label and classes match the records" * many
+            whose = stream if stream == ONLY else f"{stream} records"
             yield (
-                f"{count:,} of {of:,} {stream} cannot be used; the first is {first.slot:,}: "
+                f"{count:,} of {of:,} {whose} cannot be used; the first is {first.slot:,}: "
                 f"{first.reason} (do not publish this count){advice}"
             )

@@ -1,4 +1,4 @@
-"""`tidegate compare`: what a configuration would come to, on records that need no protection."""
+"""`tidegate compare`: how accurate a configuration would be, measured on public records."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,19 +30,20 @@ from tidegate.study.comparison import (
 )
 
 COLUMNS = 4
-"""Times in the table."""
+"""How many times the table shows."""
 
 WARNING = (
-    "Never use private records here. What you choose by looking at them, and this table itself, "
-    "would be releases that no budget pays for. Take public or synthetic records."
+    "Use public or synthetic records only. On private records, this table and every setting that "
+    "you choose from it would be releases that no budget covers."
 )
+METHODS = [*alone(), *BASELINES]
 
 EPILOG = """\b
 Examples:
   tidegate compare tidegate.toml public.csv
   tidegate compare tidegate.toml public.csv --epsilon 0.5 --epsilon 2
   tidegate compare tidegate.toml public.csv --method sliding --method naive
-  tidegate compare tidegate.toml public.parquet --holdout 1/5 --plot compare.png
+  tidegate compare tidegate.toml public.parquet --holdout 1/5 --plot plot.png
 """
 
 
@@ -53,22 +54,25 @@ Examples:
     "--method",
     "methods",
     multiple=True,
-    type=click.Choice([*alone(), *BASELINES]),
-    help="What to compare with; may be given several times.",
+    metavar="METHOD",
+    type=click.Choice(METHODS),
+    help=f"Method to compare with; repeat for several. One of {', '.join(METHODS)}.",
 )
-@click.option("--epsilon", type=EPSILON, multiple=True, help="Budgets to try; several times.")
-@click.option("--delta", type=DELTA, help="For all of them, instead of the configured one.")
+@click.option("--epsilon", type=EPSILON, multiple=True, help="Epsilon to try; repeat for several.")
+@click.option("--delta", type=DELTA, help="Delta of all budgets [configured].")
 @options.weak_delta
 @click.option("--window", type=count(), help="Records in a window [configured, or 7 steps].")
 @click.option("--block", type=count(), help="Records before the first base [8 steps].")
 @click.option("--step", type=count(), help="Records between two releases [configured].")
-@click.option("--runs", type=count(most=1000), default=3, show_default=True, help="Of each method.")
+@click.option(
+    "--runs", type=count(most=1000), default=3, show_default=True, help="Runs of each method."
+)
 @click.option(
     "--holdout",
     type=RATIO,
-    help="Test on this part of DATA, held out, instead of on the step after each release.",
+    help="Hold out this fraction of DATA and test on it, not on the step after each release.",
 )
-@click.option("--plot", type=PLOT_FILE, help="Draw accuracy over time into a .svg or .png file.")
+@click.option("--plot", type=PLOT_FILE, help="Plot accuracy over time to this .svg or .png file.")
 @options.form
 def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     config: Path,
@@ -83,11 +87,11 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     form: str,
     **sizes: int | None,
 ) -> None:
-    """Compare what CONFIG would release with other schedules, budgets and methods, on DATA.
+    """Compare CONFIG with other schedules, budgets and methods on the records in DATA.
 
-    DATA is a .csv, .parquet or .jsonl file of labelled records like those that CONFIG is for, in
-    the order of their arrival: public or synthetic ones. NEVER USE PRIVATE RECORDS: what you choose
-    by looking at them, and this table itself, would be releases that no budget pays for.
+    DATA is a .csv, .parquet or .jsonl file of labelled records, in order of arrival and with the
+    columns that CONFIG describes. NEVER USE PRIVATE RECORDS: this table and every setting that you
+    choose from it would be releases that no budget covers. Use public or synthetic records.
     """
     console = Console(stderr=True)
     console.print(WARNING, style="bold")
@@ -107,27 +111,27 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     shown = Progress(console=console, transient=True, disable=not console.is_terminal)
     with closing(comparison.engine), shown as progress:
         task = progress.add_task("comparing", total=total)
-        found = list(results(contenders, stream, runs, lambda: progress.advance(task)))
-    times = common_times(found, comparison.size("step"))
+        compared = list(results(contenders, stream, runs, lambda: progress.advance(task)))
+    times = common_times(compared, comparison.size("step"))
     if not times:
-        short = f"{data} is too short: there is no time at which all have a model"
-        raise InvalidValueError(f"{short}; give more records, or a smaller window or block")
+        short = f"{data} has too few records: at no time does every method have a model"
+        raise InvalidValueError(f"{short}; use more records, or a smaller --window or --block")
     if plot is not None:
-        draw(plot, found)
+        draw(plot, compared)
     if form == "json":
-        for result in found:
+        for result in compared:
             click.echo(json.dumps(_row(result, times)))
         return
-    for budget in dict.fromkeys(result.contender.budget for result in found):
+    for budget in dict.fromkeys(result.contender.budget for result in compared):
         title = amounts(budget.epsilon, budget.delta)
-        _print(title, [r for r in found if r.contender.budget == budget], times)
+        _print(title, [r for r in compared if r.contender.budget == budget], times)
     tuned = dict.fromkeys(each.name for each in contenders if len(each.methods) > 1)
     _notes(config.name, list(tuned), left_out, times, plot)
 
 
 def _every(holdout: Fraction) -> int:
     if not 0 < holdout <= Fraction(1, 2):
-        raise refuse("holdout", "above 0 and at most 1/2", holdout)
+        raise refuse("holdout", "above 0 and at most 1/2", told=str(holdout))
     return round(1 / holdout)
 
 
@@ -146,16 +150,16 @@ def _row(result: Result, times: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _print(title: str, found: Sequence[Result], times: range) -> None:
-    """A table of one budget: first what is not private, then the best first."""
+def _print(title: str, compared: Sequence[Result], times: range) -> None:
+    """Print the table of one budget: non-private methods first, then by mean accuracy."""
     shown = _spread(times, COLUMNS)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     table.add_column("method")
     for time in shown:
         table.add_column(f"at {time:,}", justify="right")
     table.add_column("mean", justify="right")
-    means = {id(result): float(result.at(times).mean()) for result in found}
-    for result in sorted(found, key=lambda r: (r.curve.private, -means[id(r)])):
+    means = {id(result): float(result.at(times).mean()) for result in compared}
+    for result in sorted(compared, key=lambda r: (r.curve.private, -means[id(r)])):
         name = result.contender.name + " *" * result.contender.configured
         accuracies = [*result.at(shown), means[id(result)]]
         style = "bold" if result.contender.configured else None
@@ -164,7 +168,7 @@ def _print(title: str, found: Sequence[Result], times: range) -> None:
 
 
 def _spread(times: Sequence[int], count: int) -> list[int]:
-    """Some of the times, the first and the last among them.
+    """Pick evenly spread times, the first and the last included.
 
     >>> _spread(range(0, 100, 10), 4)
     [0, 30, 60, 90]
@@ -178,13 +182,13 @@ def _notes(
     config: str, tuned: Sequence[str], left_out: Mapping[str, str], times: range, plot: Path | None
 ) -> None:
     console = Console(highlight=False)
-    best = "shown with the best of several settings, chosen by these very accuracies"
+    best = "shown with its best setting, chosen by these same accuracies"
     console.print(
-        f"* is what {config} says. Accuracies are medians of the runs on new records; means are "
-        f"over all times from {times[0]:,} on, when every method has a model."
+        f"* marks the settings of {config}. Accuracies are medians over the runs, on new records. "
+        f"Means cover all times from {times[0]:,} on, when every method has a model."
         + "".join(f" {name} is {best}." for name in tuned)
     )
     for name, reason in left_out.items():
         console.print(f"Left out: {name} ({reason})")
     if plot is not None:
-        console.print(f"The plot is in {plot}", soft_wrap=True)
+        console.print(f"Plot: {plot}", soft_wrap=True)

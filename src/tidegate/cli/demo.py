@@ -1,4 +1,4 @@
-"""`tidegate demo`: the idea at work on a stream that drifts."""
+"""`tidegate demo`: private models on a drifting stream, beside three other methods."""
 
 import json
 import os
@@ -35,26 +35,26 @@ from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
 
 ROWS = 10
-"""Steps in the table at a time."""
+"""How many steps the table shows."""
 
 EPILOG = """\b
 Examples:
   tidegate demo                          about half a minute
-  tidegate demo --records 20480          a shorter one
-  tidegate demo --format json            a line for each step
+  tidegate demo --records 20480          a shorter stream
+  tidegate demo --format json            one line per step
 """
 
 IDEA = """\
-[bold]A stream of {stream.records:,} sensitive records. After every {demo.step:,}, a fresh model.[/]
+[bold]A stream of {stream.records:,} sensitive records. A fresh model after every {demo.step:,}.[/]
 
 The records are of {stream.classes} classes on a ring that starts to rotate after a quarter of the
 stream. Models of old records go stale, so they are made anew, for ever. Each tells a little about
-its records, and what it tells adds up. Here every private way keeps one promise: all its models
+its records, and what it tells adds up. Here every private method keeps one promise: all its models
 together tell about any one record at most
 [bold]epsilon = {budget.epsilon:g}, delta = {budget.delta:g}[/]. {meaning}
 """
 
-WAYS = {
+METHODS = {
     SLIDING: "A model of exactly the newest {demo.window:,} records, made as a chain: a base (█) "
     "is refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a "
     "record is read a few times only: the shares of its budget that it pays never add up to more "
@@ -74,47 +74,47 @@ WAYS = {
     type=count(least=10_240, most=10**7),
     default=DriftingStream.records,
     show_default=True,
-    help="How many arrive.",
+    help="How many records arrive.",
 )
 @click.option(
     "--plot",
     type=PLOT_FILE,
     default="tidegate-demo.png",
     show_default=True,
-    help="Where the plot goes: a .png or .svg file.",
+    help="Write the plot to this .png or .svg file.",
 )
 @click.option(
     "--state",
     type=PATH,
     default=STATE,
     show_default=True,
-    help="Where the sliding window's state goes; that of an earlier demo is replaced.",
+    help="Keep the sliding window's state here; replaces the state of an earlier demo.",
 )
 @options.form
 @options.quiet
 def demo(records: int, plot: Path, state: Path, form: str, quiet: bool) -> None:
-    """See private models follow a stream that drifts, beside three other ways to make them.
+    """Watch private models follow a drifting stream, beside three other methods.
 
-    The state stays, to be looked at: with tidegate serve, status, ledger, releases and verify.
+    The state is kept. Inspect it with tidegate serve, status, ledger, releases and verify.
     """
-    turns = DriftingStream.turns * records / DriftingStream.records  # at the same speed
+    turns = DriftingStream.turns * records / DriftingStream.records  # same speed at any length
     comparison = Comparison(stream=DriftingStream(records=records, turns=turns))
     began = time.monotonic()
-    with threadpool_limits(1):  # the matrices are small: more threads would only wait
+    with threadpool_limits(1):  # the matrices are small: more threads would be slower
         if quiet:
             moments = list(comparison.run(state))
         elif form == "json":
-            moments = list(_told(comparison.run(state)))
+            moments = list(_print_json(comparison.run(state)))
         else:
-            moments = _shown(comparison, state)
+            moments = _show_live(comparison, state)
     draw(plot, comparison, moments)
     if form == "table" and not quiet:
         _summary(comparison, moments)
-        took = f"{time.monotonic() - began:.0f} s. The plot is in {plot}, the state in {state}."
+        took = f"Took {time.monotonic() - began:.0f} s. Plot: {plot}. State: {state}."
         click.echo(f"{took}\nNext, see it live on a page: {_tidegate()} serve --demo {state}")
 
 
-def _told(moments: Iterable[Moment]) -> Iterator[Moment]:
+def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:
     for moment in moments:
         row = {
             "at": moment.at,
@@ -126,7 +126,7 @@ def _told(moments: Iterable[Moment]) -> Iterator[Moment]:
         yield moment
 
 
-def _shown(comparison: Comparison, state: Path) -> list[Moment]:
+def _show_live(comparison: Comparison, state: Path) -> list[Moment]:
     console = Console(highlight=False)
     _explain(console, comparison)
     moments: list[Moment] = []
@@ -142,11 +142,11 @@ def _explain(console: Console, comparison: Comparison) -> None:
     budget = comparison.budget
     facts = {"demo": comparison, "stream": comparison.stream, "budget": budget}
     promise = meaning(budget.epsilon, budget.delta)
-    ways = Table.grid(padding=(0, 2))
-    for name, text in WAYS.items():
-        ways.add_row(f"[bold]{title(name)}[/]", text.format(**facts))
+    methods = Table.grid(padding=(0, 2))
+    for name, text in METHODS.items():
+        methods.add_row(f"[bold]{title(name)}[/]", text.format(**facts))
     headline, _, idea = IDEA.format(**facts, meaning=promise).partition("\n\n")
-    console.print(headline, "", " ".join(idea.split()), "", ways, "", sep="\n")
+    console.print(headline, "", " ".join(idea.split()), "", methods, "", sep="\n")
 
 
 def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
@@ -156,23 +156,23 @@ def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
         "the chain as it slides", width=comparison.window // comparison.step + ROWS - 1
     )
     table.add_column("budget\nspent", justify="right")
-    for way in WAYS:
-        name = title(way).replace(" ", "\n")
-        table.add_column(name, justify="right", style="bold" if way == SLIDING else "")
+    for method in METHODS:
+        name = title(method).replace(" ", "\n")
+        table.add_column(name, justify="right", style="bold" if method == SLIDING else "")
     first = moments[0].at - comparison.window
     for moment in moments:
-        accuracies = [moment.accuracy.get(way) for way in WAYS]
+        accuracies = [moment.accuracy.get(method) for method in METHODS]
         table.add_row(
             f"{moment.at:,}",
             _strip(moment, max(0, first), comparison.step),
             f"{moment.worst:.1%}",
-            *("-" if known is None else f"{known:.0%}" for known in accuracies),
+            *("-" if accuracy is None else f"{accuracy:.0%}" for accuracy in accuracies),
         )
     return table
 
 
 def _strip(moment: Moment, first: int, step: int) -> Text:
-    """The chain, seen from a record on."""
+    """Draw the chain, with record `first` in the leftmost column."""
     moved = tuple(
         fit._replace(span=Span(fit.span.start - first, fit.span.stop - first))
         for fit in moment.chain
@@ -183,12 +183,12 @@ def _strip(moment: Moment, first: int, step: int) -> Text:
 def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
     turning = comparison.stream.still * comparison.stream.records
     late = [moment for moment in moments if moment.at > turning and len(moment.accuracy) == 4]
-    means = {way: mean(moment.accuracy[way] for moment in late) for way in WAYS}
-    told = ", ".join(f"{title(way)} {known:.0%}" for way, known in means.items())
+    means = {method: mean(moment.accuracy[method] for moment in late) for method in METHODS}
+    listed = ", ".join(f"{title(method)} {accuracy:.0%}" for method, accuracy in means.items())
     worst = moments[-1].worst
     console = Console(highlight=False)
     console.print()
-    console.print(f"Mean accuracy on fresh records after the ring starts to rotate: {told}.")
+    console.print(f"Mean accuracy on fresh records after the ring starts to rotate: {listed}.")
     console.print(
         f"No record has spent more than {worst:.1%} of its budget for the sliding "
         f"window's {comparison.releases:,} releases, and none ever will spend more than 100%."
@@ -196,7 +196,7 @@ def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
 
 
 def _tidegate() -> str:
-    """This command as it can be typed here: `make` calls it by a path that is not searched."""
+    """What to type to run this command: a path if `tidegate` is not on PATH, as under `make`."""
     called, found = sys.argv[0], shutil.which("tidegate")
     if not os.access(called, os.X_OK) or (found and os.path.samefile(found, called)):
         return "tidegate"

@@ -1,4 +1,4 @@
-"""`tidegate explain`: what the words of Tidegate mean."""
+"""`tidegate explain`: the definitions of Tidegate's terms."""
 
 import json
 
@@ -20,15 +20,15 @@ Examples:
 @click.argument("term", nargs=-1)
 @options.form
 def explain(term: tuple[str, ...], form: str) -> None:
-    """Say what a TERM means, or list all terms."""
+    """Explain a TERM, or list all terms."""
     name = " ".join(term)
     if form == "json":
-        found = {name: definition(name)} if term else TERMS
-        for each, words in found.items():
+        definitions = {name: definition(name)} if term else TERMS
+        for each, words in definitions.items():
             click.echo(json.dumps({"term": each, "meaning": words}))
     elif term:
         Console(highlight=False).print(definition(name), markup=False)
     else:
         for subject, terms in GLOSSARY.items():
             Console(highlight=False).print(f"{subject}: {', '.join(terms)}")
-        click.echo("\ntidegate explain TERM says what one means.")
+        click.echo("\nTo explain one of them: tidegate explain TERM")

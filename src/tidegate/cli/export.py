@@ -1,4 +1,4 @@
-"""`tidegate export` and `tidegate predict`: a release outside of its state."""
+"""`tidegate export` and `tidegate predict`: use a release outside its state."""
 
 import json
 import os
@@ -39,7 +39,7 @@ Examples:
 """
 
 MOST = 8
-"""How many columns are named, or classes shown beside each other."""
+"""The most columns that an error names, and the most classes that the table shows."""
 
 TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
 
@@ -47,13 +47,13 @@ TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_l
 @click.command(epilog=EXPORT_EPILOG)
 @options.state
 @click.argument("file", type=PATH)
-@click.option("--release", type=count(least=0), help="Which one; the newest if left out.")
+@click.option("--release", type=count(least=0), help="Number of the release [newest].")
 @options.form
 def export(state: Path, file: Path, release: int | None, form: str) -> None:
-    """Write a release to FILE, in the form that its ending says.
+    """Write a release to FILE, in the format of FILE's extension.
 
     .npz (NumPy), .safetensors, .onnx and .joblib (a scikit-learn pipeline) hold the model, .json
-    and .md its card. All but .joblib hold card and hash as well.
+    and .md its card. All but .joblib also hold the card and the hash.
     """
     with Gate.look(state) as gate:
         chosen = _chosen(gate, release)
@@ -61,16 +61,17 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
         raise refuse("FILE", "in a folder that exists", str(file))
     write(chosen, file)
     if form == "json":
-        told = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
-        click.echo(json.dumps(told))
+        written = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
+        click.echo(json.dumps(written))
     else:
-        click.echo(f"Release {chosen.number:,} is in {file}")
+        click.echo(f"Wrote release {chosen.number:,} to {file}")
 
 
 def _chosen(gate: Gate, number: int | None) -> StoredRelease:
     chosen = gate.store.newest() if number is None else gate.store.release(number)
     if chosen is None:
-        raise InvalidValueError(advice.waiting(gate))
+        more = "add records with tidegate run or tidegate ingest"
+        raise InvalidValueError(f"{advice.waiting(gate)}; {more}")
     return chosen
 
 
@@ -81,39 +82,41 @@ def _chosen(gate: Gate, number: int | None) -> StoredRelease:
     "--column",
     "columns",
     multiple=True,
-    help="A column to read, where its name is another than in training; once for each.",
+    help="Column to read, if names differ from training; repeat for each, in training order.",
 )
 @options.form
 def predict(model: Path, file: Path, columns: tuple[str, ...], form: str) -> None:
     """Predict the class of each record in FILE (.csv, .parquet or .jsonl).
 
-    MODEL is a state, whose newest release is taken, or a release in a .safetensors or .npz file,
-    which needs no state. A record that cannot be used gets no label.
+    MODEL is a state (its newest release is used) or an exported .safetensors or .npz file. A record
+    that cannot be used gets no label.
     """
     if model.is_dir():
         with Gate.look(model) as gate:
             release = _chosen(gate, None)
     else:
         release = load_release(model)
-    known = tuple(release.card.get("columns") or ())
-    if columns and known and len(columns) != len(known):
-        allowed = f"given once for each of {', '.join(known)}"
+    trained = tuple(release.card.get("columns") or ())
+    if columns and trained and len(columns) != len(trained):
+        allowed = f"given once for each of {', '.join(trained)}"
         raise refuse("--column", allowed, told=", ".join(columns))
-    rows = _predictions(release, _records(file, columns or known, release))
+    rows = _predictions(release, _records(file, columns or trained, release))
     options.show(rows if form == "json" else _narrow(rows, release.card["classes"]), form)
 
 
 def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> Any:
-    """The records of a file, as the release's feature map takes them."""
+    """Read the records of a file, in the form that the release's feature map takes."""
     if file.suffix not in TABLES:
-        raise refuse("FILE", f"one that ends in {', '.join(TABLES)}", str(file))
+        raise refuse("FILE", f"a file that ends in {', '.join(TABLES)}", str(file))
     try:
         table = TABLES[file.suffix](str(file))
-    except FileNotFoundError:  # Arrow does not say which
-        raise InvalidValueError(f"{file} cannot be read: {os.strerror(ENOENT)}") from None
+    except FileNotFoundError:  # Arrow does not name the file
+        raise InvalidValueError(
+            f"{file} cannot be read: {os.strerror(ENOENT)}; check the path"
+        ) from None
     except pa.ArrowException:  # its message may quote a record
-        told = f"{file} is not a readable {file.suffix} file: check its form and its ending"
-        raise InvalidValueError(told) from None
+        broken = f"{file} is not a readable {file.suffix} file: check its content and its extension"
+        raise InvalidValueError(broken) from None
     if missing := [name for name in columns if name not in table.column_names]:
         lacks, has, wants = (
             ", ".join(names[:MOST]) for names in (missing, table.column_names, columns)
@@ -125,23 +128,23 @@ def _records(file: Path, columns: tuple[str, ...], release: StoredRelease) -> An
     table = table.select(list(columns) or table.column_names)
     if takes_text(release.card["features"]):
         if table.num_columns != 1:
-            raise refuse("--column", "the one that holds the text", list(columns))
+            raise refuse("--column", "the one column that holds the text", list(columns))
         return objects(table.column(0).to_pylist())
-    with np.errstate(over="ignore"):  # what becomes infinite cannot be used
-        return as_numbers(table).astype(release.card["dtype"])  # as the records of the fits
+    with np.errstate(over="ignore"):  # a record with infinite values cannot be used
+        return as_numbers(table).astype(release.card["dtype"])  # as in training
 
 
 def _predictions(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
-    """A row for each record; without a label if it cannot be used."""
+    """Yield a row for each record, without a label if the record cannot be used."""
     text = X.ndim == 1
     usable = [isinstance(each, str) for each in X] if text else np.isfinite(X).all(axis=1)
     slots = np.flatnonzero(usable).tolist()
-    found: dict[int, list[float]] = {}
+    predicted: dict[int, list[float]] = {}
     if slots:
-        found = dict(zip(slots, release.model().predict_proba(X[slots]).tolist(), strict=True))
+        predicted = dict(zip(slots, release.model().predict_proba(X[slots]).tolist(), strict=True))
     for index in range(len(X)):
         row: dict[str, Any] = {"record": index, "label": None, "probability": None}
-        chances = dict(zip(release.card["classes"], found.get(index, ()), strict=False))
+        chances = dict(zip(release.card["classes"], predicted.get(index, ()), strict=False))
         if chances:
             label = max(chances, key=chances.__getitem__)
             row |= {"label": label, "probability": chances[label]}
@@ -149,7 +152,7 @@ def _predictions(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
 
 
 def _narrow(rows: Iterable[dict[str, Any]], classes: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Rows for a terminal: the probability of each class, or of the label where there are many."""
+    """Rows for a terminal: the probability of each class, or of the label if there are many."""
     for row in rows:
         chances = row.pop("probabilities") or {}
         if len(classes) <= MOST:

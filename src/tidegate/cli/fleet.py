@@ -1,4 +1,4 @@
-"""`tidegate fleet`: many streams in one configuration, each with a state of its own."""
+"""`tidegate fleet`: many streams from one configuration, each with its own state."""
 
 import json
 import os
@@ -31,57 +31,63 @@ Examples:
 """
 
 ASIDE = {"epsilon", "delta", "held_records", "held_bytes", "why"}
-"""What the table of `status` leaves to JSON, and to lines below it: it has to fit 80 columns."""
+"""Fields that only JSON, or lines below the table, show: the table has to fit 80 columns."""
+
+RUN_EPILOG = """\b
+Examples:
+  tidegate fleet run fleet.toml --workers 8
+  tidegate fleet run fleet.toml --follow
+"""
+STATUS_EPILOG = "\b\nExample:\n  tidegate fleet status fleet.toml\n"
+VERIFY_EPILOG = "\b\nExample:\n  tidegate fleet verify fleet.toml --format json\n"
 
 
 @click.group(epilog=EPILOG)
 def fleet() -> None:
-    """Run many streams, each with a state and a ledger of its own, from one FLEET.toml.
+    """Run many streams from one FLEET file, each with its own state and ledger.
 
-    It is the configuration that all share, with a table [members.NAME] for each stream that says
-    what is its own. A text that has {member} in it has the name there.
+    FLEET is a TOML file: the configuration that all streams share, and a table [members.NAME] with
+    the settings of each stream. {member} in a text stands for the member's name.
     """
 
 
 def of_fleet(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that is told of a fleet, and how to print."""
+    """Give a command the argument FLEET and the options --state and --format."""
 
     @wraps(command)
-    def loaded(config: Path, state: Path | None, **more: Any) -> None:
+    def with_fleet(config: Path, state: Path | None, **more: Any) -> None:
         command(Fleet.load(config, state), **more)
 
     file = click.argument("config", metavar="FLEET", type=PATH)
     root = click.option(
-        "--state",
-        type=PATH,
-        help="Where the states are kept; by default beside FLEET, under its name.",
+        "--state", type=PATH, help="Folder for the states [FLEET with the extension .state]."
     )
-    return file(root(options.form(loaded)))
+    return file(root(options.form(with_fleet)))
 
 
-@fleet.command(short_help="Run all members, from where each stopped.")
+@fleet.command(epilog=RUN_EPILOG, short_help="Run all members; each resumes where it stopped.")
 @of_fleet
-@click.option("--follow", is_flag=True, help="Go on with all members as their sources grow.")
-@click.option("--workers", type=count(), help="Members at a time; by default as there are cores.")
+@click.option("--follow", is_flag=True, help="Keep running as the members' sources grow.")
+@click.option("--workers", type=count(), help="Members that run at once [one per core].")
 @options.quiet
-def run(known: Fleet, form: str, follow: bool, workers: int | None, quiet: bool) -> None:
-    """Run all members, a few at a time, from where each stopped the last time.
+def run(gates: Fleet, form: str, follow: bool, workers: int | None, quiet: bool) -> None:
+    """Run all members, a few at a time; each resumes where it stopped.
 
-    They take turns, so that none waits for another to end. One that fails does not stop the
-    others: it is named with the reason, and the command ends with 2.
+    Members take turns, so none waits for another to finish. If one fails, the others continue; the
+    command prints the reason and exits with 2.
     """
-    count = min(workers or os.cpu_count() or 1, len(known.members))
+    count = min(workers or os.cpu_count() or 1, len(gates.members))
     with options.progress("{task.description}", quiet, form) as progress:
-        said = _Said(progress, len(known.members))
-        statuses = run_fleet(known, workers=count, follow=follow, told=said.turn)
+        reporter = _Reporter(progress, len(gates.members))
+        statuses = run_fleet(gates, workers=count, follow=follow, on_turn=reporter.turn)
     if not quiet:
-        _show(known, form)
+        _show(gates, form)
     if any(status.state == "failed" for status in statuses.values()):
         sys.exit(2)
 
 
-class _Said:
-    """What a run says while it goes on: how far all are, and who has failed."""
+class _Reporter:
+    """Shows the progress of a fleet, and reports members that fail."""
 
     def __init__(self, progress: Progress, members: int) -> None:
         self._progress, self._members = progress, members
@@ -90,7 +96,7 @@ class _Said:
         self._statuses: dict[str, MemberStatus] = {}
 
     def turn(self, member: Member, status: MemberStatus, turn: Turn) -> None:
-        """Say that a turn has ended."""
+        """Report the end of a turn."""
         if status.state == "failed" and status != self._statuses.get(member.name):
             click.echo(f"tidegate: {member.name} failed: {status.why}", err=True)
         if status.state != "failed":
@@ -100,24 +106,24 @@ class _Said:
         states["running"] += self._members - len(self._statuses)
         records = sum(each.records for each in self._turns.values())
         releases = sum(each.releases for each in self._turns.values())
-        each = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
-        told = f"{records:,} records, {releases:,} releases: {each}"
-        self._progress.update(self._task, description=told)
+        counts = ", ".join(f"{n:,} {state}" for state, n in states.items() if n)
+        line = f"{records:,} records, {releases:,} releases: {counts}"
+        self._progress.update(self._task, description=line)
 
 
-@fleet.command(short_help="Say what each member holds and has released.")
+@fleet.command(epilog=STATUS_EPILOG, short_help="Show the status of each member.")
 @of_fleet
-def status(known: Fleet, form: str) -> None:
-    """Say what each member holds and has released, and what became of it.
+def status(gates: Fleet, form: str) -> None:
+    """Show each member's status, records and releases.
 
-    It counts records that cannot be used, which no release tells: for the operator only.
+    For the operator only: the exact number of unusable records is in no release.
     """
-    _show(known, form)
+    _show(gates, form)
 
 
-def _show(known: Fleet, form: str) -> None:
-    statuses = known.statuses()
-    rows = [member_row(member, statuses[member.name]) for member in known.members]
+def _show(gates: Fleet, form: str) -> None:
+    statuses = gates.statuses()
+    rows = [member_row(member, statuses[member.name]) for member in gates.members]
     if form == "json":
         options.show(rows, form)
         return
@@ -128,27 +134,27 @@ def _show(known: Fleet, form: str) -> None:
             click.echo(f"{row['member']} failed: {row['why']}")
 
 
-@fleet.command(short_help="Verify the state of each member.")
+@fleet.command(epilog=VERIFY_EPILOG, short_help="Verify the state of each member.")
 @of_fleet
 @options.quiet
-def verify(known: Fleet, form: str, quiet: bool) -> None:
-    """Verify the state of each member as `tidegate verify` does; end with 1 if one is unsound."""
-    found: dict[str, list[Problem]] = {}
+def verify(gates: Fleet, form: str, quiet: bool) -> None:
+    """Verify the state of each member as `tidegate verify` does; exit with 1 on any problem."""
+    by_member: dict[str, list[Problem]] = {}
     with options.progress("{task.description}", quiet, form) as progress:
         task = progress.add_task("", total=None)
-        for member in known.members:
+        for member in gates.members:
             progress.update(task, description=member.name)
-            found[member.name] = _problems(member)
-    for name, problems in found.items():
+            by_member[member.name] = _problems(member)
+    for name, problems in by_member.items():
         if form == "json":
-            told = [asdict(each) for each in problems]
-            click.echo(json.dumps({"member": name, "sound": not problems, "problems": told}))
+            listed = [asdict(each) for each in problems]
+            click.echo(json.dumps({"member": name, "sound": not problems, "problems": listed}))
         for problem in problems if form == "table" else []:
             click.echo(f"{name}: {problem.where}: {problem.what}")
-    if any(found.values()):
+    if any(by_member.values()):
         sys.exit(1)
     if form == "table" and not quiet:
-        click.echo(f"Sound: {len(found):,} members.")
+        click.echo(f"Sound: {len(by_member):,} members.")
 
 
 def _problems(member: Member) -> list[Problem]:
@@ -156,6 +162,6 @@ def _problems(member: Member) -> list[Problem]:
         with Gate.look(member.folder) as gate:
             return list(problems_of(gate))
     except NoStateError:
-        return []  # it has not begun
+        return []  # the member has not started
     except StoreError as error:
         return [Problem(where=str(member.folder), what=str(error))]

@@ -1,4 +1,4 @@
-"""Members of a fleet take turns on a few processes: a turn is a run that stops after a while."""
+"""Runs the members of a fleet in turns, on a few processes; a turn is a run of limited time."""
 
 import os
 import time
@@ -11,6 +11,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.memory import explain_os_error
 from tidegate.gate.child_process import end_with_parent
 from tidegate.gate.fleet import Fleet, Member, MemberStatus
 from tidegate.gate.gate import Gate
@@ -20,24 +21,24 @@ from tidegate.gate.source_loop import PAUSE
 from tidegate.gate.sources import once
 
 SLICE = 5.0
-"""Seconds after which a member that has more to do lets another have its process."""
+"""Seconds after which a member with more to do gives its process to another."""
 
 RETRY = 60.0
-"""Seconds after which a member that has failed is tried again, by a run that goes on."""
+"""Seconds before a failed member that follows its sources is retried."""
 
-processes = get_context("forkserver")  # a turn then starts in no time, and copies no threads
+processes = get_context("forkserver")  # starts a turn fast, and copies no threads
 processes.set_forkserver_preload([__name__])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """How a turn of a member has ended.
+    """The result of one turn of a member.
 
     Attributes:
-        more: Whether it has more to do at once.
-        why: Why it has failed, None if it has not.
-        records: How many records there are.
-        releases: How many releases there are.
+        more: Whether there is more to do right away.
+        why: Why it failed; None if it did not.
+        records: How many records the member has.
+        releases: How many releases the member has.
     """
 
     more: bool = False
@@ -46,29 +47,31 @@ class Turn:
     releases: int = 0
 
 
-Told = Callable[[Member, MemberStatus, Turn], object]
-"""Told of every turn that has ended, and what became of its member."""
+OnTurn = Callable[[Member, MemberStatus, Turn], object]
+"""Called after each turn, with the member, its status and the result of the turn."""
 
 
-def run_fleet(fleet: Fleet, *, workers: int, follow: bool, told: Told) -> dict[str, MemberStatus]:
-    """Run all members, as many at a time as there are workers, and say what became of each.
+def run_fleet(
+    fleet: Fleet, *, workers: int, follow: bool, on_turn: OnTurn
+) -> dict[str, MemberStatus]:
+    """Run all members, up to `workers` at a time, and return the status of each.
 
-    With `follow` all of them go on as their sources grow.
+    With `follow`, all of them keep running as their sources grow.
     """
     make_folder(fleet.root, 0o700)
     lock = Lock(fleet.root)
     try:
-        return _Scheduler(fleet, workers, follow, told).run()
+        return _Scheduler(fleet, workers, follow, on_turn).run()
     finally:
         lock.close()
 
 
 class _Scheduler:
-    """Whose turn it is: first come, first served."""
+    """Hands out turns: first come, first served."""
 
-    def __init__(self, fleet: Fleet, workers: int, follow: bool, told: Told) -> None:
-        self._fleet, self._workers, self._follow, self._told = fleet, workers, follow, told
-        self._queue = [(0.0, member) for member in fleet.members]  # not before, who
+    def __init__(self, fleet: Fleet, workers: int, follow: bool, on_turn: OnTurn) -> None:
+        self._fleet, self._workers, self._follow, self._on_turn = fleet, workers, follow, on_turn
+        self._queue = [(0.0, member) for member in fleet.members]  # earliest start, member
         self._running: dict[Connection, tuple[Member, Any]] = {}
         self._threads = max(1, (os.cpu_count() or 1) // workers)
         self._statuses = {member.name: MemberStatus(state="running") for member in fleet.members}
@@ -83,7 +86,7 @@ class _Scheduler:
                     self._end(pipe)
         finally:
             for _, process in self._running.values():
-                process.kill()  # what it was at is made anew, from what is durable
+                process.kill()  # the next run repeats the turn from the durable state
                 process.join()
         return self._statuses
 
@@ -99,7 +102,7 @@ class _Scheduler:
             self._running[ours] = turn[1], process
 
     def _pause(self) -> float | None:
-        """How long nothing can happen but the end of a turn."""
+        """Seconds until another turn can start; None if that takes the end of a turn."""
         if not self._queue or len(self._running) == self._workers:
             return None
         return max(0.0, min(due for due, _ in self._queue) - time.monotonic())
@@ -111,18 +114,19 @@ class _Scheduler:
             process.join()
         except (EOFError, OSError):
             process.join()
-            turn = Turn(why=f"its process was ended (code {process.exitcode}): run again to go on")
+            died = f"its process died (exit code {process.exitcode})"
+            turn = Turn(why=f"{died}; run the command again to continue")
         pipe.close()
         status = self._status(member, turn)
         if status.state != "finished" and (status.state != "failed" or self._follows(member)):
-            # To look at those that wait must leave most of the time to those that do not.
+            # Polling waiting members must leave most of the time to the others.
             pause = PAUSE * len(self._fleet.members) / self._workers
             later = {"failed": RETRY, "waiting": pause}.get(status.state, 0.0)
             self._queue.append((time.monotonic() + later, member))
         if status != self._statuses[member.name]:
             self._statuses[member.name] = status
             self._fleet.write(self._statuses)
-        self._told(member, status, turn)
+        self._on_turn(member, status, turn)
 
     def _status(self, member: Member, turn: Turn) -> MemberStatus:
         if turn.why is not None:
@@ -138,7 +142,7 @@ class _Scheduler:
 def _take_turn(
     member: Member, follow: bool, seconds: float, threads: int, pipe: Connection
 ) -> None:
-    """Take a turn in this process, which ends with its parent and is not interrupted before."""
+    """Take a turn in this process, which ignores Ctrl-C and ends with its parent."""
     end_with_parent()
     try:
         with threadpool_limits(threads):
@@ -146,19 +150,19 @@ def _take_turn(
     except (InvalidValueError, StoreError) as error:
         pipe.send(Turn(why="; ".join(str(error).splitlines())))
     except OSError as error:
-        pipe.send(Turn(why=f"{error.strerror or error}: {error.filename or member.folder}"))
-    except Exception as error:  # the others go on
-        pipe.send(Turn(why=f"this is a bug in tidegate ({type(error).__name__})"))
+        pipe.send(Turn(why=explain_os_error(error, str(member.folder))))
+    except Exception as error:  # the other members continue
+        pipe.send(Turn(why=f"this is a bug in tidegate ({type(error).__name__}); please report it"))
 
 
 def _turn(member: Member, follow: bool, seconds: float) -> Turn:
     sources, until = member.config.sources(follow=follow, pause=None), time.monotonic() + seconds
-    asked, more = 0, False
+    calls, more = 0, False
 
     def enough() -> bool:
-        nonlocal asked, more
-        asked += 1
-        more = asked > 1 and time.monotonic() > until  # every turn gets on, however short
+        nonlocal calls, more
+        calls += 1
+        more = calls > 1 and time.monotonic() > until  # even a short turn makes progress
         return more
 
     with Gate.open(member.folder, member.config, sources=sources) as gate:

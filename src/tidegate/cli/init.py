@@ -1,4 +1,4 @@
-"""`tidegate init`: a configuration to start from."""
+"""`tidegate init`: write a configuration to start from."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from tidegate.gate.config import example
 
 EPILOG = """\b
 Examples:
-  tidegate init                            writes tidegate.toml for a sliding window
+  tidegate init                            tidegate.toml, for a sliding window
   tidegate init continual --output a.toml
 """
 
 
-HELP = f"""Write a configuration with comments, to be changed to what you have.
+HELP = f"""Write a commented configuration; edit it to describe your records.
 
 KIND is {kinds_text()}.
 """
@@ -30,7 +30,7 @@ KIND is {kinds_text()}.
     type=PATH,
     default=Path("tidegate.toml"),
     show_default=True,
-    help="Where to write it; a file that exists is left alone.",
+    help="File to write; it must not exist yet.",
 )
 @options.form
 def init(kind: str, output: Path, form: str) -> None:
@@ -43,4 +43,4 @@ def init(kind: str, output: Path, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"file": str(output), "kind": kind}))
     else:
-        click.echo(f"{output} is written; change it to what you have, then: tidegate run {output}")
+        click.echo(f"Wrote {output}. Edit it to describe your records, then: tidegate run {output}")

@@ -1,4 +1,4 @@
-"""The `tidegate` command: its commands, and how all of them end."""
+"""The `tidegate` command: its list of commands, and its exit codes."""
 
 import io
 import os
@@ -13,61 +13,61 @@ import click
 from click.shell_completion import CompletionItem
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.cli.memory import check_room, explain, lacking
+from tidegate.cli.memory import check_room, explain, explain_os_error, lacking
 
 GROUPS = {
     "try": {
-        "demo": ("demo", "See private models follow a stream that drifts."),
-        "paper": ("paper", "Draw the figures of the paper again."),
-        "explain": ("explain", "Say what a term means: share, ledger, epsilon, ..."),
+        "demo": ("demo", "Watch private models follow a drifting stream."),
+        "paper": ("paper", "Reproduce the paper's figures."),
+        "explain": ("explain", "Explain a term: share, ledger, epsilon, ..."),
     },
     "plan": {
-        "plan": ("plan", "Show what is released when, and what each record pays."),
+        "plan": ("plan", "Show when models are released and what each record pays."),
         "compare": ("compare", "Compare schedules and budgets on public records."),
-        "init": ("init", "Write a configuration with comments, to start from."),
+        "init": ("init", "Write a commented configuration to start from."),
     },
     "run": {
-        "run": ("run", "Run a gate on its sources, from where it stopped."),
+        "run": ("run", "Run a gate on its sources; resumes where it stopped."),
         "ingest": ("run", "Add the records of a file to a state."),
-        "fleet": ("fleet", "Run, watch and verify many streams."),
+        "fleet": ("fleet", "Run, inspect and verify many streams."),
     },
-    "look": {
-        "status": ("state", "Say what a state holds, and why raw data is kept."),
-        "ledger": ("state", "Say what the records have paid."),
-        "releases": ("state", "List the releases: what they know and cost."),
-        "verify": ("state", "Recompute plan, ledger, hash chain and checksums."),
+    "inspect": {
+        "status": ("state", "Show what a state holds, and why raw data is kept."),
+        "ledger": ("state", "Show how much of their budget records have paid."),
+        "releases": ("state", "List the releases: training data, cost, accuracy."),
+        "verify": ("state", "Check plan, ledger, hash chain and checksums."),
     },
-    "share": {
+    "use": {
         "export": ("export", "Write a release or its card to a file."),
         "predict": ("export", "Predict the class of each record in a file."),
     },
     "operate": {
-        "serve": ("serve", "Serve a gate over HTTP, with a page to watch it on."),
-        "token": ("token", "Make, list and revoke the tokens of a served state."),
+        "serve": ("serve", "Serve a gate over HTTP, with a live page."),
+        "token": ("token", "Create, list and revoke access tokens."),
     },
 }
-"""The commands by purpose: in which module of this package each is, and what it does."""
+"""The commands by purpose, each with its module in this package and a summary."""
 
-COMMANDS = {name: known for group in GROUPS.values() for name, known in group.items()}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 LIGHT = {"plan", "explain"}
 """Commands that run without numpy."""
 
 
-CLOSING = "Options: -h, --version, --traceback. Of a command: tidegate COMMAND --help"
+CLOSING = "Options: -h, --version, --traceback. Help on a command: tidegate demo --help"
 
 
 class Commands(click.Group):
-    """Loads a command when it is asked for: planning needs nothing of what running needs.
+    """Loads a command's module only when the command is used, so that light commands start fast.
 
-    To list or to complete their names none is loaded: nobody waits a second for a word.
+    Listing and completing names loads no module.
     """
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands by purpose, on one screen of 24 lines."""
         formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n\n")
         formatter.write(
-            "Release a fresh private model at every step of a stream, under one bound.\n\n"
+            "Train a fresh private model at every step of a stream, under one fixed budget.\n\n"
         )
         for purpose, commands in GROUPS.items():
             for index, (name, (_, about)) in enumerate(commands.items()):
@@ -76,30 +76,30 @@ class Commands(click.Group):
         formatter.write(f"\n{CLOSING}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take `help TOPIC` for the help of a command, or for the meaning of a term."""
+        """Read `help TOPIC` as a request for a command's help or a term's definition."""
         if args[:1] == ["help"]:
             topic = args[1:]
-            known = not topic or topic[0] in COMMANDS
-            args = [*topic, "--help"] if known else ["explain", *topic]
+            is_command = not topic or topic[0] in COMMANDS
+            args = [*topic, "--help"] if is_command else ["explain", *topic]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete a name, or an option of all commands."""
+        """Complete the name of a command, or an option before it."""
         names = [name for name in COMMANDS if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Their names."""
+        """The names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name."""
+        """Load a command by its name."""
         if cmd_name not in COMMANDS and ctx.resilient_parsing:
-            return None  # the shell asks for completions
+            return None  # the shell requests completions
         if cmd_name not in COMMANDS:
             near = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else "tidegate --help lists all"
+            hint = f"did you mean {near[0]}?" if near else "tidegate --help lists all commands"
             raise click.UsageError(f"no command {cmd_name!r}: {hint}")
         if cmd_name not in LIGHT:
             check_room()
@@ -110,18 +110,18 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("tidegate"), message="tidegate %(version)s")
-@click.option("--traceback", is_flag=True, help="Show where in the program an error came up.")
+@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def tidegate(traceback: bool) -> None:
-    """Release a fresh private model at every step of a stream, under one fixed bound."""
+    """Train a fresh private model at every step of a stream, under one fixed budget."""
 
 
-def main() -> None:  # noqa: C901 (a list of endings)
-    """Run a command; end with 0, with 2 for the user's mistake or with 1 for ours."""
+def main() -> None:  # noqa: C901 (one branch per exit code)
+    """Run a command; exit with 0, with 2 after a user error or with 1 after a bug."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without our characters shows ?
+            stream.reconfigure(errors="replace")  # print ? for what the terminal cannot show
     if "_TIDEGATE_COMPLETE" in os.environ:
-        tidegate(prog_name="tidegate")  # the shell asks for completions
+        tidegate(prog_name="tidegate")  # the shell requests completions
     try:
         with tidegate.make_context("tidegate", sys.argv[1:]) as context:
             tidegate.invoke(context)
@@ -139,20 +139,21 @@ def main() -> None:  # noqa: C901 (a list of endings)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        # The reader of a pipe (head, less) has seen enough; nothing more can be told to it.
+        # The reader of a pipe (head, less) has quit: discard the rest of the output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except Exception as error:  # the last resort: a program owes its user one line
+    except Exception as error:  # last resort: one line instead of a traceback
         if lacking(error):
             _fail(explain(), 2)
         if isinstance(error, OSError):
-            _fail(f"{error.strerror or error}: {error.filename or 'the output'}", 2)
+            _fail(explain_os_error(error, "the output"), 2)
         command = "tidegate --traceback " + " ".join(sys.argv[1:2])
-        _fail(f"this is a bug in tidegate ({type(error).__name__}); see it with {command} ...", 1)
+        kind = type(error).__name__
+        _fail(f"this is a bug in tidegate ({kind}); for details run {command} ...", 1)
 
 
 def _fail(message: str, code: int) -> NoReturn:
     if "--traceback" in sys.argv:
         traceback.print_exc()
-    lines = "; ".join(message.strip().splitlines())  # a configuration may have several mistakes
+    lines = "; ".join(message.strip().splitlines())  # a configuration may have several errors
     print(f"tidegate: {' '.join(lines.split())}", file=sys.stderr)
     sys.exit(code)

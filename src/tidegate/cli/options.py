@@ -1,4 +1,4 @@
-"""Options that many commands have, and the one way results are shown."""
+"""Options that commands share, and how results are printed."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from rich.table import Table
 from tidegate.cli.types import PATH
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
-"""How a time in UTC starts; tables show no more of it."""
+"""The date and minute of a time in UTC: all that tables show of it."""
 
 HEADINGS = {"in_open_step": "waiting"}
 """Headings of columns that are not made of their key's words."""
@@ -25,17 +25,17 @@ form = click.option(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="For people, or for programs: a line of JSON each.",
+    help="Table for people, or JSON lines for programs.",
 )
 weak_delta = click.option(
-    "--weak-delta", is_flag=True, help="Confirm a delta above 0.001, which hardly protects."
+    "--weak-delta", is_flag=True, help="Allow a delta above 0.001, which protects little."
 )
-quiet = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+quiet = click.option("--quiet", is_flag=True, help="Print errors only.")
 state = click.argument("state", type=PATH)
 
 
 def progress(text: str, quiet: bool, form: str) -> Progress:
-    """A line on a terminal that says how far long work is, and vanishes with it."""
+    """A progress line on the terminal, which disappears when the work is done."""
     console = Console(stderr=True)
     hidden = quiet or form == "json" or not console.is_terminal
     columns = (SpinnerColumn(), TextColumn(text), TimeElapsedColumn())
@@ -43,7 +43,7 @@ def progress(text: str, quiet: bool, form: str) -> Progress:
 
 
 def lean_table(title: str | None = None) -> Table:
-    """A table that leaves as much of a line as it can to what it holds."""
+    """A table with little padding, so that more fits on a line."""
     return Table(
         title=title,
         title_justify="left",
@@ -62,10 +62,14 @@ def show(
     empty: str = "nothing yet",
     folded: str | None = None,
 ) -> None:
-    """Print rows, all with the same keys, as a table for people or as a line of JSON each.
+    """Print rows, all with the same keys, as a table or as JSON lines.
 
-    A table has a title above it, and `empty` in place of no rows. Where a line is too short, the
-    column `folded` alone makes room, by taking several.
+    Args:
+        rows: What to print.
+        form: "table" or "json".
+        title: Stands above the table.
+        empty: Printed instead of a table without rows.
+        folded: The only column that wraps if the terminal is too narrow; None if all may.
     """
     if form == "json":
         for row in rows:

@@ -1,4 +1,4 @@
-"""`tidegate paper`: the figures of the paper, as published and private."""
+"""`tidegate paper`: reproduce the paper's figures, as published and privately."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,53 +31,53 @@ from tidegate.study.theorems import note
 
 EPILOG = """\b
 Examples:
-  tidegate paper --quick            all panels in small: two minutes
+  tidegate paper --quick            all panels, shortened: two minutes
   tidegate paper a g                two panels with the paper's settings
   tidegate paper                    everything
   tidegate paper --engine dask --scheduler tcp://127.0.0.1:8786
 
-MNIST and the titles are read from DIR, or MNIST is fetched. A run that is in the output folder
-already is not run again: what was interrupted goes on, and --runs can be raised. The workers of a
-cluster look for the data in the same place.
+MNIST and the arXiv titles are read from --data. Without it, MNIST is downloaded. Runs that are
+already in the output folder are not repeated, so an interrupted command continues, and --runs can
+be raised. The workers of a cluster read the data from the same path.
 """
 
 
 COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_private")
-"""What the table shows of a row; JSON has the whole curve."""
+"""The fields that the table shows; JSON has the whole curve."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("names", nargs=-1, metavar="[PANEL]...")
-@click.option("--quick", is_flag=True, help="One run each, of shorter streams.")
-@click.option("--runs", type=count(most=1000), help="How many of each curve; the paper has 4.")
+@click.option("--quick", is_flag=True, help="One run per curve, on shorter streams.")
+@click.option("--runs", type=count(most=1000), help="Runs per curve; the paper has 4.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default="tidegate-paper",
     show_default=True,
-    help="Where plots and numbers go.",
+    help="Folder for plots and numbers.",
 )
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="TIDEGATE_DATA",
     show_envvar=True,
-    help="Holds mnist/ and arxiv/.",
+    help="Folder that holds mnist/ and arxiv/.",
 )
 @click.option(
     "--kaggle",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Kaggle's snapshot of arXiv (JSON): the articles of 2007, as in the paper.",
+    help="Kaggle's arXiv snapshot (JSON), for the articles of 2007 as in the paper.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["memory", "dask"]),
     default="memory",
     show_default=True,
-    help="Do the runs in processes of this machine, or on a Dask cluster.",
+    help="Run in local processes or on a Dask cluster.",
 )
-@click.option("--workers", type=count(), help="How many processes [one for each core].")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a cluster that runs already.")
+@click.option("--workers", type=count(), help="Number of processes [one per core].")
+@click.option("--scheduler", metavar="ADDRESS", help="Scheduler of a running Dask cluster.")
 @options.form
 def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     names: tuple[str, ...],
@@ -91,42 +91,42 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     scheduler: str | None,
     form: str,
 ) -> None:
-    """Make the paper's figures anew: as published, which is NOT PRIVATE, and private."""
-    known = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
-    asked = _asked(known, names, titles=data is not None or kaggle is not None)
-    for panel in asked:
+    """Reproduce the paper's figures: as published, which is NOT PRIVATE, and privately."""
+    available = [*panels(data, kaggle, quick=quick), *contests(data, kaggle, quick=quick)]
+    chosen = _chosen(available, names, titles=data is not None or kaggle is not None)
+    for panel in chosen:
         if panel.without:
             click.echo(f"({panel.name}) {panel.without}", err=True)
-    new_figure(1, 1)  # refuses a missing matplotlib before the work, not after it
-    times = {panel.name: runs or (1 if quick else panel.runs) for panel in asked}
+    new_figure(1, 1)  # if matplotlib is missing, fail before the runs, not after them
+    times = {panel.name: runs or (1 if quick else panel.runs) for panel in chosen}
     notebook = Notebook(out)
-    jobs = notebook.missing((e, times[panel.name]) for panel in asked for e in panel.experiments)
-    runs_to_come = _carried_out(jobs, engine, workers, scheduler)
-    _follow(notebook.keep(runs_to_come), jobs, asked, quiet=form == "json")
-    found = {panel.name: curves(panel, notebook, times[panel.name]) for panel in asked}
-    for panel in asked:
-        plot(out / f"{panel.name}.png", panel, found[panel.name], note(panel))
-        _show(panel, list(rows(panel, found[panel.name])), form)
-    overview(out / "overview.png", asked, found)
-    tables = "\n".join(markdown(panel, found[panel.name]) for panel in asked)
+    jobs = notebook.missing((e, times[panel.name]) for panel in chosen for e in panel.experiments)
+    started = _start(jobs, engine, workers, scheduler)
+    _follow(notebook.keep(started), jobs, chosen, quiet=form == "json")
+    drawn = {panel.name: curves(panel, notebook, times[panel.name]) for panel in chosen}
+    for panel in chosen:
+        plot(out / f"{panel.name}.png", panel, drawn[panel.name], note(panel))
+        _show(panel, list(rows(panel, drawn[panel.name])), form)
+    overview(out / "overview.png", chosen, drawn)
+    tables = "\n".join(markdown(panel, drawn[panel.name]) for panel in chosen)
     (out / "paper.md").write_text(tables, encoding="utf-8")
-    told = {
+    results = {
         panel.name: {
             "title": panel.title,
             "claim": panel.claim,
             "runs": times[panel.name],
             "theorems": note(panel),
-            "curves": list(rows(panel, found[panel.name])),
+            "curves": list(rows(panel, drawn[panel.name])),
         }
-        for panel in asked
+        for panel in chosen
     }
-    (out / "paper.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (out / "paper.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if form == "table":
         Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)
 
 
 def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
-    """The curves of a panel: a line of JSON each, or a table for each column."""
+    """Print the curves of a panel: as JSON lines, or as a table for each column."""
     if form == "json":
         options.show(table, form)
         return
@@ -136,41 +136,41 @@ def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
 
 
 def _percent(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the table, its accuracies as people write them."""
+    """A row of the table, with accuracies in per cent."""
     shown = {key: row[key] for key in COLUMNS}
     return {key: f"{v:.1%}" if isinstance(v, float) else v for key, v in shown.items()}
 
 
-def _asked(known: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:
-    """The panels that are named, or all that there are data for."""
-    by_name = {panel.name: panel for panel in known}
+def _chosen(available: Iterable[Panel], names: Sequence[str], *, titles: bool) -> list[Panel]:
+    """The panels that are named, or all that there is data for."""
+    by_name = {panel.name: panel for panel in available}
     for name in names:
         if name not in by_name:
             raise refuse("panel", "one of " + ", ".join(by_name), name)
-    asked = [by_name[name] for name in dict.fromkeys(names or by_name)]
-    without = [panel.name for panel in asked if panel.of_titles and not titles]
+    chosen = [by_name[name] for name in dict.fromkeys(names or by_name)]
+    without = [panel.name for panel in chosen if panel.of_titles and not titles]
     if without and names:
         raise InvalidValueError(NO_TITLES)
     if without:
-        click.echo(f"without {', '.join(without)}: {NO_TITLES}", err=True)
-    return [panel for panel in asked if panel.name not in without]
+        click.echo(f"leaving out {', '.join(without)}: {NO_TITLES}", err=True)
+    return [panel for panel in chosen if panel.name not in without]
 
 
-def _carried_out(
+def _start(
     jobs: Sequence[Job], engine: str, workers: int | None, scheduler: str | None
 ) -> Iterator[Run]:
-    """The runs, as they come."""
+    """Start the jobs, and yield each run when it is finished."""
     if engine == "dask":
         return on_cluster(jobs, dask(workers=workers, scheduler=scheduler))
     if scheduler is not None:
-        raise InvalidValueError(f"--scheduler is for --engine dask, not for {engine}")
+        raise InvalidValueError(f"--scheduler needs --engine dask, got {engine}: change either one")
     return in_processes(jobs, workers)
 
 
 def _follow(
-    runs: Iterable[Run], jobs: Sequence[Job], asked: Sequence[Panel], *, quiet: bool
+    runs: Iterable[Run], jobs: Sequence[Job], chosen: Sequence[Panel], *, quiet: bool
 ) -> None:
-    """Wait for runs, with a bar for all of them and one for each panel."""
+    """Wait for the runs, with a progress bar for all of them and one for each panel."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -181,7 +181,7 @@ def _follow(
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         whole = progress.add_task("all runs", total=len(jobs))
         bars = {}
-        for panel in asked:
+        for panel in chosen:
             own = {experiment.key for experiment in panel.experiments}
             total = sum(experiment.key in own for experiment, _ in jobs)
             bars[progress.add_task(panel.name, total=total)] = own

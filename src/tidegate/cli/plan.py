@@ -1,4 +1,4 @@
-"""`tidegate plan`: what would be released when, and what it costs each record. Needs no data."""
+"""`tidegate plan`: show each planned release and what it costs each record, without any data."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,17 +21,19 @@ from tidegate.schedule.registry import alone
 EPILOG = """\b
 Examples:
   tidegate plan sliding --window 7168 --step 1024 --epsilon 1 --until 20480
-  tidegate plan continual --block 8192 --step 1024 --epsilon 1 --delta 1e-6 --until 65536
-  tidegate plan multiresolution --block 1000 --epsilon 0.5 --until 16000 --plot plan.svg
-  tidegate plan twostream --window 7000 --step 1000 --target-step 100 --source-steps 2 \\
-      --epsilon 1 --until 20000 --format json
+  tidegate plan continual --block 8192 --step 1024 --epsilon 1 --delta 1e-6 \\
+      --until 65536
+  tidegate plan multiresolution --block 1000 --epsilon 0.5 --until 16000 \\
+      --plot plan.svg
+  tidegate plan twostream --window 7000 --step 1000 --target-step 100 \\
+      --source-steps 2 --epsilon 1 --until 20000 --format json
 """
 
 
 def _size_options(command: Callable[..., None]) -> Callable[..., None]:
-    """An option for each parameter of the schedules, with its help."""
+    """Add an option for each parameter of the schedules."""
     sizes: dict[str, Parameter] = {}
-    kinds: dict[str, dict[str, list[str]]] = {}  # by the parameter's name and what it means there
+    kinds: dict[str, dict[str, list[str]]] = {}  # kinds by parameter name and help
     for kind, schedule in alone().items():
         for each in parameters(schedule):
             sizes[each.name] = each
@@ -45,16 +47,16 @@ def _size_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _size_help(kinds: dict[str, list[str]]) -> str:
-    """What a parameter means, and for which kinds unless it means the same for several."""
+    """The help of a parameter; it names the kinds unless several share one meaning."""
     text, users = next(iter(kinds.items()))
     if len(kinds) == 1 < len(users):
         return text[0].upper() + text[1:]
     return "; ".join(f"{', '.join(users)}: {text}" for text, users in kinds.items())
 
 
-HELP = f"""Show which models KIND would release when, and what each record pays. Needs no data.
+HELP = f"""Show when KIND releases models and what each record pays. Needs no data.
 
-KIND is {kinds_text()}. All numbers are in records.
+KIND is {kinds_text()}. All sizes are in records.
 """
 
 
@@ -76,19 +78,19 @@ KIND is {kinds_text()}. All numbers are in records.
     type=click.Choice([Paper.name, Tapered.name]),
     default=Paper.name,
     show_default=True,
-    help="How shares go to levels; growing has its own.",
+    help="How the budget is divided among levels; growing has its own rule.",
 )
-@click.option("--rate", type=RATIO, help="tapered: the ratio of two levels' shares.")
+@click.option("--rate", type=RATIO, help="tapered: ratio of the shares of two adjacent levels.")
 @click.option(
     "--until",
     type=count(),
     required=True,
-    help="How many records to plan for (twostream: of the source).",
+    help="How many records to plan for (twostream: source records).",
 )
 @click.option(
-    "--rows", type=count(most=1000), default=24, show_default=True, help="How many to show."
+    "--rows", type=count(most=1000), default=24, show_default=True, help="How many rows to show."
 )
-@click.option("--plot", type=PLOT_FILE, help="Draw the first rows into a .svg or .png file.")
+@click.option("--plot", type=PLOT_FILE, help="Plot the first rows to this .svg or .png file.")
 @options.form
 def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     kind: str,
@@ -112,9 +114,9 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
         planned = one_stream(kind, sizes, budget, allocation_of(allocation, rate), until)
     if plot is not None and until < planned.first:
         raise InvalidValueError(f"nothing to plot: {planned.no_release}")
-    if plot is not None:  # first: whoever reads the rest may stop early
+    if plot is not None:  # before printing, which ends early in a pipe to `head`
         picture.plot(planned.lines(), plot, most=rows, title=planned.title)
-        click.echo(f"The plot is in {plot}", err=True)
+        click.echo(f"Plot: {plot}", err=True)
     if form == "json":
         print_json(planned)
     else:

@@ -19,20 +19,20 @@ from tidegate.schedule import RecordFit
 
 
 def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
-    """The last line: how many, who has paid most so far, and the most anyone ever pays."""
+    """The last line: counts, the most-charged record so far, and the most any record ever pays."""
     paid: dict[str, Any] = {}
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()
         forever = {"share": down(planned.forever[stream])}
-        answers = {"worst": {"record": record, "share": down(share)}, "forever": forever}
-        paid |= answers if stream is None else {stream: answers}
+        own = {"worst": {"record": record, "share": down(share)}, "forever": forever}
+        paid |= own if stream is None else {stream: own}
     return {"fits": fits, "releases": releases} | paid
 
 
 def print_json(planned: Planned) -> None:
     """Print a JSON line for each fit, and a summary."""
     fits = releases = 0
-    terms: dict[tuple[object, ...], str] = {}  # the second half of a line, of which few differ
+    terms: dict[tuple[object, ...], str] = {}  # second halves of lines: there are few different
     for fit, share in _with_progress(planned, hidden=sys.stdout.isatty()):
         key = (fit.span.size, *fit[4:])
         half = terms.get(key) or terms.setdefault(key, _terms(planned.budget, fit, share))
@@ -48,7 +48,7 @@ def print_json(planned: Planned) -> None:
 
 
 def _terms(budget: Budget, fit: RecordFit, share: Fraction) -> str:
-    """What a fit is and costs, as the second half of its line."""
+    """The level, cost and role of a fit, as the second half of its line."""
     amount = budget.of_share(share)
     terms: dict[str, Any] = {
         "level": fit.level,
@@ -69,7 +69,7 @@ def _terms(budget: Budget, fit: RecordFit, share: Fraction) -> str:
 
 
 def print_table(planned: Planned, rows: int) -> None:
-    """Print a picture, a table of the first fits and what records pay."""
+    """Print a picture, a table of the first fits and what the most-charged record pays."""
     console = Console(highlight=False)
     first: list[Line] = []
     fits = releases = 0
@@ -90,7 +90,7 @@ def print_table(planned: Planned, rows: int) -> None:
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
     if any(line.fit.slot_weights for line in first):
-        note = "A share is what the newest records pay: older ones count for less, and pay less."
+        note = "The newest records pay the share. Older ones have less weight and pay less."
         console.print(f"[dim]{note}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
     for stream, ledger in planned.ledgers.items():
@@ -104,7 +104,7 @@ def print_table(planned: Planned, rows: int) -> None:
 
 
 def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
-    """The charged lines, with a bar on the terminal while they are made."""
+    """The charged lines, with a progress bar on the terminal."""
     console = Console(stderr=True)
     hidden = hidden or not console.is_terminal
     with Progress(console=console, transient=True, disable=hidden) as progress:

@@ -1,10 +1,10 @@
-"""What `tidegate plan` prints: a plan made of options, with the ledgers that it charges."""
+"""The plan that `tidegate plan` prints: built from options, with the ledgers that it charges."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
@@ -15,10 +15,10 @@ from tidegate.schedule import Schedule, Stream, TwoStream
 from tidegate.schedule.registry import SCHEDULES, build, sources
 
 MAX_STEPS = 10**9
-"""More steps than this are refused: printing them would take hours and tell nobody anything."""
+"""The most steps that can be planned: printing more would take hours."""
 
-TARGET = {"target_step", "source_steps", "target_steps"}
-"""What a plan of two streams is told besides the parameters of its source."""
+TARGET = ("target_step", "source_steps", "target_steps")
+"""The options of a two-stream plan besides those of its source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +26,13 @@ class Planned:
     """A plan that is ready to be printed.
 
     Attributes:
-        title: What it is, in a line.
+        title: One line that describes the plan.
         budget: The budget it spends.
         steps: Records in a step of each stream.
-        reach: How many records it goes to.
-        first: How many there are when the first model is released.
-        lines: Makes the plan's lines.
-        charge: Makes them too, and posts each to its ledger.
+        reach: How many records it covers.
+        first: How many records have arrived when the first model is released.
+        lines: Returns the plan's lines.
+        charge: Returns them too, and posts each to its ledger.
         ledgers: A ledger for each stream.
         forever: The most any record of a stream ever pays.
     """
@@ -49,22 +49,22 @@ class Planned:
 
     @property
     def no_release(self) -> str:
-        """Why nothing is released."""
+        """Why nothing is released, and what to change."""
         whose = "source records" if "source" in self.steps else "records"
         return (
-            f"no model is released before {self.first:,} {whose} have arrived, "
-            f"and --until is {self.reach:,}"
+            f"the first model is released after {self.first:,} {whose}, "
+            f"but --until is {self.reach:,}: raise it"
         )
 
 
-def _made(kind: str, sizes: dict[str, int], told: str | None = None) -> Schedule:
-    """A schedule of the sizes that were given: all that it needs, none that it does not know."""
-    known = {each.name: each.required for each in parameters(SCHEDULES[kind])}
-    _refuse_unknown(told or kind, sizes, set(known))
-    for name, required in known.items():
-        if required and name not in sizes:
+def _made(kind: str, sizes: dict[str, int], label: str | None = None) -> Schedule:
+    """Build a schedule; refuse missing and unknown sizes."""
+    required = {each.name: each.required for each in parameters(SCHEDULES[kind])}
+    _refuse_unknown(label or kind, sizes, list(required))
+    for name, needed in required.items():
+        if needed and name not in sizes:
             option = option_name(name)
-            raise InvalidValueError(f"{told or kind} needs {option}, such as {option} 1024")
+            raise InvalidValueError(f"{label or kind} needs {option}, such as {option} 1024")
     return build(kind, sizes)
 
 
@@ -73,10 +73,11 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _refuse_unknown(kind: str, sizes: dict[str, int], known: set[str]) -> None:
+def _refuse_unknown(kind: str, sizes: dict[str, int], allowed: Sequence[str]) -> None:
     for name, size in sizes.items():
-        if name not in known:
-            raise InvalidValueError(f"{kind} has no {option_name(name)}, got {size}")
+        if name not in allowed:
+            has = ", ".join(map(option_name, allowed))
+            raise InvalidValueError(f"{kind} has no {option_name(name)}, got {size}; it has {has}")
 
 
 def allocation_of(name: str, rate: Fraction | None) -> Allocation:
@@ -84,7 +85,7 @@ def allocation_of(name: str, rate: Fraction | None) -> Allocation:
     if name == Tapered.name:
         return Tapered(rate)
     if rate is not None:
-        raise InvalidValueError(f"--rate goes with --allocation tapered, got {rate}")
+        raise InvalidValueError(f"--rate {rate} needs --allocation tapered: add it, or omit --rate")
     return Paper()
 
 
@@ -96,7 +97,7 @@ def _steps(until: int, step: int) -> int:
 
 def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
     own = kind in SCHEDULES and not SCHEDULES[kind].allocated
-    shares = "shares of its own" if own else f"allocation {allocation.name}"
+    shares = "its own allocation" if own else f"allocation {allocation.name}"
     return f"{kind}, {amounts(budget.epsilon, budget.delta)}, {shares}"
 
 
@@ -127,16 +128,16 @@ def two_streams(
 ) -> Planned:
     """The plan of a source and a target stream, whose steps arrive in rounds."""
     names = {kind: [each.name for each in parameters(one)] for kind, one in sources().items()}
-    _refuse_unknown("twostream", sizes, TARGET.union(*names.values()))
+    _refuse_unknown("twostream", sizes, list(dict.fromkeys([*TARGET, *chain(*names.values())])))
     if "target_step" not in sizes:
         raise InvalidValueError("twostream needs --target-step, such as --target-step 1024")
     target_step = sizes.pop("target_step")
     per_round, targets = sizes.pop("source_steps", 1), sizes.pop("target_steps", 1)
-    found = [kind for kind, own in names.items() if own[0] in sizes]
-    if not found:
-        first = " or ".join(option_name(own[0]) for own in names.values())
-        raise InvalidValueError(f"twostream needs {first} for its source")
-    kind = max(found, key=lambda kind: len(sizes.keys() & names[kind]))
+    candidates = [kind for kind, own in names.items() if own[0] in sizes]
+    if not candidates:
+        first = " or ".join(f"{option_name(own[0])} 1024" for own in names.values())
+        raise InvalidValueError(f"twostream needs sizes for its source, such as {first}")
+    kind = max(candidates, key=lambda kind: len(sizes.keys() & names[kind]))
     source = _made(kind, sizes, f"a {kind} source")
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation

@@ -19,10 +19,10 @@ from tidegate.release import StoredRelease
 
 RUN_EPILOG = """\b
 Examples:
-  tidegate run tidegate.toml                     until the source ends
-  tidegate run tidegate.toml --follow            and go on as it grows
-  tidegate run tidegate.toml --state /srv/state  with the state elsewhere
-  tidegate run tidegate.toml --format json       a line for each release
+  tidegate run tidegate.toml                     stop at the end of the source
+  tidegate run tidegate.toml --follow            keep running as it grows
+  tidegate run tidegate.toml --state /srv/state  keep the state elsewhere
+  tidegate run tidegate.toml --format json       one line per release
 """
 
 INGEST_EPILOG = """\b
@@ -34,17 +34,15 @@ Examples:
 
 @click.command(epilog=RUN_EPILOG)
 @click.argument("config", type=PATH)
-@click.option(
-    "--state", type=PATH, help="Where the state is kept; by default beside CONFIG, under its name."
-)
-@click.option("--follow", is_flag=True, help="Wait for new files, lines of a file, or messages.")
+@click.option("--state", type=PATH, help="Folder of the state [CONFIG with the extension .state].")
+@click.option("--follow", is_flag=True, help="Keep running; wait for new files, lines or messages.")
 @options.form
 @options.quiet
 def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) -> None:
-    """Run a gate on the sources that CONFIG names, from where it stopped the last time.
+    """Run a gate on the sources in CONFIG; it resumes where it stopped the last time.
 
-    It can be stopped at any time and in any way: started again it goes on, and nothing is lost,
-    taken twice or paid for twice.
+    You can stop it at any time, in any way. Run it again to continue: no record is lost, and none
+    is read or charged twice.
     """
     settings = Config.load(config)
     sources = settings.sources(follow=follow, pause=None)
@@ -53,8 +51,9 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     folder = state or config.with_suffix(".state")
     new = not folder.exists()
     with Gate.open(folder, settings, sources=sources) as gate:
-        if new and form == "table" and not quiet:  # who expected an old one should know
-            click.echo(f"{folder} is new: no record has paid anything yet", err=True)
+        if new and form == "table" and not quiet:
+            expected = "if you expected an existing one, stop now and check the path"
+            click.echo(f"{folder}: created a new state; {expected}", err=True)
         _show(gate, partial(gate.run, follow=follow), form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)
@@ -62,8 +61,8 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
 
 
 def _conclude(gate: Gate) -> None:
-    for told in advice.unusable(gate):
-        click.echo(f"tidegate: {told}", err=True)
+    for line in advice.unusable(gate):
+        click.echo(f"tidegate: {line}", err=True)
     if gate.store.newest() is None:
         click.echo(advice.waiting(gate).capitalize())
 
@@ -71,12 +70,14 @@ def _conclude(gate: Gate) -> None:
 @click.command(epilog=INGEST_EPILOG)
 @options.state
 @click.argument("file", type=PATH)
-@click.option("--stream", type=click.Choice(["source", "target"]), help="Which, if there are two.")
+@click.option(
+    "--stream", type=click.Choice(["source", "target"]), help="Stream to add to, if there are two."
+)
 @click.option(
     "--resume",
     nargs=2,
     metavar="MARK RECORDS",
-    help="Go on after so many records of a FILE that has changed; the refusal names both.",
+    help="Continue with a changed FILE after so many records; the error message names both values.",
 )
 @options.form
 @options.quiet
@@ -90,7 +91,8 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
 ) -> None:
     """Add the records of FILE (.csv, .parquet or .jsonl) to a state.
 
-    How far a file was read is remembered: adding it again adds only what is new at its end.
+    The state remembers how far it has read each file. Adding a file again adds only the new records
+    at its end.
     """
     with Gate.open(state) as gate:
         name, source = gate.stream(stream), gate.config.source_of(file, resume)
@@ -99,13 +101,13 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
         if form == "table" and not quiet:
             _conclude(gate)
             taken = gate.store.count(name) - before
-            click.echo(f"{taken:,} records of {file} were new; {state} has {before + taken:,}")
+            click.echo(f"Added {taken:,} records of {file}; {state} now has {before + taken:,}")
 
 
 def _show(
     gate: Gate, run: Callable[..., Generator[StoredRelease]], *, form: str, quiet: bool
 ) -> None:
-    """Print each release of a run, and how far it is."""
+    """Print the releases of a run, and its progress."""
     view = gate.ledger_view()
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:

@@ -35,26 +35,34 @@ except ModuleNotFoundError as error:
 
 EPILOG = """\b
 Examples:
-  tidegate serve tidegate.state --config tidegate.toml   make the state if it is not there
-  tidegate serve tidegate.state --open                   and a link to its page
-  tidegate serve --demo                                  a stream to look at
+  tidegate serve tidegate.state --config tidegate.toml  create it if missing
+  tidegate serve tidegate.state --open                  print a page link
+  tidegate serve --demo                                 serve a built-in stream
 """
 
 DEMO_BATCH, DEMO_PAUSE = 64, 0.125
-"""Records that arrive at once, and seconds between them: a step each second."""
+"""Records in a batch, and seconds between batches: one step per second."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("state", type=PATH, required=False)
-@click.option("--config", type=PATH, help="What the gate does, if there is no state.")
-@click.option("--host", default=LOOPBACK, show_default=True, help="The address to listen at.")
+@click.option("--config", type=PATH, help="Configuration; needed to create a new state.")
+@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=count(least=0, most=65535), default=8321, show_default=True, help="0: any."
+    "--port",
+    type=count(least=0, most=65535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on; 0 for any free port.",
 )
-@click.option("--open", "link", is_flag=True, help="Print a link to the page that opens it.")
-@click.option("--demo", is_flag=True, help="Feed a built-in stream, so that there is news.")
+@click.option("--open", "link", is_flag=True, help="Print a link that opens the page.")
+@click.option("--demo", is_flag=True, help="Serve a built-in stream, and feed it as you watch.")
 @click.option(
-    "--rate", type=count(), default=int(Limits.rate), show_default=True, help="Requests/s a token."
+    "--rate",
+    type=count(),
+    default=int(Limits.rate),
+    show_default=True,
+    help="Requests per second allowed to each token.",
 )
 @options.form
 def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
@@ -67,36 +75,37 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     rate: int,
     form: str,
 ) -> None:
-    """Serve the gate of STATE over HTTP: records in, releases and public numbers out.
+    """Serve the gate of STATE over HTTP: it takes records, and serves releases and a page.
 
-    Nobody can do anything without a token: see tidegate token. Stop it at any time and in any way.
+    Clients need a token: see tidegate token. You can stop the service at any time, in any way.
     """
-    known = None if config is None else Config.load(config)
+    settings = None if config is None else Config.load(config)
     if demo:
-        state, known, link = state or STATE, demo_config(DriftingStream()), True
+        state, settings, link = state or STATE, demo_config(DriftingStream()), True
     if state is None:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
     lines = logging.StreamHandler()
     lines.addFilter(Quiet())
     logging.basicConfig(format="tidegate: %(message)s", level=logging.WARNING, handlers=[lines])
     if not _is_loopback(host):
-        click.echo("Others can reach this. Put TLS in front: tokens travel as they are.", err=True)
+        exposed = f"Other machines can reach {host}, and tokens are sent unencrypted"
+        click.echo(f"{exposed}: put TLS in front.", err=True)
     limits = Limits(rate=rate, burst=2 * rate)
     with (
         listen(host, port) as listening,
-        kept(TrainingProcessGate.open(state, known), limits) as runner,
+        kept(TrainingProcessGate.open(state, settings), limits) as runner,
     ):
         served = server(runner, state, limits)
         where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         with _shown(state, where, link, form), _fed(runner, demo):
             run(served, listening)
     if form == "table":
-        click.echo("Stopped; all that was acknowledged is kept.")
+        click.echo("Stopped; all acknowledged records are stored.")
 
 
 @contextmanager
 def _shown(state: Path, where: str, link: bool, form: str) -> Iterator[None]:
-    """Say where the service is; a link has a token of its own, which ends with the server."""
+    """Print the service's address; a link has its own token, revoked when the server stops."""
     tokens, name, secret = Tokens(state), f"link-{secrets.token_hex(4)}", None
     if link:
         secret = tokens.create(name, ["read"], timedelta(days=1))
@@ -104,13 +113,13 @@ def _shown(state: Path, where: str, link: bool, form: str) -> Iterator[None]:
         click.echo(json.dumps({"url": where, "token": secret}))
     else:
         click.echo(f"Serving {state} at {where}")
-        make = f"Make a token: tidegate token create {state} --name me --scope read"
-        click.echo(f"Open {where}/#token={secret}" if link else make)
+        create = f"Create a token: tidegate token create {state} --name me --scope read"
+        click.echo(f"Open {where}/#token={secret}" if link else create)
     sys.stdout.flush()
     try:
         yield
     finally:
-        with suppress(InvalidValueError):  # none was made, or it is revoked
+        with suppress(InvalidValueError):  # there was none, or it is already revoked
             tokens.revoke(name)
 
 
@@ -123,7 +132,7 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def _fed(runner: GateRunner, demo: bool) -> Iterator[None]:
-    """Feed the demo's stream while the server runs: the first window at once, then at a pace."""
+    """Feed the demo's stream while the server runs: the first window at once, then slowly."""
     stopping = threading.Event()
     feeder = threading.Thread(target=_feed, args=(runner, stopping), name="demo")
     if demo:
@@ -143,7 +152,7 @@ def _feed(runner: GateRunner, stopping: threading.Event) -> None:
         try:
             at, _ = runner.take(raw_batch(X, y), size=X.nbytes).result()
         except StoreError as error:
-            logging.getLogger(__name__).error("the demo stops: %s", error)  # noqa: TRY400
+            logging.getLogger(__name__).error("demo stream stopped: %s", error)  # noqa: TRY400
             return
         if at >= WINDOW:
             stopping.wait(DEMO_PAUSE)

@@ -1,4 +1,4 @@
-"""`tidegate status`, `ledger`, `releases` and `verify`: what a state holds, and if it is sound."""
+"""`tidegate status`, `ledger`, `releases` and `verify`: inspect and check a state."""
 
 import json
 import re
@@ -32,23 +32,23 @@ from tidegate.serve.tokens import FILE as TOKENS
 from tidegate.serve.tokens import Tokens
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
-"""What stands in sentences below the table of `status`."""
+"""Fields that `status` prints as sentences below the table."""
 
 
 @click.command(epilog="\b\nExample:\n  tidegate status tidegate.state --format json\n")
 @options.state
 @options.form
 def status(state: Path, form: str) -> None:
-    """Say what a state holds: records, releases, raw data and why it is still there.
+    """Show what a state holds: records, releases, raw data and why it is still kept.
 
-    It counts records that cannot be used, which no release tells: for the operator only.
+    For the operator only: the exact number of unusable records is in no release.
     """
     with Gate.look(state) as gate:
-        told, missing = status_of(gate), advice.waiting(gate)
+        now, missing = status_of(gate), advice.waiting(gate)
     if form == "json":
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(now))
         return
-    streams, budget, schedule = told["streams"], told["budget"], told["schedule"]
+    streams, budget, schedule = now["streams"], now["budget"], now["schedule"]
     console = Console(highlight=False, soft_wrap=True)
     sizes = ", ".join(
         f"{name} {size:,}" if isinstance(size, int) else f"{name} {size}"
@@ -57,37 +57,37 @@ def status(state: Path, form: str) -> None:
     )
     spent = amounts(budget["epsilon"], budget["delta"])
     console.print(f"{schedule['kind']} ({sizes}): {spent} for ever")
-    if not told["private"]:
-        console.print("NOT PRIVATE: made with a seed")
+    if not now["private"]:
+        console.print("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
     for row in streams:
         console.print(
             f"Raw data of {row['stream']}: {row['held_records']:,} records, "
             f"{row['held_bytes']:,} bytes: {row['held_because']}."
         )
-    newest = f", the newest of {told['newest']}: {told['trained_on']}" if told["newest"] else ""
-    console.print(f"{told['releases']:,} releases{newest}.")
+    newest = f", the newest of {now['newest']}: {now['trained_on']}" if now["newest"] else ""
+    console.print(f"{now['releases']:,} releases{newest}.")
     console.print(paid_so_far(max(row["worst_share"] for row in streams)))
-    if not told["releases"]:
+    if not now["releases"]:
         console.print(f"{missing.capitalize()}.")
 
 
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
 @options.state
-@click.option("--record", type=count(least=0), help="What this record has paid, line by line.")
+@click.option("--record", type=count(least=0), help="List all charges to this record.")
 @options.form
 def ledger(state: Path, record: int | None, form: str) -> None:
-    """Say what the records have paid: the one that paid most, or one record line by line.
+    """Show what the most-charged record has paid, or all charges to one record.
 
-    A line is a fit that read the record, and the release that it became if it was published, or
-    the private evaluation of a release on its step.
+    Each charge is for a fit that read the record, with its release if there is one, or for the
+    private evaluation of a release on the record's step.
     """
     with Gate.look(state) as gate:
         view = gate.ledger_view()
         view.catch_up()
         rows = view.totals() if record is None else view.paid(record)
         there = record is None or any(record < gate.store.count(name) for name in gate.streams)
-        empty = "it has paid nothing so far" if there else "there is no such record yet"
+        empty = "this record has paid nothing yet" if there else "this record has not arrived yet"
         options.show(rows, form, empty=empty)
         if record is None and form == "table":
             click.echo(paid_so_far(max(row["paid"] for row in rows)))
@@ -95,10 +95,10 @@ def ledger(state: Path, record: int | None, form: str) -> None:
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
 @options.state
-@click.option("--start", type=count(least=0), default=0, help="Leave out those before this one.")
+@click.option("--start", type=count(least=0), default=0, help="First release to list.")
 @options.form
 def releases(state: Path, start: int, form: str) -> None:
-    """List the releases: what each read and cost, and how good it turned out."""
+    """List the releases: what each was trained on, what it cost, and how accurate it was."""
     with Gate.look(state) as gate, gate.store.snapshot():
         tried: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for step in gate.store.steps():
@@ -113,33 +113,33 @@ def releases(state: Path, start: int, form: str) -> None:
         options.show(shown, form, folded="of_records")
 
 
-def _tried(step: Step, known: Evaluation) -> dict[str, Any]:
-    """How good a release was on a step after it."""
+def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:
+    """The accuracy of a release on a later step."""
     return {
         "stream": step.stream,
         "start": step.span.start,
         "stop": step.span.stop,
-        "share": down(known.share),
-        "accuracy": known.accuracy,
-        "deviation": known.deviation,
+        "share": down(evaluation.share),
+        "accuracy": evaluation.accuracy,
+        "deviation": evaluation.deviation,
     }
 
 
 ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"}
-"""What other columns of `releases` say already, in fewer words."""
+"""Fields that the table of `releases` leaves out: other columns say the same in less space."""
 
 
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows for a terminal: what each release knows, no column without values, hashes cut short."""
+    """Rows for a terminal: the records behind each release, no empty columns, short hashes."""
     for row in rows:
         tried = [each["accuracy"] for each in row["tried"]]
         row["tried"] = mean(tried) if tried else None
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
-        knows = row["trained_on"].partition(", ")[0].removeprefix("a model of ")
+        records = row["trained_on"].partition(", ")[0].removeprefix("a model of ")
         short = {
             "release": row["release"],
-            "of_records": knows.replace("records ", ""),
+            "of_records": records.replace("records ", ""),
             "read": row["stop"] - row["start"],
             **row,
             "hash": row["hash"][:8],
@@ -148,7 +148,7 @@ def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
-    """A release in one line."""
+    """A release as a row of a table."""
     card = release.card
     unit = "mu" if "mu" in card else "epsilon"
     evaluation = card["evaluation"] or {}
@@ -175,7 +175,7 @@ EXAMPLES = """\b
 Examples:
   tidegate verify tidegate.state
   tidegate verify published                       a published folder alone
-  tidegate verify published --includes HASH       a hash that you noted earlier
+  tidegate verify published --includes HASH       a hash you noted earlier
 """
 
 
@@ -184,7 +184,7 @@ Examples:
 @click.option(
     "--includes",
     metavar="HASH",
-    callback=lambda _, __, value: None if value is None else _noted(value),
+    callback=lambda _, __, value: None if value is None else _hash(value),
     help="Also check that the release with this hash, which you noted earlier, is still there. "
     f"Give all 64 characters: {FEWEST} are accepted, but an insider can match {FEWEST} with about "
     "2^32 tries.",
@@ -192,7 +192,7 @@ Examples:
 @options.form
 @options.quiet
 def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
-    """Check a state, or a folder of published releases; end with 1 if anything is wrong.
+    """Check a state, or a folder of published releases; exit with 1 on any problem.
 
     A state: recompute the plan, the ledger, the hash chain and all checksums, and compare them with
     the charges, the cards and the published files. All is read at one moment, so the gate can keep
@@ -210,13 +210,13 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         check = _verify_published if alone else _verify_state
         problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
     if includes is not None and not any(each.startswith(includes) for each in hashes):
-        what = "no release with this hash: the one that you noted was replaced or removed"
+        missing = "no release has this hash: it was replaced or deleted after the hash was noted"
         if problems:  # then no hash can be relied on
-            what = "was not looked for, because of the other problems: solve these first"
-        problems.append(Problem(where=includes, what=what))
+            missing = "not searched for, because of the other problems: solve them first"
+        problems.append(Problem(where=includes, what=missing))
     if form == "json":
-        found = {"sound": not problems, "problems": [asdict(each) for each in problems]}
-        click.echo(json.dumps(found))
+        result = {"sound": not problems, "problems": [asdict(each) for each in problems]}
+        click.echo(json.dumps(result))
     for problem in problems if form == "table" else []:
         click.echo(f"{problem.where}: {problem.what}")
     if problems:
@@ -225,29 +225,29 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         click.echo(f"Sound: {sound}")
 
 
-def _noted(text: str) -> str:
-    """A hash, or its beginning, as somebody has noted it."""
+def _hash(text: str) -> str:
+    """Read a hash, or its beginning."""
     if not re.fullmatch(rf"[0-9a-f]{{{FEWEST},64}}", text.lower()):
-        allowed = f"{FEWEST} to 64 of a hash's characters, 0-9 and a-f"
+        allowed = f"the first {FEWEST} to 64 characters of a hash, 0-9 and a-f"
         raise refuse("--includes", allowed, text)
     return text.lower()
 
 
 Checked = tuple[list[Problem], list[str], str]
-"""What is wrong, the hashes of all releases, and what to say if nothing is wrong."""
+"""The problems, the hashes of all releases, and what to print if there are no problems."""
 
 
-def _verify_state(folder: Path, told: Told) -> Checked:
+def _verify_state(folder: Path, report: Told) -> Checked:
     with Gate.look(folder) as gate:
-        problems = [*problems_of(gate, told), *_token_problems(folder)]
+        problems = [*problems_of(gate, report), *_token_problems(folder)]
         hashes = [] if problems else [release.hash for release in gate.releases()]
         fits = sum(1 for _ in gate.store.lines())
         files, publish = len(gate.store.published()), gate.config.publish
-    sound = f"{fits:,} fits are as planned, {len(hashes):,} releases are chained"
+    sound = f"{fits:,} fits match the plan, {len(hashes):,} releases form an unbroken hash chain"
     if files and publish is not None:
-        sound += f", the files of {files:,} in {publish.folder} are as published"
+        sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
     elif files:
-        sound += f"; the files of {files:,} were published to a folder that is no longer configured"
+        sound += f"; {files:,} releases were published to a folder that is no longer configured"
     return problems, hashes, f"{sound}."
 
 
@@ -258,9 +258,9 @@ def _token_problems(folder: Path) -> Iterator[Problem]:
         yield Problem(where=TOKENS, what=str(error))
 
 
-def _verify_published(folder: Path, told: Told) -> Checked:
-    told("published releases")
+def _verify_published(folder: Path, report: Told) -> Checked:
+    report("published releases")
     problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
     hashes = [] if problems else [release.hash for release in published_releases(folder)]
-    sound = f"{len(hashes):,} releases are chained, their cards and files are as listed."
-    return problems, hashes, f"{sound} Whether newer ones were deleted only the state shows."
+    sound = f"{len(hashes):,} releases form an unbroken hash chain, their files are unchanged."
+    return problems, hashes, f"{sound} Only the state shows whether newer ones were deleted."

@@ -1,4 +1,4 @@
-"""`tidegate token`: who may use the service of a state."""
+"""`tidegate token`: create, list and revoke the tokens of a state's service."""
 
 import json
 import os
@@ -20,10 +20,17 @@ from tidegate.serve.tokens import SCOPES, Tokens
 EPILOG = """\b
 Examples:
   tidegate token create tidegate.state --name app --scope ingest
-  tidegate token create tidegate.state --name dashboard --scope read --expires 30d
+  tidegate token create tidegate.state --name me --scope read --expires 30d
   tidegate token list tidegate.state
-  tidegate token revoke tidegate.state dashboard
+  tidegate token revoke tidegate.state me
 """
+CREATE_EPILOG = """\b
+Examples:
+  tidegate token create tidegate.state --name app --scope ingest
+  tidegate token create tidegate.state --name me --scope read --expires 30d
+"""
+LIST_EPILOG = "\b\nExample:\n  tidegate token list tidegate.state\n"
+REVOKE_EPILOG = "\b\nExample:\n  tidegate token revoke tidegate.state me\n"
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -31,7 +38,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 def _duration(name: str, value: Any) -> timedelta:
     match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", str(value))
     if match is None:
-        raise refuse(name, "how long from now on, such as 30d, 12h or 15m", value)
+        raise refuse(name, "a duration such as 30d, 12h or 15m", value)
     return timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
@@ -40,40 +47,40 @@ DURATION = Read("DURATION", _duration)
 
 @click.group(epilog=EPILOG)
 def token() -> None:
-    """Make, list and revoke the tokens of a state's service, also while it runs.
+    """Create, list and revoke access tokens of a state's service, also while it runs.
 
-    A scope is ingest (send records), read (see what is published, predict) or admin (see who did
-    what). No scope reads records.
+    Scopes: ingest (send records), read (read what is published, predict) and admin (read the audit
+    log). No scope can read records.
     """
 
 
-@token.command()
+@token.command(epilog=CREATE_EPILOG)
 @options.state
-@click.option("--name", required=True, help="What it is called in the audit log.")
+@click.option("--name", required=True, help="Name of the token in the audit log.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     required=True,
     type=click.Choice(SCOPES),
-    help="What it may do; once for each.",
+    help="What the token allows; repeat for several.",
 )
-@click.option("--expires", type=DURATION, help="After how long it is worth nothing: 30d, 12h.")
+@click.option("--expires", type=DURATION, help="Lifetime, such as 30d or 12h [no limit].")
 @options.form
 def create(
     state: Path, name: str, scopes: tuple[str, ...], expires: timedelta | None, form: str
 ) -> None:
-    """Make a token and show it, this once: only its hash is kept."""
+    """Create a token and print it. It is shown only once: the state keeps its hash."""
     secret = _tokens(state).create(name, scopes, expires)
     Audit(state).note(name, "token create", 200, scopes=scopes, user=os.getuid())
     click.echo(json.dumps({"name": name, "token": secret}) if form == "json" else secret)
 
 
-@token.command("list", short_help="List the tokens: what they are called and may do.")
+@token.command("list", epilog=LIST_EPILOG, short_help="List the tokens and their scopes.")
 @options.state
 @options.form
 def listed(state: Path, form: str) -> None:
-    """List the tokens: what they are called and may do, not what they are."""
+    """List names, scopes and dates of the tokens, but not the tokens themselves."""
     now, rows = datetime.now(UTC), []
     for each in _tokens(state).all():
         row = {**asdict(each), "scopes": " ".join(each.scopes), "valid": each.valid(now)}
@@ -82,19 +89,19 @@ def listed(state: Path, form: str) -> None:
     options.show(rows, form, folded="name")
 
 
-@token.command()
+@token.command(epilog=REVOKE_EPILOG)
 @options.state
 @click.argument("name")
 @options.form
 def revoke(state: Path, name: str, form: str) -> None:
-    """Make a token worth nothing, at once."""
+    """Revoke a token, with immediate effect."""
     _tokens(state).revoke(name)
     Audit(state).note(name, "token revoke", 200, user=os.getuid())
-    told = json.dumps({"name": name, "valid": False})
-    click.echo(told if form == "json" else f"{name} is revoked")
+    result = json.dumps({"name": name, "valid": False})
+    click.echo(result if form == "json" else f"{name} is revoked")
 
 
 def _tokens(state: Path) -> Tokens:
     if not holds_state(state):
-        raise StoreError(f"{state} holds no state: make one with tidegate serve or tidegate run")
+        raise StoreError(f"{state} holds no state: create one with tidegate serve or tidegate run")
     return Tokens(state)

@@ -1,4 +1,4 @@
-"""Option types whose refusals name the option, the value and what is allowed."""
+"""Option types whose errors name the option, the value and what is allowed."""
 
 import math
 import os
@@ -28,12 +28,12 @@ class Kind(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Read the argument."""
-        if value not in (found := self.kinds()):
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, found))}.", param, ctx)
+        if value not in (kinds := self.kinds()):
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, kinds))}.", param, ctx)
         return str(value)
 
     def kinds(self) -> list[str]:
-        """All that there are."""
+        """All kinds, by name."""
         return [*alone(), TwoStream.kind]
 
     def shell_complete(
@@ -42,18 +42,18 @@ class Kind(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Those that begin like what was typed."""
+        """The kinds that start with what was typed."""
         return [CompletionItem(kind) for kind in self.kinds() if kind.startswith(incomplete)]
 
 
 def kinds_text() -> str:
-    """All kinds, for the help of a command."""
+    """All kinds as a list in words."""
     *some, last = Kind().kinds()
     return f"{', '.join(some)} or {last}"
 
 
 class Read(click.ParamType[Value]):
-    """What a function makes, given the option's name, of what was typed; or it refuses."""
+    """A type whose values a function reads, or refuses, given the option's name and its text."""
 
     def __init__(self, name: str, read: Callable[[str, Any], Value]) -> None:
         self.name, self._read = name, read
@@ -69,7 +69,7 @@ class Read(click.ParamType[Value]):
 
 
 def count(most: int = MAX_COUNT, *, least: int = 1) -> Read[int]:
-    """A whole number, positive unless 0 is allowed; 1_000_000 is read as well."""
+    """A whole number from `least` to `most`; 1_000_000 is accepted as well."""
 
     def read(name: str, value: Any) -> int:
         try:
@@ -82,7 +82,7 @@ def count(most: int = MAX_COUNT, *, least: int = 1) -> Read[int]:
 
 
 def _number(allowed: str, *, below: float) -> Read[float]:
-    """A number above 0, refused as it was typed."""
+    """A number above 0; the error quotes it as it was typed."""
 
     def read(name: str, value: Any) -> float:
         try:
@@ -109,7 +109,7 @@ def _plot_file(name: str, value: Any) -> Path:
     if path.suffix.lower() not in PLOT_KINDS:
         raise refuse(name, f"a file that ends in {' or '.join(PLOT_KINDS)}", value)
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise refuse(name, "a file in a folder that can be written to", value)
+        raise refuse(name, "a file in a writable folder", value)
     return path
 
 
