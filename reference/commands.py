@@ -18,12 +18,12 @@ problem. Errors go to standard error, in one line. Every command has `-h` and `-
 
 def command_page() -> str:
     """The page of all commands."""
-    found = list(_walk(click.Context(tidegate, info_name="tidegate")))
+    contexts = list(_walk(click.Context(tidegate, info_name="tidegate")))
     rows = [
         (f"[`{ctx.command_path}`]({anchor(ctx.command_path)})", ctx.command.get_short_help_str(200))
-        for ctx in found
+        for ctx in contexts
     ]
-    parts = [part for ctx in found for part in _described(ctx)]
+    parts = [part for ctx in contexts for part in _described(ctx)]
     title = heading(1, "Command-line reference")
     return page(title, INTRODUCTION, table(("command", "what it does"), rows), *parts)
 

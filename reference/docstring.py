@@ -40,8 +40,8 @@ def _prose(text: str) -> str:
     return SECTION.sub(_section, text.strip("\n") + "\n").strip("\n")
 
 
-def _section(found: re.Match[str]) -> str:
-    title, body = found.groups()
+def _section(match: re.Match[str]) -> str:
+    title, body = match.groups()
     _, *items = ITEM.split(body) if title in {*TITLES, "Raises"} else ("",)
     if not items:
         return f"{title}: {_one_line(body)}\n\n"

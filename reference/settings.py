@@ -37,9 +37,9 @@ ASIDES = {
 def settings_page() -> str:
     """The page of all keys."""
     top = {each.name: each for each in parameters(Config)}
-    found = sections()
-    names = [name for name in top if name in found]
-    single = [each for each in top.values() if each.name not in found]
+    by_name = sections()
+    names = [name for name in top if name in by_name]
+    single = [each for each in top.values() if each.name not in by_name]
     rows = [
         (
             f"[`{_title(name)}`]({anchor(_title(name))})",
@@ -48,7 +48,7 @@ def settings_page() -> str:
         )
         for name in names
     ]
-    parts = [part for name in found for part in _section(name, found[name], top.get(name))]
+    parts = [part for name in by_name for part in _section(name, by_name[name], top.get(name))]
     return page(
         heading(1, "Configuration reference"),
         INTRODUCTION,

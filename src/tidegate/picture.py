@@ -39,8 +39,8 @@ def chains(fits: Iterable[RecordFit], most: int) -> list[Chain]:
     """The chains of the first `most` releases (with two streams, of the target).
 
     >>> from tidegate.schedule import SlidingWindow, Steps, fits
-    >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=9))
-    >>> [chain[-1].number for chain in chains(found, most=3)]
+    >>> made = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=9))
+    >>> [chain[-1].number for chain in chains(made, most=3)]
     [2, 3, 5]
     """
     by_number: dict[int, RecordFit] = {}
@@ -58,8 +58,8 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
     """One row of the picture: the base, the updates and the release of a chain.
 
     >>> from tidegate.schedule import SlidingWindow, Steps, fits
-    >>> found = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=11))
-    >>> for chain in chains(found, most=5):
+    >>> made = map(Steps(10).fit, fits(SlidingWindow(window=70, step=10), until=11))
+    >>> for chain in chains(made, most=5):
     ...     print(strip(chain, column=10).plain)
     ◆11████
      11████◆

@@ -91,7 +91,7 @@ class Plan:
         return list(map(self._line, self.schedule.due(now))) if self.steps.count(now) == at else []
 
     def needed(self, at: int) -> int:
-        """The first record that fits after time `at` may still read."""
+        """The first record that any fit may still read after those due at `at` records."""
         return self.steps.count(needed(self.schedule, self.steps.complete(at)))
 
     def lines(self, until: int) -> Iterator[Line]:
@@ -128,7 +128,7 @@ class Plan:
         ledger.settle(self.schedule.settled(self.steps.complete(at)))
 
     def charge(self, ledger: Ledger, until: int) -> Iterator[Line]:
-        """Post the lines that the ledger does not have yet, and yield each.
+        """Yield the lines that the ledger does not have yet, each after it is posted.
 
         >>> from tidegate.privacy import PureDP
         >>> from tidegate.schedule import Continual
@@ -214,7 +214,7 @@ class TwoStreamPlan:
         return TwoLedgers(self, crowd)
 
     def charge(self, ledgers: "TwoLedgers", arrivals: Iterable[Stream]) -> Iterator[Line]:
-        """Post each line to the ledger of its stream, and yield it."""
+        """Yield the lines, each after it is posted to the ledger of its stream."""
         so_far = Arrived()
         for stream in arrivals:
             so_far, lines = self.arrive(so_far, stream)

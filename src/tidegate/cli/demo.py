@@ -197,7 +197,7 @@ def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
 
 def _tidegate() -> str:
     """What to type to run this command: a path if `tidegate` is not on PATH, as under `make`."""
-    called, found = sys.argv[0], shutil.which("tidegate")
-    if not os.access(called, os.X_OK) or (found and os.path.samefile(found, called)):
+    called, on_path = sys.argv[0], shutil.which("tidegate")
+    if not os.access(called, os.X_OK) or (on_path and os.path.samefile(on_path, called)):
         return "tidegate"
     return called

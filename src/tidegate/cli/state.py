@@ -245,7 +245,7 @@ def _verify_state(folder: Path, report: Told) -> Checked:
         files, publish = len(gate.store.published()), gate.config.publish
     sound = f"{fits:,} fits match the plan, {len(hashes):,} releases form an unbroken hash chain"
     if files and publish is not None:
-        sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
+        sound += f", the files of {files:,} releases in {publish.folder} match the state"
     elif files:
         sound += f"; {files:,} releases were published to a folder that is no longer configured"
     return problems, hashes, f"{sound}."
@@ -262,5 +262,7 @@ def _verify_published(folder: Path, report: Told) -> Checked:
     report("published releases")
     problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
     hashes = [] if problems else [release.hash for release in published_releases(folder)]
-    sound = f"{len(hashes):,} releases form an unbroken hash chain, their files are unchanged."
+    sound = (
+        f"{len(hashes):,} releases form an unbroken hash chain, their files match the manifests."
+    )
     return problems, hashes, f"{sound} Only the state shows whether newer ones were deleted."
