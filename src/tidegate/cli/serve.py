@@ -37,7 +37,7 @@ EPILOG = """\b
 Examples:
   tidegate serve tidegate.state --config tidegate.toml  create it if missing
   tidegate serve tidegate.state --open                  print a page link
-  tidegate serve --demo                                 serve a built-in stream
+  tidegate serve --demo                                 built-in stream
 """
 
 DEMO_BATCH, DEMO_PAUSE = 64, 0.125
