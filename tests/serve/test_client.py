@@ -141,6 +141,9 @@ def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service: Serv
     assert [what for what in made_and_ended if "token" in what] == ["token create", "token revoke"]
     again = tidegate(*create, "--name", "x", "--expires", "never")
     assert (again.returncode, "expires must be" in again.stderr) == (2, True)
+    without = tidegate("token", "create", state, "--name", "x")
+    choices = "Missing option '--scope'. Choose from: ingest, read, admin"
+    assert (without.returncode, choices in without.stderr) == (2, True)
 
 
 def test_a_token_needs_a_state(tmp_path: Path) -> None:

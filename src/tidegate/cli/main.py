@@ -133,7 +133,8 @@ def main() -> None:  # noqa: C901 (one branch per exit code)
     except click.ClickException as error:
         usage = getattr(error, "ctx", None)
         help_ = f"; see {usage.command_path} --help" if usage else ""
-        _fail(f"{error.format_message().rstrip('.')}{help_}", 2)
+        message = " ".join(error.format_message().split())  # choices are listed over several lines
+        _fail(f"{message.rstrip('.')}{help_}", 2)
     except (InvalidValueError, StoreError) as error:
         _fail(str(error), 2)
     except (click.Abort, KeyboardInterrupt):

@@ -46,7 +46,11 @@ DEMO_BATCH, DEMO_PAUSE = 64, 0.125
 
 @click.command(epilog=EPILOG)
 @click.argument("state", type=PATH, required=False)
-@click.option("--config", type=PATH, help="Configuration; needed to create a new state.")
+@click.option(
+    "--config",
+    type=PATH,
+    help="Create the state if there is none; else apply [publish], [compute].",
+)
 @click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -62,7 +66,7 @@ DEMO_BATCH, DEMO_PAUSE = 64, 0.125
     type=count(),
     default=int(Limits.rate),
     show_default=True,
-    help="Requests per second allowed to each token.",
+    help="Requests per second for each token.",
 )
 @options.form
 def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
@@ -77,7 +81,7 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
 ) -> None:
     """Serve the gate of STATE over HTTP: it takes records, and serves releases and a page.
 
-    Clients need a token: see tidegate token. You can stop the service at any time, in any way.
+    Clients need a token: see tidegate token. You can stop or kill it at any time.
     """
     settings = None if config is None else Config.load(config)
     if demo:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from tidegate.checks import StoreError, refuse
+from tidegate.checks import refuse
 from tidegate.cli import options
 from tidegate.cli.types import Read
-from tidegate.gate.opening import holds_state
+from tidegate.gate.opening import holds_state, no_state
 from tidegate.serve.audit import Audit
 from tidegate.serve.tokens import SCOPES, Tokens
 
@@ -103,5 +103,5 @@ def revoke(state: Path, name: str, form: str) -> None:
 
 def _tokens(state: Path) -> Tokens:
     if not holds_state(state):
-        raise StoreError(f"{state} holds no state: create one with tidegate serve or tidegate run")
+        raise no_state(state)
     return Tokens(state)

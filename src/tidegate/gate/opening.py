@@ -30,6 +30,12 @@ def holds_state(folder: Path) -> bool:
     return on_server or (folder / FILE).is_file()
 
 
+def no_state(folder: Path) -> NoStateError:
+    """An error that says how to create the state that is not in a folder."""
+    create = "create one with tidegate run or tidegate serve --config"
+    return NoStateError(f"{folder} holds no state: check the path, or {create}")
+
+
 def open_state(
     folder: Path,
     config: str | None = None,
@@ -45,7 +51,7 @@ def open_state(
             _make_folder(folder)
         elif not holds_state(folder):
             _refuse_remains(folder)
-            raise NoStateError(f"{folder} holds no state: tidegate run makes one")
+            raise no_state(folder)
         state.lock = None if read_only else Lock(folder)
         try:
             elsewhere = _elsewhere(folder, locations)
