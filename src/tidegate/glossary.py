@@ -17,6 +17,10 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "block": "The range of consecutive records that one fit reads.",
         "step": "A fixed number of consecutive records. Training happens only when a step is "
         "complete.",
+        "waiting records": "Records that are in no segment yet. The state's database holds "
+        "them until there are enough for one.",
+        "segment": "A file of consecutive records in a state, written once and never changed. "
+        "It is deleted when no future fit can read its records.",
         "span": "A range of consecutive records (or steps), with its start and without its stop.",
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
@@ -30,6 +34,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "cost nothing, because they are not private.",
         "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
         "also the name of the large one.",
+        "offset": "How far a source was read. It is stored in the same transaction as the records, "
+        "so the next run continues there and takes each record once.",
         "target": "With two streams, the small one: models of the source stream are refined on it.",
     },
     "Training": {
@@ -80,6 +86,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "share": "The part of a record's budget that one fit spends, between 0 and 1; a record "
         "whose slot weight is below 1 pays less. In the ledger, the share of a record is the sum "
         "over all fits: the budget that it has spent.",
+        "charge": "What a fit or an evaluation costs each record that it reads: a share of the "
+        "record's budget. It enters the ledger in the same transaction as the result.",
         "allocation": "The rule that divides the budget among levels.",
         "ledger": "The account of what each record has paid: the sum of what all fits charged it, "
         "never more than 1. A sum of 1 is planned, and no cause for alarm.",
@@ -95,10 +103,17 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "holds raw records, so protect it as you protect them.",
         "store": "The part of a gate that writes its state, so that a crash loses nothing and "
         "charges nothing twice.",
+        "durable": "On the disk, so that it survives a crash or a power failure. A batch is "
+        "acknowledged only once it is durable.",
+        "layout": "The numbered format of a state's database. The first command of a newer version "
+        "upgrades it, and older versions then refuse it.",
         "release": "A private model together with its card. It never changes, and anyone may see "
         "it.",
         "card": "The description of a release: which records it was trained on, what they paid, "
         "how it was made and what is promised.",
+        "publish folder": "The folder that [publish] names: each release is also written there, "
+        "for others to read. It holds no records, and a state that lacks its newest release is "
+        "refused.",
         "hash chain": "The hash of each release covers the hash of the one before. So an edited or "
         "missing release is detected.",
         "fleet": "Many gates run from one configuration, each with its own ledger.",
