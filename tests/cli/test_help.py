@@ -38,7 +38,7 @@ def test_a_topic_is_a_command_or_a_term() -> None:
         (("token", "create"), "see tidegate token create --help"),
         (("xyzzy",), "tidegate --help lists all commands"),
         (("run", "none.toml"), "tidegate init writes one"),
-        (("status", "none"), "tidegate run makes one"),
+        (("status", "none"), "tidegate run or tidegate serve --config"),
         (("plan", "sliding", "--epsilon", "1", "--until", "9"), "such as --window 1024"),
     ],
 )
