@@ -36,7 +36,7 @@ def dump(state: Path, backup: Path) -> None:
         return
     shutil.copy2(state / "elsewhere.json", backup)
     server = f"--dbname={elsewhere.locations.database}"
-    copied = [BINARIES / "pg_dump", server, f"--schema={elsewhere.name}"]
+    copied = [str(BINARIES / "pg_dump"), server, f"--schema={elsewhere.name}"]
     text = subprocess.run(copied, check=True, capture_output=True).stdout
     (backup / "dump.sql").write_bytes(text)
 
@@ -46,7 +46,7 @@ def restore(backup: Path) -> None:
     elsewhere = Elsewhere.of(backup)
     if elsewhere is not None:
         server = f"--dbname={elsewhere.locations.database}"
-        ask = [BINARIES / "psql", "-qX", server, "--set=ON_ERROR_STOP=1"]
+        ask = [str(BINARIES / "psql"), "-qX", server, "--set=ON_ERROR_STOP=1"]
         drop = f"DROP SCHEMA {elsewhere.name} CASCADE;".encode()
         text = drop + (backup / "dump.sql").read_bytes()
         subprocess.run(ask, input=text, check=True, capture_output=True)
