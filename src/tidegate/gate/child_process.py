@@ -1,4 +1,4 @@
-"""How a child process ends: with its parent, and not by the user's Ctrl-C."""
+"""Tie a child process to its parent, and make it ignore Ctrl-C."""
 
 import os
 import signal
@@ -7,9 +7,10 @@ from multiprocessing import parent_process
 
 
 def end_with_parent() -> None:
-    """Call this first in a child process: it then ends when its parent does, however that ends.
+    """Make this child process exit when its parent exits, even if the parent is killed.
 
-    Ctrl-C reaches all processes of a terminal; the child ignores it, so the parent decides.
+    Call it first. A terminal sends Ctrl-C to all its processes; the child ignores it, so that the
+    parent decides.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_wait_for_parent, daemon=True).start()

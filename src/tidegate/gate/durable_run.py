@@ -1,4 +1,4 @@
-"""A plan carried out in a store: each step's charges, models and cards in one transaction."""
+"""Carry out a plan in a store: one transaction for each step's charges, models and cards."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -29,15 +29,15 @@ Clock = Callable[[], datetime]
 
 
 def now() -> datetime:
-    """The time for cards."""
+    """The current time in UTC, for cards."""
     return datetime.now(UTC)
 
 
 class DurableRun:
-    """What the executor carries out a plan with, where everything is kept in a store.
+    """A run of a plan whose records, charges and models are kept in a store.
 
-    A step that is cut short has been seen by nobody: it is made again as a whole. `train` makes a
-    fit here or in another process.
+    An interrupted step was never shown to anybody, so the next run repeats all of it. `train`
+    computes a fit, in this process or another.
     """
 
     def __init__(
@@ -63,51 +63,51 @@ class DurableRun:
             label=config.records.label,
         )
 
-    # --- how far it is
+    # --- progress
 
     def count(self, stream: str) -> int:
-        """How many records of a stream have arrived."""
+        """The number of records of a stream that have arrived."""
         return self.store.count(stream)
 
     def done(self, stream: str) -> int:
-        """The time up to which all due fits of a stream have been carried out."""
+        """The record count up to which all due fits of a stream have been carried out."""
         return self.store.done(stream)
 
     def arrived(self) -> Arrived:
-        """What the future of two streams depends on."""
+        """The state of the two-stream schedule so far."""
         if isinstance(self.plan, Plan) or (state := self.store.state()) is None:
             return Arrived()
-        with readable("the state of the two streams in the database"):
+        with readable("the two-stream state in the database"):
             numbers = json.loads(state)
             chain = {int(level): number for level, number in numbers.pop("chain").items()}
             return _mapped(Arrived(**numbers, chain=chain), self.plan.schedule, Steps.complete)
 
     def turn(self) -> str | None:
-        """Of two streams that are complete, the one that would be if records came in turns."""
+        """The next stream with a complete step, as if records arrived alternately; None if none."""
         ready = filter(self.progress.complete, self.progress.streams)
         return min(ready, key=self.progress.turn, default=None)
 
-    # --- what the executor asks for
+    # --- called by the executor
 
     def fit(self, number: int) -> Weights:
         """The model of a fit of an earlier step."""
         return self.store.fit(number)
 
     def trainer(self, number: int) -> Trainer[Task]:
-        """What makes a fit: each has bits of its own."""
+        """The trainer of a fit, with its own random bits."""
         return Trainer(
             task=self._task, learner=self._learner, budget=self.plan.budget, bits=self._bits(number)
         )
 
     def _bits(self, *place: int) -> Bits:
-        """Fresh bits; with a seed, those of this place alone, so that a restart repeats them."""
+        """Fresh random bits. With a seed they depend only on `place`, so a restart repeats them."""
         seed = self.config.not_private_seed
         return SystemBits() if seed is None else NotPrivateBits(seed, *place)
 
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
     ) -> list[StoredRelease]:
-        """Charge, keep and release the fits of a step in one transaction."""
+        """Charge, store and release the fits of a step in one transaction."""
         evaluation = self._evaluation(stream, step)
         measured = None if evaluation is None else quality.on_card(evaluation, step)
         fits = [self._made(each, measured) for each in made]
@@ -117,7 +117,7 @@ class DurableRun:
         return released
 
     def _made(self, fit: TrainedFit, measured: Card | None) -> Made:
-        release = fit.release(0)  # the store gives the number
+        release = fit.release(0)  # the store assigns the number
         evaluations = {"step_before": measured, "holdout": self._on_holdout(fit.weights)}
         card = make_card(
             release,
@@ -128,10 +128,10 @@ class DurableRun:
         settings = {SETTINGS: text_digest(self.store.settings())}
         return Made(line=fit.line, weights=fit.weights, card={**card, **settings})
 
-    # --- how good the releases are
+    # --- quality of the releases
 
     def _evaluation(self, stream: str, step: Span) -> Evaluation | None:
-        """How good the newest release is on the step that has just come in, if that is bought."""
+        """The accuracy of the newest release on the step that just arrived, if configured."""
         share, newest = self.config.quality.share, self.store.newest()
         if share is None or newest is None:
             return None
@@ -145,7 +145,7 @@ class DurableRun:
 
     @cached_property
     def holdout(self) -> Records | None:
-        """The public records that releases are tried on."""
+        """The public records on which releases are tested."""
         source = self.config.holdout()
         if source is None:
             return None
@@ -155,30 +155,30 @@ class DurableRun:
     def _on_holdout(self, weights: Weights) -> Card | None:
         return None if self.holdout is None else quality.on_public(weights, self.holdout)
 
-    # --- what follows a commit
+    # --- after a commit
 
     @property
     def published(self) -> Path | None:
-        """Where releases are published, if anywhere."""
+        """The publish folder, if one is configured."""
         return None if self.config.publish is None else Path(self.config.publish.folder)
 
     def after_commit(self) -> None:
-        """Publish what is released, and let go of what no fit to come can read."""
+        """Publish new releases, and delete records that no future fit can read."""
         if self.published is not None:
             publish_folder.catch_up(self.published, self.store)
-        for stream in self.progress.streams:  # a model of the source ends what the target needs
+        for stream in self.progress.streams:  # a source model can free target records
             self.store.forget(stream, self.progress.needed(stream))
 
 
 def as_text(plan: Plan | TwoStreamPlan, so_far: Arrived) -> str | None:
-    """What the future of two streams depends on, as the store keeps it: in records."""
+    """The state of a two-stream schedule as JSON, counted in records; None for one stream."""
     if isinstance(plan, Plan):
         return None
     return json.dumps(asdict(_mapped(so_far, plan.schedule, Steps.count)))
 
 
 def _mapped(so_far: Arrived, schedule: TwoStream, by: Callable[[Steps, int], int]) -> Arrived:
-    """The state of two streams with its steps mapped to records, or the other way round."""
+    """Convert the two-stream state from steps to records, or back."""
     source, target = schedule.steps["source"], schedule.steps["target"]
     return replace(
         so_far,

@@ -1,4 +1,4 @@
-"""Locations where a test can pull the plug: before and after everything that makes data durable."""
+"""Points at which a test can kill the process, around every step that makes data durable."""
 
 import os
 import signal
@@ -21,28 +21,28 @@ NAMES = (
     "forget.scrub",
     "sweep.unlink",
 )
-"""Every failpoint of the store, in the order in which a batch, a step and a retention meet them."""
+"""The failpoints of the store, in the order in which a run passes them."""
 
 EXPORTS = (
     "export.write",
     "export.fsync",
     "export.rename",
 )
-"""Those of the files that releases are published to."""
+"""The failpoints of exported and published files."""
 
 PUBLISHED = ("published.commit", "published.done")
-"""Those of what the state keeps of these files."""
+"""The failpoints of recording published files in the state."""
 
 UPGRADES = ("migrate.commit", "migrate.done")
-"""Those of a state that is brought to a newer layout."""
+"""The failpoints of upgrading a state to a newer layout."""
 
 _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """End the process without a goodbye if TIDEGATE_FAILPOINT is `name`, or `name:count`.
+    """Kill this process (SIGKILL) if TIDEGATE_FAILPOINT is `name`, or `name:count`.
 
-    With a count the process ends when it comes by for that time. Unset, nothing happens.
+    With a count, kill it the count-th time it passes this point. If unset, do nothing.
 
     >>> failpoint("append.commit")
     """

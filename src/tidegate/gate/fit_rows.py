@@ -1,4 +1,4 @@
-"""How fits, steps and models are written as rows of the database, and read again."""
+"""Convert fits, steps and models to rows of the database, and back."""
 
 import hashlib
 import json
@@ -18,14 +18,14 @@ from tidegate.schedule import RecordFit, SlotWeight, Span
 
 
 def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -> tuple[Any, ...]:
-    """The row of a fit; it ends with number, hash before and hash, if it is released.
+    """The row of a fit. Its last columns are release number, previous hash and hash, or None.
 
     Args:
-        stream: The stream that it has read.
+        stream: The stream that the fit read.
         made: The fit.
         previous: The hash of the newest release.
-        number: Of the next release.
-        history: The digest of all that was done before it, which its card names.
+        number: The number of the next release.
+        history: The digest of the history before the fit; its card contains it.
     """
     (fit, share), weights = made.line, np.ascontiguousarray(made.weights, "<f8")
     card = {**made.card, HISTORY: history}
@@ -43,7 +43,7 @@ def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -
 
 @readable("a charge in the database")
 def line_of(fields: Mapping[str, Any], share: str) -> Line:
-    """A fit, from what its text says, and what it cost."""
+    """The ledger line of a fit, from its stored fields and its share."""
     weights = (SlotWeight(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ()))
     others = {name: value for name, value in fields.items() if name != "emphasis"}
     fit = {**others, "span": Span(*fields["span"]), "slot_weights": tuple(weights)}
@@ -52,17 +52,17 @@ def line_of(fields: Mapping[str, Any], share: str) -> Line:
 
 @readable("a model in the database")
 def weights_of(shape: str, data: bytes) -> NDArray[np.float64]:
-    """The weights of a row, read-only because they are views of bytes."""
+    """The weights of a row, as a read-only view of its bytes."""
     return np.frombuffer(data, "<f8").reshape(json.loads(shape))
 
 
 def drop(database: Database, numbers: Iterable[int]) -> list[tuple[int, float]]:
-    """Within a transaction, delete the models of some fits but for their norms.
+    """Within a transaction, delete the models of some fits and keep their norms.
 
-    A damaged one stays, for `verify` to find.
+    A damaged model stays, so that `verify` reports it.
 
     Returns:
-        The rows that the table `dropped` has got: numbers and norms.
+        The rows added to the table `dropped`: numbers and norms.
     """
     query = "SELECT shape, weights, digest FROM fits WHERE number = ?"
     gone = []
@@ -78,12 +78,12 @@ def drop(database: Database, numbers: Iterable[int]) -> list[tuple[int, float]]:
 
 
 def sha256_of(weights: NDArray[np.float64]) -> str:
-    """What a model is known by that is not released and so has no hash."""
+    """The SHA-256 of a model's weights."""
     return hashlib.sha256(weights.tobytes()).hexdigest()
 
 
 def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:
-    """Release, share, accuracy and deviation, as the row of a step has them."""
+    """Release, share, accuracy and deviation: the evaluation columns of a step's row."""
     if evaluation is None:
         return (None,) * 4
     accuracy, deviation = evaluation.accuracy, evaluation.deviation
@@ -92,7 +92,7 @@ def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:
 
 @readable("an evaluation in the database")
 def step_of(stream: str, start: int, stop: int, *paid: Any) -> Step:
-    """A step, from its span and what `paid_of` has written."""
+    """A step, from its span and the columns that `paid_of` made."""
     evaluation = None
     if paid[0] is not None:
         release, share, accuracy, deviation = paid

@@ -1,9 +1,9 @@
-"""Digests that show whether what a database holds is what was written to it.
+"""Digests that reveal edits of the database.
 
-Two kinds. The rows of a table in any order have a sum, which changes with every row that is added,
-removed or altered. Steps and fits, which are only ever added, form a history: each digest covers
-all before it, and every card names the digest of the history before its fit, so that the hash of a
-release vouches for all that was charged, evaluated and made before it.
+There are two kinds. Each table has a sum of its rows' digests, in any order, which changes with
+every row that is added, removed or changed. Steps and fits are only ever added and form a history:
+each digest covers all before it. Every card contains the digest of the history before its fit. So
+the hash of a release covers everything that was charged, evaluated and made before it.
 """
 
 import hashlib
@@ -14,16 +14,16 @@ from typing import Any
 from tidegate.release import canonical
 
 BEGINNING = "0" * 64
-"""The history before the first step."""
+"""The digest of the history before the first step."""
 
 HISTORY = "history_sha256"
-"""What cards call the digest of all that was done before their fit."""
+"""The card key of the digest of the history before the fit."""
 
 SETTINGS = "privacy_settings_sha256"
-"""What cards call the digest of the settings that shape privacy, as they were first written."""
+"""The card key of the digest of the settings that affect privacy."""
 
 COLUMNS = {
-    "segments": "stream, start, stop, size, checksum, file",  # the checksum is that of the data
+    "segments": "stream, start, stop, size, checksum, file",  # the checksum covers the data
     "quarantine": "stream, slot, reason, payload",
     "offsets": "source, stream, records, place, seal",
     "arrivals": "stream, start, stop, source",
@@ -35,10 +35,10 @@ COLUMNS = {
 
 
 class Sums:
-    """The sums of all tables: what each should hold, in 32 bytes.
+    """The sums of all tables, 32 bytes each.
 
     Args:
-        known: The sums as `text` has written them; none for tables without a row.
+        text: Sums in the form of `text()`; a table without rows may be missing.
 
     >>> sums = Sums()
     >>> sums.add("keys", [("records", "monday"), ("records", "tuesday")])
@@ -47,8 +47,8 @@ class Sums:
     True
     """
 
-    def __init__(self, known: str = "{}") -> None:
-        self._sums = {table: int(text, 16) for table, text in json.loads(known).items()}
+    def __init__(self, text: str = "{}") -> None:
+        self._sums = {table: int(total, 16) for table, total in json.loads(text).items()}
 
     @classmethod
     def of(cls, tables: Mapping[str, Iterable[Sequence[Any]]]) -> "Sums":
@@ -59,11 +59,11 @@ class Sums:
         return sums
 
     def add(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Rows have come into a table; each has the columns that `COLUMNS` names."""
+        """Add rows of a table, with the columns that `COLUMNS` lists."""
         self._sums[table] = (self[table] + sum(map(_number, rows))) % 2**256
 
     def remove(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Rows have left a table."""
+        """Subtract rows of a table."""
         self._sums[table] = (self[table] - sum(map(_number, rows))) % 2**256
 
     def __getitem__(self, table: str) -> int:
@@ -72,10 +72,10 @@ class Sums:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sums) and all(self[each] == other[each] for each in COLUMNS)
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def text(self) -> str:
-        """The sums as the state keeps them."""
+        """The sums as JSON, as the state stores them."""
         return canonical({table: f"{total:064x}" for table, total in self._sums.items() if total})
 
 
@@ -84,7 +84,7 @@ def _number(row: Sequence[Any]) -> int:
 
 
 def digest(value: object) -> str:
-    """The SHA-256 of a value that JSON has, as hexadecimal text."""
+    """The SHA-256 of a JSON value, as hexadecimal text."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -94,11 +94,11 @@ def text_digest(text: str) -> str:
 
 
 def after(history: str, row: Sequence[Any]) -> str:
-    """The history after a fit, or after a step whose fits are in it already.
+    """The digest of the history after one more fit, or one more step.
 
     Args:
         history: The digest before it.
-        row: Of a fit, what `layout.FIT` names, fit and card with their slot weights; of a step,
-            what `layout.STEP` names.
+        row: The columns `layout.FIT` of a fit, with slot weights written out, or the columns
+            `layout.STEP` of a step, after all of its fits.
     """
     return digest([history, *row])

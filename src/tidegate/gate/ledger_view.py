@@ -1,4 +1,4 @@
-"""What the records of a state have paid, line by line and added up. All of it is public."""
+"""What the records of a state have paid, line by line and in total. All of it is public."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ Row = dict[str, Any]
 
 
 class LedgerView:
-    """What has been charged, read as it grows from a store that may be open for reading only."""
+    """All charges of a store, which can be updated as they grow."""
 
     def __init__(self, store: Store, streams: Sequence[str]) -> None:
         self._store = store
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
-        self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tried
+        self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tested
         self._lines: dict[int, tuple[str, Line]] = {}
         self._reach: dict[int, Reach] = {}
         self._steps = 0
         self._newest: int | None = None
 
     def catch_up(self) -> None:
-        """Read what has been charged since the last time, as of one moment."""
+        """Read new charges in one snapshot."""
         with self._store.snapshot():
             self.read()
 
     def read(self) -> None:
-        """The same inside a snapshot, or where nobody else writes."""
+        """Read new charges; call it inside a snapshot, or if nobody else writes."""
         for stream, ledger in self.ledgers.items():
             for line in self._store.lines(stream, ledger.last):
                 ledger.post(line)
@@ -46,14 +46,14 @@ class LedgerView:
                 self.ledgers[step.stream].charge(step.span, step.evaluation.share)
 
     def totals(self) -> list[Row]:
-        """A row for each stream: what the record has paid that paid most."""
-        tried = Counter(step.stream for step, _ in self.evaluated)
+        """A row for each stream, with the budget spent by its most-charged record."""
+        tested = Counter(step.stream for step, _ in self.evaluated)
         return [
             {
                 "stream": stream,
                 "records": self._store.count(stream),
                 "fits": ledger.posted,
-                "evaluations": tried[stream],
+                "evaluations": tested[stream],
                 "worst_record": ledger.worst().record,
                 "paid": down(ledger.worst().share),
                 "most_for_ever": 1.0,
@@ -62,19 +62,19 @@ class LedgerView:
         ]
 
     def paid(self, record: int) -> list[Row]:
-        """What a record has paid, in the order in which it did: a row for each line."""
+        """A row for each charge of a record, in order."""
         released = [fit for fit, (_, line) in sorted(self._lines.items()) if line.fit.released]
         numbers = {fit: number for number, fit in enumerate(released)}
         rows = [
             _of_fit(stream, line, record, numbers.get(fit))
             for fit, (stream, line) in self._lines.items()
         ]
-        rows += [_of_step(step, known) for step, known in self.evaluated]
+        rows += [_of_step(step, evaluation) for step, evaluation in self.evaluated]
         rows = [row for row in rows if row["start"] <= record < row["stop"]]
         return sorted(rows, key=lambda row: (row["stream"], row["at"], row["kind"]))
 
     def strip(self, stream: str, buckets: int) -> Row:
-        """The most that any record of each bucket of a stream has paid."""
+        """Divide a stream into buckets: the budget spent by the most-charged record of each."""
         count = self._store.count(stream)
         width = max(1, -(-count // buckets))
         most = [Fraction(0)] * -(-count // width)
@@ -85,14 +85,14 @@ class LedgerView:
         return {"stream": stream, "starts": starts, "paid": [down(share) for share in most]}
 
     def chain(self) -> list[Row]:
-        """The fits behind the newest release, the base first."""
+        """The chain of fits behind the newest release, base first."""
         numbers = [] if self._newest is None else [self._newest]
         while numbers and (prior := self._lines[numbers[-1]][1].fit.prior) is not None:
             numbers.append(prior)
         return [_block(*self._lines[number][1]) for number in reversed(numbers)]
 
     def trained_on(self, number: int) -> str:
-        """What the model of a fit was trained on, in words."""
+        """A sentence that says what the model of a fit was trained on."""
         if number not in self._lines:
             self.catch_up()
         last = self._lines[number][1].fit

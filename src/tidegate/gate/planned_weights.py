@@ -1,7 +1,7 @@
-"""Slot weights in the database: those that follow from the settings are not written out.
+"""Leave out slot weights that follow from the settings when fits are stored.
 
-A fit of a growing stream weighs every block so far, so that writing the weights of each fit takes
-space quadratic in the number of fits. The texts of a fit and of its card say "planned" instead.
+A fit of a growing stream has a weight for every block so far. Storing them all would take space
+quadratic in the number of fits, so the JSON of a fit and of its card says "planned" instead.
 """
 
 import json
@@ -22,11 +22,11 @@ SHORT, LONG = f'"{KEY}":"{PLANNED}"', f'"{KEY}":[['
 
 
 class PlannedWeights:
-    """Slot weights as the plan says them, by the settings that a state was made with."""
+    """Computes slot weights from the plan in the settings of a state."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._newest: tuple[int, Sequence[SlotWeight]] = (-1, ())  # asked for, again and again
+        self._newest: tuple[int, Sequence[SlotWeight]] = (-1, ())  # a cache of the last fit
 
     @cached_property
     def _plan(self) -> Plan | TwoStreamPlan:
@@ -35,30 +35,30 @@ class PlannedWeights:
 
     @readable("a fit or its card in the database")
     def fields(self, text: str) -> dict[str, Any]:
-        """What the text of a fit or of its card says, slot weights included."""
+        """Parse the JSON of a fit or of its card, with slot weights."""
         fields: dict[str, Any] = json.loads(text)
         if SHORT not in text:
             return fields
-        if canonical(fields) != text:  # whoever edited it has left the history as it was
+        if canonical(fields) != text:  # an edit that the history would not show
             raise ValueError(text)
         return {**fields, KEY: self._planned(fields)}
 
     @readable("a fit or its card in the database")
     def written_out(self, text: str) -> str:
-        """The text of a fit or of its card with its slot weights, as it was when it was made."""
+        """The JSON of a fit or of its card with slot weights, as it was before it was stored."""
         return canonical(self.fields(text)) if SHORT in text else text
 
     def left_out(self, text: str) -> str:
-        """The text without slot weights, if `written_out` gives it back to the letter."""
+        """The JSON without slot weights, if `written_out` restores it exactly."""
         if LONG in text:
-            with suppress(*UNREADABLE):  # a store whose settings say no plan keeps them
+            with suppress(*UNREADABLE):  # without a plan in the settings, keep them
                 fields = json.loads(text)
                 if canonical({**fields, KEY: self._planned(fields)}) == text:
                     return canonical({**fields, KEY: PLANNED})
         return text
 
     def _planned(self, fields: Mapping[str, Any]) -> list[Any]:
-        """The slot weights of a fit, in the form that the text of a fit or of a card has."""
+        """The slot weights of a fit, as the JSON of a fit or of a card has them."""
         is_card = "fit" in fields
         number = fields["fit" if is_card else "number"]
         if number != self._newest[0]:

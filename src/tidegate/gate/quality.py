@@ -1,4 +1,4 @@
-"""How good releases are: on public records, and privately on the step that comes after them."""
+"""Test releases on public records, and privately on the step that follows them."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -18,7 +18,7 @@ from tidegate.schedule import Span
 def evaluate(
     release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
 ) -> Evaluation:
-    """Try a release on the step after it: every record of the step pays the share, once."""
+    """Test a release on the step after it. Every record of the step pays the share once."""
     spent = allowance_of(budget, share)
     return Evaluation(
         release=release.number,
@@ -29,7 +29,7 @@ def evaluate(
 
 
 def on_card(evaluation: Evaluation, span: Span) -> Card:
-    """An evaluation as a card of the step's releases tells it."""
+    """An evaluation in the form that cards have it."""
     return {
         "of_release": evaluation.release,
         "start": span.start,
@@ -41,15 +41,15 @@ def on_card(evaluation: Evaluation, span: Span) -> Card:
 
 
 def public_records(name: str | None, parts: Iterable[Records]) -> Records:
-    """The public records that releases are tried on, refused if there is no usable one."""
-    found = list(parts)
-    if not any(part.usable.any() for part in found):
-        advice = "are [records] columns, label and classes as it has them?"
+    """Join the public records on which releases are tested; refuse them if none is usable."""
+    batches = list(parts)
+    if not any(batch.usable.any() for batch in batches):
+        advice = "check that [records] columns, label and classes match it"
         raise InvalidValueError(f"{name} holds no usable record: {advice}")
-    return join(found)
+    return join(batches)
 
 
 def on_public(weights: Weights, records: Records) -> Card:
-    """How good a model is on public records, as its card tells it: it costs nothing."""
+    """The accuracy of a model on public records, for its card. It costs nothing."""
     usable = int(records.usable.sum())
     return {"records": usable, "accuracy": correct(weights, records) / usable}

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all, and are never written to by way of a link.
+"""Write files atomically, without following links.
 
-Whoever can write to a folder can plant links in it. So a file is written under a name that nobody
-can guess, is created and never opened, and then takes the place of whatever had its name.
+Whoever can write to a folder can plant links in it. So a new file is created under a random name
+and then renamed, which replaces whatever had its name.
 """
 
 import fcntl
@@ -16,20 +16,19 @@ from typing import Any
 from tidegate.gate.failpoints import failpoint
 
 UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}\.unfinished")
-"""The name of a file while it is written: of the file `latest` for example
-`.latest.0123456789abcdef.unfinished`."""
+"""The temporary name of a file, such as `.latest.0123456789abcdef.unfinished`."""
 
 
 def write_whole(path: Path, data: Any, *, point: str, mode: int = 0o666) -> None:
-    """Put data in a file so that a crash leaves the old file or the new one, never a part.
+    """Write a file so that a crash leaves the old file or the new one, never a partial one.
 
     The name is durable once the folder has been synchronised too.
 
     Args:
         path: The file; a link of that name is replaced, not followed.
-        data: Bytes, or anything that has some.
-        point: What the failpoints on the way are called.
-        mode: Who may do what with the file, but for what the umask takes away.
+        data: Bytes, or an object with the buffer interface.
+        point: The prefix of the failpoints on the way.
+        mode: The permissions of the file, before the umask.
     """
     failpoint(f"{point}.write")
     descriptor, unfinished = _create(path, mode)
@@ -41,14 +40,14 @@ def write_whole(path: Path, data: Any, *, point: str, mode: int = 0o666) -> None
             os.fsync(file.fileno())
             failpoint(f"{point}.rename")
             unfinished.rename(path)
-    except OSError:  # on a full disk, what cannot be used must not stay
+    except OSError:  # leave no unusable file on a full disk
         with suppress(OSError):
             unfinished.unlink()
         raise
 
 
 def read_whole(path: Path) -> bytes:
-    """The content of a regular file; a link or anything else of that name is an OSError."""
+    """Read a regular file; raise OSError for a link or anything else."""
     with open(path, "rb", opener=_open) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "Not a regular file", str(path))
@@ -56,19 +55,19 @@ def read_whole(path: Path) -> bytes:
 
 
 def delete_unfinished(folder: Path, name: str | None = None) -> None:
-    """Delete what killed processes have left half written, of one file or of all in a folder.
+    """Delete unfinished files of killed processes, of one name or all in a folder.
 
-    Who writes a file has it locked; a lock ends with its process, however that ends.
+    A file is locked while it is written, and the lock ends with its process.
     """
-    found = os.listdir(folder) if folder.is_dir() and os.access(folder, os.R_OK) else []
-    for match in filter(None, map(UNFINISHED.fullmatch, found)):
+    names = os.listdir(folder) if folder.is_dir() and os.access(folder, os.R_OK) else []
+    for match in filter(None, map(UNFINISHED.fullmatch, names)):
         if name in (None, match[1]):
-            with suppress(OSError):  # it is finished by now, in use, or not for us to delete
+            with suppress(OSError):  # finished by now, in use, or not ours
                 _delete_abandoned(folder / match[0])
 
 
 def _open(path: str | Path, how: int) -> int:
-    # without O_NONBLOCK a FIFO would keep us waiting for somebody to write to it
+    # without O_NONBLOCK, opening a FIFO would block until somebody writes to it
     return os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -82,13 +81,13 @@ def _delete_abandoned(path: Path) -> None:
 
 
 def _create(path: Path, mode: int) -> tuple[int, Path]:
-    """A new file beside another one, locked, and its name."""
+    """Create and lock a temporary file next to a path: its descriptor and name."""
     while True:
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
         how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         descriptor = os.open(unfinished, how, mode)
-        with suppress(OSError):  # on a file system without locks nothing is taken for abandoned
+        with suppress(OSError):  # without locks, files are never deleted as abandoned
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, unfinished
-        os.close(descriptor)  # it was deleted as abandoned before it was locked
+        os.close(descriptor)  # another process deleted it before it was locked
