@@ -141,7 +141,7 @@ def test_a_damaged_segment_ends_the_fit_and_nothing_is_charged(tmp_path: Path) -
             segment.write_bytes(segment.read_bytes()[:-1] + b"!")
     with opened(tmp_path, config("output")) as gate:
         gate.engine, before = DISK, list(gate.store.lines())
-        with pytest.raises(StoreError, match="is not what was written, by its checksum"):
+        with pytest.raises(StoreError, match="checksum mismatch; restore"):
             gate.ingest(given.X[1024:2048], given.y[1024:2048])
         assert list(gate.store.lines()) == before
 

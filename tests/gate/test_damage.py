@@ -152,7 +152,7 @@ def test_a_state_that_cannot_be_written_can_be_looked_at(
         assert as_user(*words, state) == (0, [])
     assert as_user("export", state, str(reachable / "model.npz")) == (0, [])
     before = sorted(os.listdir(state))
-    refused(as_user("run", str(reachable / "gate.toml")), "lock", "denied", "can be written")
+    refused(as_user("run", str(reachable / "gate.toml")), "lock", "denied", "write permission")
     assert sorted(os.listdir(state)) == before
     lock(reachable / "gate.state", writable=True)
     assert as_user("run", "--quiet", str(reachable / "gate.toml")) == (0, [])
@@ -331,4 +331,4 @@ def test_a_release_of_another_state_is_found_in_the_folder(folder: Path, tmp_pat
     said = f"000000.json and {4 * (last + 1) - 1} more"
     assert told.stdout.startswith(f"{folder / 'out'}: {said}")
     assert len(told.stdout.splitlines()) == 1
-    refused(run(folder), "has another release")
+    refused(run(folder), "has a different release")

@@ -121,9 +121,7 @@ def test_mistakes_are_named_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     _, chain, _ = made([0, 1])
     with pytest.raises(InvalidValueError, match=r"must be one that ends in \.npz, .*, got"):
         files.export(chain[0], tmp_path / "release.txt")
-    with pytest.raises(
-        InvalidValueError, match=r"kind of export must be one of npz, .*, got 'pdf'"
-    ):
+    with pytest.raises(InvalidValueError, match=r"export kind must be one of npz, .*, got 'pdf'"):
         files.export(chain[0], tmp_path / "release.npz", "pdf")
     with pytest.raises(InvalidValueError, match=r"must be a .npz or .safetensors file"):
         files.load(tmp_path / "release.txt")
@@ -164,7 +162,7 @@ def test_what_does_not_belong_is_not_published(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
     publish_folder.publish(tmp_path, chain[0])
     other = seal({**chain[0].card, "at": 1}, chain[0].weights, FIRST)
-    with pytest.raises(InvalidValueError, match="has another release 0"):
+    with pytest.raises(InvalidValueError, match="has a different release 0"):
         publish_folder.publish(tmp_path, other)
     with pytest.raises(InvalidValueError, match="release 1 does not follow"):
         publish_folder.publish(tmp_path, seal(chain[1].card, chain[1].weights, FIRST))
@@ -209,11 +207,13 @@ def test_anybody_can_verify_a_folder(tmp_path: Path) -> None:
     forged = seal(chain[1].card, np.zeros_like(chain[1].weights), FIRST)
     files.export(forged, tmp_path / "000001.safetensors")
     (tmp_path / "000003.safetensors").write_bytes(b"torn")
-    assert [problem.replace(f"{tmp_path}/", "") for problem in publish_folder.verify(tmp_path)] == [
+    problems = [each.replace(f"{tmp_path}/", "") for each in publish_folder.verify(tmp_path)]
+    assert [each.removesuffix(f": {publish_folder.REPAIR}") for each in problems] == [
         "000000.md is missing",
         "release 1 does not follow release 0",
         "000001.json is missing, or not the card of release 1",
-        "000001.sha256 is missing, or the files of release 1 are not those that it lists",
+        "000001.sha256 is missing or does not match the files of release 1",
         "release 2 does not follow release 1",
-        "000003.safetensors is damaged, or no release: do not use it",
+        "000003.safetensors is damaged or not a release: do not use it",
     ]
+    assert all(each.endswith(publish_folder.REPAIR) for each in problems)

@@ -270,14 +270,14 @@ def test_a_changed_row_is_found(anywhere: Path, change: str, where: str) -> None
 @pytest.mark.parametrize("column", ["config", "arrived", "committed"])
 def test_a_state_whose_foundation_has_changed_is_not_opened(anywhere: Path, column: str) -> None:
     change_rows(anywhere, f"UPDATE state SET {column} = 99")
-    with pytest.raises(StoreError, match=r"is not what was written.*restore"):
+    with pytest.raises(StoreError, match=r"checksum mismatch.*restore"):
         FolderStore(anywhere)
 
 
 def test_nothing_is_chained_to_a_damaged_release(anywhere: Path) -> None:
     change_rows(anywhere, "UPDATE fits SET hash = replace(hash, '1', '0')")
     with closing(FolderStore(anywhere)) as store:
-        with pytest.raises(StoreError, match="release 1 is not what was published"):
+        with pytest.raises(StoreError, match="release 1: hash mismatch"):
             store.publish("records", 48, [made(3, 48)])
         assert store.done("records") == 32
 
@@ -291,9 +291,9 @@ def test_a_damaged_offset_is_not_read_from(anywhere: Path) -> None:
 def test_a_damaged_model_is_neither_a_prior_nor_a_release(anywhere: Path) -> None:
     change_rows(anywhere, "UPDATE fits SET weights = zeroblob(length(weights))")
     with closing(FolderStore(anywhere)) as store:
-        with pytest.raises(StoreError, match="fit 1 is not what was made"):
+        with pytest.raises(StoreError, match="fit 1: hash mismatch"):
             store.fit(1)
-        with pytest.raises(StoreError, match="release 0 is not what was published"):
+        with pytest.raises(StoreError, match="release 0: hash mismatch"):
             store.release(0)
 
 

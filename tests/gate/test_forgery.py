@@ -124,7 +124,7 @@ def test_another_epsilon_in_the_configuration_is_refused(tmp_path: Path) -> None
     state = made(tmp_path)
     forge(state, replace_in("config", *EPSILON))
     for look in (Gate.look, Gate.open):
-        with pytest.raises(StoreError, match=r"not the one .* made with: budget.epsilon: 2.0 bef"):
+        with pytest.raises(StoreError, match=r"not the one .* created with: budget.epsilon: 2.0 b"):
             look(state)
 
 
@@ -176,7 +176,7 @@ def test_a_card_that_was_edited_is_found_without_the_state(tmp_path: Path) -> No
 def test_latest_that_was_set_back_is_found(tmp_path: Path) -> None:
     state = made(tmp_path)
     (tmp_path / "out" / "latest").write_text("000001\n")
-    found(state, "latest names 1, the newest is 4")
+    found(state, "latest names 1, but the newest release is 4")
     assert "latest names 1" in tidegate("verify", str(tmp_path / "out")).stdout
     (tmp_path / "out" / "latest").write_text("one")
     found(state, "latest is damaged")
@@ -188,7 +188,7 @@ def test_releases_that_were_deleted_are_found(number: int, tmp_path: Path) -> No
     for path in out.glob(f"{number:06}.*"):
         path.unlink()
     (out / "latest").write_text(f"{3 if number == 4 else 4:06}\n")
-    found(state, f"1 releases are missing, the first is {number}")
+    found(state, f"1 release(s) missing, starting with release {number}")
     alone = tidegate("verify", str(out))
     assert alone.returncode == (number != 4)  # that the newest is gone only the state shows
     assert "Only the state shows" in alone.stdout or number != 4
@@ -208,15 +208,15 @@ def test_an_offset_that_was_deleted_is_found(tmp_path: Path) -> None:
     """Its records would be taken and charged again."""
     state = made(tmp_path)
     forge(state, "DELETE FROM offsets", history=True)
-    found(state, "the source records: 720 records came from it, its offset says nothing")
+    found(state, "the source records: 720 records came from it, but its offset says nothing")
     forge(
         state,
         "UPDATE arrivals SET source = NULL",
         replace_in("sources", '"records"', "null", "steps"),
     )
-    found(state, "it, or a fit that it made, is not what was written")
+    found(state, "hash mismatch in the step or one of its fits")
     forge(state, history=True)
-    found(state, "its card names another history")
+    found(state, "its card's history_sha256 does not match")
 
 
 def test_an_accuracy_that_was_altered_is_found(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_an_accuracy_that_was_altered_is_found(tmp_path: Path) -> None:
     forge(state, "UPDATE steps SET accuracy = 0.99 WHERE number = 5")
     found(state, "step 5", "says evaluation.step_before")
     forge(state, history=True)
-    found(state, "its card names another history", "says evaluation.step_before")
+    found(state, "its card's history_sha256 does not match", "says evaluation.step_before")
 
 
 def test_the_last_accuracy_is_found_by_the_card_of_its_step(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_card_that_was_never_released_is_found(tmp_path: Path) -> None:
         there = f"UPDATE fits SET card = replace(card, 'level', 'lovel') WHERE number = {number}"
         back = f"UPDATE fits SET card = replace(card, 'lovel', 'level') WHERE number = {number}"
         forge(state, there)
-        found(state, "a fit that it made, is not what was written")
+        found(state, "hash mismatch in the step or one of its fits")
         forge(state, history=True)
-        found(state, "its card names another history")
+        found(state, "its card's history_sha256 does not match")
         forge(state, back, history=True)
         assert problems(state) == []
 
@@ -251,7 +251,7 @@ def test_a_card_that_was_never_released_is_found(tmp_path: Path) -> None:
 def test_a_charge_that_was_altered_is_found(tmp_path: Path) -> None:
     state = made(tmp_path)
     forge(state, "UPDATE fits SET share = '1/100' WHERE number = 0", history=True)
-    found(state, "fit 0: planned is", "fit 0: its card says share")
+    found(state, "fit 0: the plan charges", "fit 0: its card says share")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ NEEDED = "(SELECT max(number) FROM fits WHERE release IS NULL)"
 ROWS: dict[str, tuple[Edit | str, str]] = {
     "records that a fit needs": ("DELETE FROM segments", "records [500, 720) are missing"),
     "the first of them": ("DELETE FROM segments WHERE start < 600", "[500, 600) are missing"),
-    "arrivals": ("DELETE FROM arrivals", "records that wait do not add up"),
+    "arrivals": ("DELETE FROM arrivals", "sources of waiting records do not add up"),
     "an arrival": ("INSERT INTO arrivals VALUES ('records', 720, 800, NULL)", "do not add up"),
     "a step's sources": ("UPDATE steps SET sources = '[]' WHERE number = 7", "step 7: its sources"),
     "another kind": ("UPDATE streams SET kind = 'dense float32, 3 features'", "its rows are dense"),
@@ -280,7 +280,7 @@ ROWS: dict[str, tuple[Edit | str, str]] = {
             connection.execute(f"INSERT INTO dropped VALUES ({NEEDED}, 1)"),
             connection.execute(f"UPDATE fits SET weights = x'' WHERE number = {NEEDED}"),
         ],
-        "its model is missing, which a fit to come may need",
+        "its model is missing, but a future fit may need it",
     ),
     "a model that was deleted": (
         f"UPDATE fits SET weights = x'' WHERE number = {NEEDED}",
@@ -314,7 +314,7 @@ def test_a_deleted_state_of_two_streams_is_found(tmp_path: Path) -> None:
             gate.ingest(*stream(220), stream=name)
     assert problems(tmp_path / "state") == []
     forge(tmp_path / "state", "UPDATE state SET arrived = NULL")
-    found(tmp_path / "state", "does not follow from its steps")
+    found(tmp_path / "state", "the two-stream state does not match the steps")
 
 
 @pytest.mark.parametrize("which", ["1 = 1", "release = 1", "release = 4"])
@@ -348,7 +348,7 @@ def test_a_release_that_the_state_has_not_made_is_found(tmp_path: Path) -> None:
     for path in out.glob("000001.*"):
         path.with_stem("000009").write_bytes(path.read_bytes())
     (out / "latest").write_text("000009\n")
-    found(state, "release 9 is there, which the state has not made")
+    found(state, "the state has not made release 9, which is in the folder")
 
 
 def test_verify_says_which_folder_it_has_read(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_strange_files_in_a_published_folder_are_told_in_lines(latest: str, tmp_
     done = tidegate("verify", str(out))
     assert (done.returncode, done.stderr) == (1, "")
     assert "latest is damaged" in done.stdout
-    assert "releases are missing, the first is 5" in done.stdout
+    assert "release(s) missing, starting with release 5" in done.stdout
     assert "Not a regular file" in done.stdout
 
 

@@ -132,7 +132,7 @@ def lived(acts: list[Act], cut: int, width: int, segment_records: int) -> None:
                     assert not left(folder, lambda: held(store, **FIRST))
             elif what == "look" and reader is None:
                 reader = FolderStore(folder, read_only=True)
-                reader._db.begin_looking()
+                reader._db.begin_reading()
             elif what == "look away" and reader is not None:
                 reader.close()
                 reader = None

@@ -188,9 +188,9 @@ def test_a_state_is_not_made_among_other_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("inside", ["", "segments", "out"])
 def test_releases_are_not_published_among_raw_data(inside: str, tmp_path: Path) -> None:
     folder = str(tmp_path / "state" / inside)
-    with pytest.raises(InvalidValueError, match="apart from the state"):
+    with pytest.raises(InvalidValueError, match="separate from the state"):
         opened(tmp_path / "state", config(publish={"folder": folder}))
-    with pytest.raises(InvalidValueError, match="apart from the state"):
+    with pytest.raises(InvalidValueError, match="separate from the state"):
         opened(tmp_path / "state", config(publish={"folder": str(tmp_path)}))
 
 
@@ -201,7 +201,7 @@ def test_a_state_that_is_older_than_what_is_published_is_refused(tmp_path: Path)
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
     with opened(tmp_path / "state", known) as gate:
         gate.ingest(*stream(100, 800))
-    with pytest.raises(StoreError, match="release 2, which the state does not know"):
+    with pytest.raises(StoreError, match="release 2, which the state has not made"):
         opened(tmp_path / "copy", known)
 
 

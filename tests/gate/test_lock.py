@@ -51,7 +51,7 @@ def goes_on(pipe: Any) -> int:
 
 
 def refused(folder: Path, why: str) -> None:
-    with pytest.raises(StoreError, match=f"is in use by {why}: stop that first"):
+    with pytest.raises(StoreError, match=f"is in use by {why}: stop it first"):
         FolderStore(folder)
 
 

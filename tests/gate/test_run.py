@@ -121,7 +121,7 @@ def test_the_sources_of_the_configuration_are_read_by_default(tmp_path: Path) ->
         assert [release.card["at"] for release in gate.run()] == [500]
         linked = tmp_path / "linked.csv"
         linked.hardlink_to(tmp_path / "records.csv")
-        with pytest.raises(InvalidValueError, match="taken in under another name"):
+        with pytest.raises(InvalidValueError, match="taken under another name"):
             gate.run(csv_source("linked", linked, known.records.build()))
 
 

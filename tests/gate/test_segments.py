@@ -83,7 +83,7 @@ def test_who_is_sent_a_piece_trusts_no_file(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    with pytest.raises(StoreError, match="is not what was written, by its checksum"):
+    with pytest.raises(StoreError, match="checksum mismatch; restore"):
         pickle.loads(pickle.dumps(piece)).load()
 
 

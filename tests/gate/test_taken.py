@@ -114,7 +114,7 @@ def test_a_holdout_that_was_taken_in_is_refused_ever_after(tmp_path: Path, kind:
         for command in (["run", config], ["ingest", state, str(tmp_path / "new.csv")]):
             done = tidegate(*command)
             assert done.returncode == 2
-            assert "it starts with what was taken in from file" in done.stderr
+            assert "it starts with records that were taken from file" in done.stderr
     holdout.write_bytes(good)
     assert tidegate("run", config).returncode == 0
 
@@ -129,7 +129,7 @@ def test_a_holdout_out_of_a_folder_that_was_taken_in_is_refused(tmp_path: Path) 
     for number in (1, 2):
         (tmp_path / "many" / f"{number}.csv").replace(tmp_path / "holdout.csv")
         done = tidegate("run", config)
-        assert (done.returncode, "taken in from records" in done.stderr) == (2, True), done
+        assert (done.returncode, "taken from records" in done.stderr) == (2, True), done
 
 
 @pytest.mark.parametrize("make", [os.link, shutil.copy])
@@ -181,9 +181,9 @@ def test_a_file_is_not_taken_in_by_ingest_and_run(tmp_path: Path) -> None:
     assert tidegate("ingest", state, str(tmp_path / "more.csv")).returncode == 0
     os.link(tmp_path / "more.csv", tmp_path / "again.csv")
     done = tidegate("ingest", state, str(tmp_path / "again.csv"))
-    assert (done.returncode, "taken in under another name" in done.stderr) == (2, True), done
+    assert (done.returncode, "taken under another name" in done.stderr) == (2, True), done
     done = tidegate("run", write_config(tmp_path, "again.csv", None))
-    assert (done.returncode, "was taken in by ingest" in done.stderr) == (2, True), done
+    assert (done.returncode, "was taken by ingest" in done.stderr) == (2, True), done
 
 
 def test_a_file_that_has_changed_is_ingested_with_a_consent(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_layout_that_nobody_released_is_refused(tmp_path: Path) -> None:
     FolderStore(tmp_path / STATE, "{}").close()
     with closing(sqlite3.connect(tmp_path / STATE / "state.db")) as connection:
         connection.execute("PRAGMA user_version=1")
-    with pytest.raises(StoreError, match="layout 1, which no released version has written"):
+    with pytest.raises(StoreError, match="layout 1, which no released version wrote"):
         FolderStore(tmp_path / STATE)
 
 

@@ -370,7 +370,7 @@ def test_a_batch_of_another_kind_is_refused(opener: Opener) -> None:
     store = opener()
     store.append(Batch(stream="records", records=records(0, 4)))
     for other in (records(4, 4, width=2), records(4, 4, kind="float64")):
-        with pytest.raises(InvalidValueError, match="like those before"):
+        with pytest.raises(InvalidValueError, match="like earlier batches"):
             store.append(Batch(stream="records", records=other))
     assert store.count("records") == 4
     store.close()

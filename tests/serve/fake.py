@@ -159,7 +159,7 @@ class Fake:
                     "next_model": self.done + self.step,
                     "held_from": held,
                     "held_records": self.records - held,
-                    "held_because": f"fits to come may read records from {held:,} on",
+                    "held_because": f"future fits may read records from {held:,} on",
                 }
             ],
         }

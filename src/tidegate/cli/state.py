@@ -23,7 +23,7 @@ from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Problem, Step
-from tidegate.gate.verify import Told
+from tidegate.gate.verify import Report
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.meaning import amounts, paid_so_far
 from tidegate.privacy.rounding import down
@@ -237,7 +237,7 @@ Checked = tuple[list[Problem], list[str], str]
 """The problems, the hashes of all releases, and what to print if there are no problems."""
 
 
-def _verify_state(folder: Path, report: Told) -> Checked:
+def _verify_state(folder: Path, report: Report) -> Checked:
     with Gate.look(folder) as gate:
         problems = [*problems_of(gate, report), *_token_problems(folder)]
         hashes = [] if problems else [release.hash for release in gate.releases()]
@@ -258,7 +258,7 @@ def _token_problems(folder: Path) -> Iterator[Problem]:
         yield Problem(where=TOKENS, what=str(error))
 
 
-def _verify_published(folder: Path, report: Told) -> Checked:
+def _verify_published(folder: Path, report: Report) -> Checked:
     report("published releases")
     problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
     hashes = [] if problems else [release.hash for release in published_releases(folder)]

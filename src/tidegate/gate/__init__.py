@@ -1,4 +1,4 @@
-"""The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
+"""The gate: takes records in and gives releases out, durably."""
 
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate

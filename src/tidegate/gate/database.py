@@ -1,74 +1,74 @@
-"""What the Store asks of a database: all in which SQLite and PostgreSQL differ."""
+"""The database interface of the store: everything in which SQLite and PostgreSQL differ."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 
 class Database(Protocol):
-    """A connection. Whoever writes is the only one to, from `connect` to `close`.
+    """A connection. A writer has exclusive write access from `connect` to `close`.
 
-    Queries are in the SQL that both have in common, with a ? for each value.
+    Queries use the SQL that SQLite and PostgreSQL share, with a ? for each value.
     """
 
-    name: str  # what `verify` calls it
-    where: str  # what errors call it
-    errors: type[Exception]  # what it raises when something is wrong with it
-    pad: bytes  # is put before records in a row, so that nothing of them outlives the row
+    name: str  # shown by `verify`
+    where: str  # shown in errors
+    errors: type[Exception]  # the base class of the errors that it raises
+    pad: bytes  # stored before the records in a row, so that deleting the row erases them
 
     def connect(self) -> None:
         """Connect."""
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Execute a statement; a cursor over the rows that it gives."""
+        """Execute a statement and return a cursor over its rows."""
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> object:
-        """Execute a statement for each of many rows."""
+        """Execute a statement once for each row of values."""
 
     def layout(self) -> int:
-        """The version of the layout, 0 before `create`."""
+        """The version of the layout; 0 before `create`."""
 
     def create(self, schema: str, layout: int) -> None:
-        """Within a transaction, make all tables, and keep the version of their layout."""
+        """Within a transaction, create all tables and store the version of their layout."""
 
     def define(self, schema: str) -> None:
-        """Within a transaction, make some tables; their types are those of SQLite."""
+        """Within a transaction, execute CREATE statements, written with the types of SQLite."""
 
-    def keep_layout(self, layout: int) -> None:
-        """Within a transaction, keep another version of the layout."""
+    def set_layout(self, layout: int) -> None:
+        """Within a transaction, store a new version of the layout."""
 
     def schema(self) -> list[str] | None:
-        """The statements that its tables were made with; None if it does not keep them."""
+        """The CREATE statements of its tables; None if the database does not store them."""
 
     def begin(self) -> None:
-        """Begin a transaction that writes."""
+        """Begin a read-write transaction."""
 
-    def begin_looking(self) -> None:
-        """Begin one that only reads, and sees what there was at its start."""
+    def begin_reading(self) -> None:
+        """Begin a read-only transaction on a snapshot taken now."""
 
     def commit(self) -> None:
-        """Make a transaction durable; if this raises, it may have become so or not."""
+        """Make a transaction durable. If this raises, it may or may not be durable."""
 
     def rollback(self) -> None:
-        """Undo a transaction, if one is begun."""
+        """Undo the transaction, if there is one."""
 
     def scrub(self) -> bool:
-        """Leave nothing of deleted rows in its files; False if that must be tried again."""
+        """Erase deleted rows from the files; False if that must be tried again."""
 
     def problems(self) -> Iterator[str]:
-        """What the database itself finds wrong with what it holds."""
+        """The results of the database's own integrity check."""
 
     @property
     def lost(self) -> bool:
-        """Whether the connection has come to an end by itself."""
+        """Whether the connection was lost."""
 
-    def told(self, error: Exception) -> str:
-        """What an error says, in one line that quotes no row."""
+    def message(self, error: Exception) -> str:
+        """The text of an error in one line, without quoting any row."""
 
     def damaged(self, error: Exception) -> bool:
-        """Whether an error says that what was written can no longer be read."""
+        """Whether an error means that stored data is corrupt."""
 
-    def beside(self) -> "Database":
-        """Another connection to look with, which sees what there is now."""
+    def open_reader(self) -> "Database":
+        """A second, read-only connection, outside any snapshot of this one."""
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -1,7 +1,6 @@
-"""Releases as files that live without the state directory.
+"""Write releases to files that work without the state, and read them back.
 
-No file holds a record. Each but the scikit-learn pipeline holds the card and the hash beside the
-weights, so that what it is and what it cost goes where it goes.
+No file contains a record. All but the scikit-learn pipeline contain the card and the hash.
 """
 
 import io
@@ -27,83 +26,83 @@ from tidegate.gate.whole_file import delete_unfinished, read_whole, write_whole
 from tidegate.release import Model, StoredRelease, canonical, to_markdown
 
 OPSET = 17
-"""Of ONNX; any runtime since 2022 has it."""
+"""The ONNX operator set; every runtime since 2022 supports it."""
 
 
 def export(release: StoredRelease, path: Path | str, kind: str | None = None) -> None:
-    """Write a release to a file, which appears whole or not at all.
+    """Write a release to a file, atomically.
 
     Args:
-        release: What to write.
-        path: Where to.
-        kind: "npz", "safetensors", "onnx", "sklearn", "json" or "md"; by default what the path's
-            ending says, which is ".joblib" for a scikit-learn pipeline.
+        release: The release.
+        path: The file to write.
+        kind: "npz", "safetensors", "onnx", "sklearn", "json" or "md". By default the file's ending
+            decides; a scikit-learn pipeline ends in ".joblib".
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
     if kind is None and ending not in ENDINGS:
         allowed = f"one that ends in {', '.join(f'.{each}' for each in ENDINGS)}"
-        raise refuse("the file of an export", allowed, path.name)
+        raise refuse("the export file", allowed, path.name)
     kind = kind or ENDINGS[ending]
     if kind not in KINDS:
-        raise refuse("the kind of export", f"one of {', '.join(KINDS)}", kind)
+        raise refuse("the export kind", f"one of {', '.join(KINDS)}", kind)
     data = KINDS[kind](release)
     delete_unfinished(path.parent, path.name)
     write(path, data)
 
 
 def load(path: Path | str, features: FeatureMap | None = None) -> Model:
-    """The model in an .npz or .safetensors file; a file whose hash is wrong is refused.
+    """Load the model from an .npz or .safetensors file; refuse a file with a wrong hash.
 
     Args:
-        path: What `export` or `publish` wrote.
-        features: The feature map, where the card only names it because it is not one of ours.
+        path: A file that `export` or `publish` wrote.
+        features: The feature map, if it is not one of Tidegate's: the card only names those.
     """
     return load_release(path).model(features)
 
 
 def load_release(path: Path | str) -> StoredRelease:
-    """The release in an .npz or .safetensors file, card and all."""
+    """Load a release with its card from an .npz or .safetensors file."""
     path = Path(path)
     if path.suffix not in READERS:
-        raise refuse("the release's file", f"a {' or '.join(READERS)} file", str(path))
+        raise refuse("the release file", f"a {' or '.join(READERS)} file", str(path))
     return release_of(path, path.read_bytes())
 
 
 def release_of(path: Path, data: bytes) -> StoredRelease:
-    """The release in what such a file holds; one whose hash is wrong is refused."""
+    """Parse the content of a release file; refuse it if its hash is wrong."""
     try:
         weights, text = READERS[path.suffix](data)
         release = StoredRelease(weights=weights, **json.loads(text))
         intact = release.intact
-    except Exception:  # what a damaged file raises is up to the damage
+    except Exception:  # a damaged file can raise anything
         intact = False
     if not intact:
-        raise InvalidValueError(f"{path} is damaged, or no release: do not use it")
+        raise InvalidValueError(f"{path} is damaged or not a release: do not use it")
     weights.flags.writeable = False
     return release
 
 
 def to_npz(release: StoredRelease) -> bytes:
-    """NumPy arrays: `weights`, and `release` with all the rest as JSON."""
+    """Two NumPy arrays: `weights`, and `release` with the card and hashes as JSON."""
     buffer = io.BytesIO()
     np.savez(buffer, weights=release.weights, release=np.array(_text(release)))
     return buffer.getvalue()
 
 
 def to_safetensors(release: StoredRelease) -> bytes:
-    """The tensor `weights`, and `release` with all the rest as JSON in the metadata."""
+    """The tensor `weights`, and the metadata `release` with the card and hashes as JSON."""
     weights = np.ascontiguousarray(release.weights)
     return safetensors.save({"weights": weights}, metadata={"release": _text(release)})
 
 
 def to_json(release: StoredRelease) -> bytes:
-    """The card, the hash and the hash before, as canonical JSON."""
+    """The card, the hash and the previous hash, as canonical JSON."""
     return (_text(release) + "\n").encode()
 
 
 def to_md(release: StoredRelease) -> bytes:
-    """The card for people, with the hashes."""
+    """The card in Markdown, with the hashes."""
     chain = f"\nHash `{release.hash}`  \nafter `{release.previous}`\n"
     return (to_markdown(release.card) + chain).encode()
 
@@ -111,18 +110,17 @@ def to_md(release: StoredRelease) -> bytes:
 def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
     """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
 
-    It predicts as the release does. The first two steps are transformers of `tidegate.features`,
-    so Tidegate has to be installed where it is used. A loss other than the logistic one makes the
-    same margins, and so the same predictions.
+    Its predictions equal those of the release, also for losses other than the logistic one. The
+    first two steps are transformers of `tidegate.features`, so using it requires Tidegate.
 
     Args:
-        release: What to make it of.
-        features: The feature map, where the card only names it.
+        release: The release.
+        features: The feature map, if the card only names it.
     """
     model = release.model(features)
     linear = LogisticRegression(solver="lbfgs" if model.weights.ndim == 2 else "liblinear")
     linear.coef_ = np.atleast_2d(model.weights.T)
-    linear.intercept_ = np.zeros(linear.coef_.shape[0])  # one that was learnt is a feature
+    linear.intercept_ = np.zeros(linear.coef_.shape[0])  # a learnt intercept is a feature
     linear.classes_ = model.classes
     linear.n_features_in_ = linear.coef_.shape[1]
     linear.n_iter_ = np.zeros(1, np.int32)
@@ -131,7 +129,7 @@ def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> An
 
 
 def to_joblib(release: StoredRelease) -> bytes:
-    """`to_sklearn` as joblib writes it. Loading such a file runs code: load only your own."""
+    """`to_sklearn` as a joblib file. Loading one executes code: load only files you trust."""
     buffer = io.BytesIO()
     joblib.dump(to_sklearn(release), buffer)
     return buffer.getvalue()
@@ -140,13 +138,13 @@ def to_joblib(release: StoredRelease) -> bytes:
 def to_onnx(release: StoredRelease) -> bytes:
     """An ONNX graph from `records`, float64 of shape (n, columns), to `label`, `probabilities`.
 
-    Intercepts and clipping are part of it. Other feature maps are refused: hashing is no matter of
-    numbers, and the exact sums of the random maps are not to be had in ONNX. A record that is not
-    finite gets no error, as it would from `Model`, but probabilities that are not numbers.
+    It includes intercepts and clipping. Other feature maps are refused: ONNX has neither text
+    hashing nor the exact sums of the random maps. For a record with a value that is not finite,
+    `Model` raises an error; the graph returns NaN probabilities.
     """
     onnx = optional_module("onnx", "onnx")
     card, weights = release.card, release.weights
-    if weights.ndim == 1:  # of two classes, the first has margin 0
+    if weights.ndim == 1:  # with two classes, the first has margin 0
         weights = np.column_stack([np.zeros_like(weights), weights])
     classes = np.asarray(card["classes"])
     label, kind = ("string", object) if classes.dtype.kind == "U" else ("int64", np.int64)
@@ -157,8 +155,8 @@ def to_onnx(release: StoredRelease) -> bytes:
     for step in card["features"]:
         each = built_step(step) if step["kind"] in MAPS else None
         if not isinstance(each, InOnnx):
-            able = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
-            allowed = f"{' and '.join(able)} only for ONNX (other forms take all)"
+            supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
+            allowed = f"{' and '.join(supported)} only for ONNX (other export kinds take all)"
             raise refuse("features", allowed, told=step["kind"])
         rows = each.onnx(graph, rows)
     rows = NormClip(norm=card["norm"]).onnx(graph, rows)
@@ -183,32 +181,32 @@ def to_onnx(release: StoredRelease) -> bytes:
 
 
 class _Graph:
-    """The lines of an ONNX graph in its own text form, and the constants they name."""
+    """An ONNX graph in ONNX text syntax, and its constants."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.constants: dict[str, NDArray[Any]] = {}
 
     def constant(self, value: Any) -> str:
-        """The name of a constant."""
+        """Add a constant and return its name."""
         name = f"constant_{len(self.constants)}"
         self.constants[name] = np.asarray(value)
         return name
 
     def add(self, call: str) -> str:
-        """The name of what a call returns."""
+        """Add a call and return the name of its result."""
         name = f"value_{len(self.lines)}"
         self.lines.append(f"{name} = {call}")
         return name
 
 
 def _text(release: StoredRelease) -> str:
-    """All of a release but its weights."""
+    """Everything in a release except its weights, as JSON."""
     return canonical({"card": release.card, "previous": release.previous, "hash": release.hash})
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put data in a file, durably, unless it holds just that; a link of its name is replaced."""
+    """Write a file durably unless it already has this content; replace a link of that name."""
     with suppress(OSError):
         if read_whole(path) == data:
             return
@@ -223,7 +221,7 @@ def _from_npz(data: bytes) -> tuple[NDArray[np.float64], str]:
 
 def _from_safetensors(data: bytes) -> tuple[NDArray[np.float64], str]:
     weights = safetensors.load(data)["weights"]
-    # The package reads metadata from paths only; the bytes start with the length of their header.
+    # the package reads metadata only from paths; the data starts with the length of its header
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return weights, header["__metadata__"]["release"]
 

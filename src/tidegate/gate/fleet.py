@@ -1,4 +1,4 @@
-"""A fleet: many streams in one configuration, each with a Gate, a state and a ledger of its own."""
+"""Fleets: many streams in one configuration, each with its own gate, state and ledger."""
 
 import json
 import re
@@ -22,14 +22,14 @@ from tidegate.gate.whole_file import delete_unfinished, write_whole
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PLACE = "{member}"
-"""Stands for the name of the member in the texts of the configuration that all share."""
+"""Replaced by the member's name in the shared settings."""
 
 MEMBERS = "members"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One stream of a fleet: what it is called, what its Gate does, and where its state is."""
+    """One stream of a fleet: its name, its configuration and the folder of its state."""
 
     name: str
     config: Config
@@ -38,28 +38,28 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberStatus:
-    """What has become of a member."""
+    """How a member is doing."""
 
     state: str  # "new", "running", "waiting" for more, "finished", "failed" or "stopped"
-    why: str | None = None  # it has failed, in one line
+    why: str | None = None  # the reason for a failure, in one line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """Members in the order of the configuration, and the folder that has a state for each."""
+    """The members in the order of the configuration, and the folder with their states."""
 
     root: Path
     members: tuple[Member, ...]
 
     @classmethod
     def load(cls, path: Path, root: Path | None = None) -> "Fleet":
-        """From a TOML file: what all members share, and a table [members.NAME] for each."""
+        """Load a TOML file with shared settings and a table [members.NAME] for each member."""
         shared, folder = tables_in(path), root or path.with_suffix(".state")
         tables = shared.pop(MEMBERS, None)
         if not isinstance(tables, Mapping) or not tables:
             raise ConfigError([f"{path} names no members: add a table [members.NAME] for each"])
         configs = dict(_configs(shared, tables))
-        _check_apart(configs)
+        _check_separate(configs)
         return cls(
             root=folder,
             members=tuple(
@@ -69,29 +69,29 @@ class Fleet:
         )
 
     def write(self, statuses: Mapping[str, MemberStatus]) -> None:
-        """Note what has become of the members, for whoever asks."""
+        """Write the status of each member to members.json."""
         text = json.dumps({name: asdict(status) for name, status in statuses.items()})
         delete_unfinished(self.root, self._notes.name)
         write_whole(self._notes, text.encode(), point="members")
 
     def statuses(self) -> dict[str, MemberStatus]:
-        """What has become of the members by the notes, "stopped" if nobody goes on with them."""
-        known, goes_on = self._recorded(), held(self.root)
+        """The status of each member; "stopped" instead of "running" if no run is active."""
+        recorded, active = self._recorded(), held(self.root)
         statuses = {}
         for member in self.members:
-            status = known.get(member.name)
+            status = recorded.get(member.name)
             if status is None:
                 status = MemberStatus(state="stopped" if member.folder.exists() else "new")
-            elif status.state in {"running", "waiting"} and not goes_on:
+            elif status.state in {"running", "waiting"} and not active:
                 status = MemberStatus(state="stopped")
             statuses[member.name] = status
         return statuses
 
     def _recorded(self) -> dict[str, MemberStatus]:
-        """The notes; none if a power failure has torn them, for nothing depends on them."""
+        """The statuses in members.json; none if it is missing or damaged, which is harmless."""
         try:
-            known = json.loads(self._notes.read_text())
-            return {name: MemberStatus(**status) for name, status in known.items()}
+            recorded = json.loads(self._notes.read_text())
+            return {name: MemberStatus(**status) for name, status in recorded.items()}
         except (FileNotFoundError, AttributeError, TypeError, ValueError):
             return {}
 
@@ -116,19 +116,19 @@ def _config(shared: Mapping[str, Any], name: str, own: object) -> Config:
         allowed = "up to 63 of a-z, 0-9, - and _"
         raise ConfigError([f"the name must be a letter or digit, then {allowed}"])
     if name == "lock":
-        raise ConfigError(["the name must not be lock: a file of the fleet has it"])
+        raise ConfigError(["the name must not be lock, which the fleet uses: choose another"])
     if not isinstance(own, Mapping):
         raise ConfigError([f"must be a table, headed [members.{name}]"])
     config = Config.of(_named(merged(shared, own), name))
     if config.source is None:
-        raise ConfigError(["source is missing: a fleet takes its records from sources"])
+        raise ConfigError(["source is missing: add a [source] section"])
     if Path(STANDARD_INPUT) in config.files():
-        raise ConfigError(["source.path must not be standard input, of which there is but one"])
+        raise ConfigError(["source.path must not be standard input: name a file or folder"])
     return config
 
 
 def merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What all members share, and in its place what one says of its own, key by key.
+    """The shared settings, overridden key by key by a member's own.
 
     >>> merged({"source": {"type": "csv", "path": "a"}, "x": 1}, {"source": {"path": "b"}})
     {'source': {'type': 'csv', 'path': 'b'}, 'x': 1}
@@ -144,7 +144,7 @@ def merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(value: Any, name: str) -> Any:
-    """A configuration with the member's name wherever a text has its place."""
+    """A configuration with {member} replaced by the member's name in every text."""
     if isinstance(value, Mapping):
         return {key: _named(each, name) for key, each in value.items()}
     if isinstance(value, list):
@@ -152,52 +152,52 @@ def _named(value: Any, name: str) -> Any:
     return value.replace(PLACE, name) if isinstance(value, str) else value
 
 
-def _check_apart(configs: Mapping[str, Config]) -> None:
-    """Refuse two members that have records in common, which would pay twice, or one folder."""
+def _check_separate(configs: Mapping[str, Config]) -> None:
+    """Refuse members that share records, which would pay twice, or a publish folder."""
     identities = [
         (name, identity) for name, config in configs.items() for identity in config.identities
     ]
     for (one, theirs), (other, ours) in combinations(identities, 2):
         if (both := shared(theirs, ours)) is not None:
-            raise _alike(other, "source", f"read {both}, which members.{one} reads")
+            raise _overlap(other, "source", f"read {both}, which members.{one} reads")
     for name, config in configs.items():
         holdout = None if config.quality.holdout is None else of_path(Path(config.quality.holdout))
         for other, ours in identities:
             if holdout is not None and (both := shared(holdout, ours)) is not None:
-                told = f"quality.holdout must not be {both}, which members.{other} reads"
-                raise ConfigError([f"members.{name}: {told}: {PUBLIC}"])
+                private = f"quality.holdout must not be {both}, which members.{other} reads"
+                raise ConfigError([f"members.{name}: {private}: {PUBLIC}"])
     folders: dict[Path, str] = {}
     for name, config in configs.items():
         if config.publish is not None:
             place = Path(config.publish.folder).resolve()
             if (other := folders.setdefault(place, name)) != name:
-                raise _alike(name, "publish.folder", f"be that of members.{other}")
+                raise _overlap(name, "publish.folder", f"be that of members.{other}")
 
 
-def _alike(name: str, what: str, how: str) -> ConfigError:
-    told = f"members.{name}: {what} must not {how}: write {PLACE} where they differ"
-    return ConfigError([told])
+def _overlap(name: str, key: str, conflict: str) -> ConfigError:
+    advice = f"write {PLACE} where they differ"
+    return ConfigError([f"members.{name}: {key} must not {conflict}: {advice}"])
 
 
 def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
-    """A member in one line. It counts unusable records: for the operator only."""
+    """The row of a member for `fleet status`. It counts unusable records: for the operator only."""
     budget = member.config.budget
     bound = {"epsilon": budget.epsilon, "delta": budget.delta}
     try:
         with Gate.look(member.folder) as gate:
-            told = status_of(gate)
-    except StoreError as error:  # one that cannot be read must not hide the others
-        told = {"streams": [], "releases": 0, "newest": None}
+            held = status_of(gate)
+    except StoreError as error:  # show the other members anyway
+        held = {"streams": [], "releases": 0, "newest": None}
         if not isinstance(error, NoStateError):
             status = MemberStatus(state="failed", why=str(error))
-    streams = told["streams"]
+    streams = held["streams"]
     return {
         "member": member.name,
         "state": status.state,
         "records": sum(each["records"] for each in streams),
         "unusable": sum(each["unusable"] for each in streams),
-        "releases": told["releases"],
-        "newest": told["newest"],
+        "releases": held["releases"],
+        "newest": held["newest"],
         "worst_share": max((each["worst_share"] for each in streams), default=0.0),
         **bound,
         "held_records": sum(each["held_records"] for each in streams),

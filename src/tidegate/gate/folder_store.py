@@ -1,4 +1,4 @@
-"""The Store in a folder: a database for all that must change together, files for records."""
+"""The store in a folder: a database for everything that changes together, files for records."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -15,18 +15,18 @@ from tidegate.gate.store import Problem
 class FolderStore(RecordLog, ReleaseLog):
     """A state folder, held by one process at a time.
 
-    One thread may append while another reads, publishes and forgets: they take turns at the
-    database, not at what they do besides.
+    One thread may append while another reads, publishes and forgets. Only their access to the
+    database is serialised.
 
     Args:
-        folder: Where the state is.
-        config: Given to make a new state; None to open the one that is there. One of an older
-            layout is brought to the newest first.
-        settings: Of a new state: what of the configuration shapes privacy, and never changes.
-        locations: Where its database and segments are to be, by default in the folder. If given for
-            a state that is there, they must be as they were: it would not be found elsewhere.
-        segment_records: The most records in a file, see `RecordLog`.
-        read_only: Only look, also while another process holds the state.
+        folder: The state folder.
+        config: The configuration of a new state; None to open an existing state. A state of an
+            older layout is upgraded first.
+        settings: For a new state, the settings that affect privacy; they never change.
+        locations: Where the database and the segments are; by default in the folder. For an
+            existing state they must be the same as before.
+        segment_records: The maximum number of records in a file, see `RecordLog`.
+        read_only: Open for reading only, also while another process holds the state.
 
     >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
@@ -45,7 +45,7 @@ class FolderStore(RecordLog, ReleaseLog):
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(  # noqa: PLR0913, a parameter for each thing that may be told
+    def __init__(  # noqa: PLR0913, all are options of one state
         self,
         folder: Path,
         config: str | None = None,
@@ -64,35 +64,35 @@ class FolderStore(RecordLog, ReleaseLog):
 
     @property
     def database(self) -> str:
-        """What `verify` calls its database."""
+        """The name of the database in the output of `verify`."""
         return self._db.name
 
     def config(self) -> str:
-        """The configuration that the state was made with, or given since."""
+        """The current configuration of the state, as JSON."""
         return str(self._state.one("SELECT config FROM state")[0])
 
     def settings(self) -> str:
-        """What shapes privacy, as it was when the state was made."""
+        """The settings that affect privacy, as JSON, unchanged since the state was created."""
         return str(self._state.one("SELECT settings FROM state")[0])
 
     def reconfigure(self, config: str) -> None:
-        """Keep another configuration; the caller sees to it that privacy does not depend on it."""
+        """Store a new configuration; the caller checks that no privacy setting differs."""
         with self._state.transaction("configure"):
             self._db.execute("UPDATE state SET config = ?", (config,))
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Within it all that is read is of one moment, whatever another process writes."""
+        """A context in which all reads see one moment, whatever another process writes."""
         return self._state.snapshot()
 
     def forget(self, stream: str, before: int) -> None:
-        """Delete every segment that lies wholly before a slot, and what its quarantine held."""
+        """Delete all segments entirely before a slot, with the payloads of their quarantine."""
         super().forget(stream, before)
         self._settle(stream, before)
 
     def verify(self) -> Iterator[Problem]:
-        """Read everything, and say what is wrong."""
+        """Read everything and report what is wrong."""
         return verify_store.problems(self._state, self, self)
 
     def close(self) -> None:
-        """Let go of the state, when who has a turn at the database is done with it."""
+        """Close the state once the thread that uses the database has finished."""
         self._state.close()

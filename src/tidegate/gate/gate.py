@@ -1,4 +1,4 @@
-"""The Gate: the durable runtime. Records in, releases out, and nothing lost in between."""
+"""The Gate: takes records in and gives releases out, durably."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
@@ -33,14 +33,14 @@ from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 
-UNUSABLE = "a value is missing or no finite number, or the label is not a class"
+UNUSABLE = "a value is missing or not a finite number, or the label is not a class"
 
 
 class Gate:
-    """A plan carried out durably: what was acknowledged is kept, what was charged is published.
+    """Carries out a plan durably: records that `ingest` took survive a crash.
 
-    Made by `open`, or by `look` to read only. What `ingest` has returned for is on the disk; a
-    step's charges, models and cards are committed together, and only then shown.
+    Create one with `open`, or with `look` for reading only. A step's charges, models and cards are
+    committed together before any of them is shown.
 
     >>> from tempfile import TemporaryDirectory
     >>> config = Config.parse('''
@@ -76,7 +76,7 @@ class Gate:
         self.streams = self.progress.streams
         self.about = self._run.about
         self.engine = config.compute.build()
-        self._forms: dict[str, Rows] = {}  # of the streams that have records
+        self._forms: dict[str, Rows] = {}  # for each stream that has records
 
     @classmethod
     def open(
@@ -87,15 +87,15 @@ class Gate:
         sources: Mapping[str, Source] | None = None,
         clock: Clock = now,
     ) -> Self:
-        """Open a state, or make one; nobody else can until it is closed.
+        """Open a state or create one, and lock it until it is closed.
 
         Args:
-            folder: Where the state is kept.
-            config: What the gate is to do, or the TOML file that says so. It may be left out for a
-                state that exists; else all that privacy depends on must be as it was.
-            sources: Sources of the configuration that `run` is to read: a state, which fixes its
-                settings, is not made before they can be read.
-            clock: What time it is, for the cards.
+            folder: The state folder.
+            config: The configuration, or its TOML file. Optional for an existing state; if given,
+                the settings that affect privacy must be the same as before.
+            sources: The configured sources that `run` will read. If one cannot be read, no state is
+                created, so that its settings can still change.
+            clock: Returns the time, for the cards.
         """
         if isinstance(config, str | Path):
             config = Config.load(config)
@@ -114,7 +114,7 @@ class Gate:
 
     @classmethod
     def look(cls, folder: str | Path) -> Self:
-        """Open a state for reading only, also while a gate runs on it."""
+        """Open a state for reading only, even while another gate runs on it."""
         store = FolderStore(Path(folder), read_only=True)
         try:
             return cls(store, _same_config(store, None))
@@ -123,20 +123,20 @@ class Gate:
             raise
 
     def _recover(self, state: Path) -> None:
-        """Refuse what cannot go on; finish what a stop has kept from following its commit."""
+        """Check that the gate can continue, and finish work that a crash interrupted."""
         check_holdout(self.config, self.store)
-        _ = self._run.holdout  # refused now if it cannot be read
+        _ = self._run.holdout  # raises now if it cannot be read
         if (published := self._run.published) is not None:
-            publish_folder.check_apart(published, state)
+            publish_folder.check_separate(published, state)
             delete_unfinished(published)
-            publish_folder.check_known(published, self.store)
+            publish_folder.check_same_state(published, self.store)
         self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Finish what follows a commit, if something has kept it from being done."""
+        """Publish and delete what a crash or a full disk left undone after a commit."""
         self._run.after_commit()
 
     def __enter__(self) -> Self:
@@ -146,24 +146,24 @@ class Gate:
         self.close()
 
     def close(self) -> None:
-        """Let go of the state, and of what computes."""
+        """Close the state and the compute engine."""
         self.engine.close()
         self.store.close()
 
     # --- records in
 
     def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
-        """Take records in and carry out what is due; the stream's new count.
+        """Take records in, carry out the fits that are due, and return the stream's new count.
 
-        When this returns all records are durable and all models that they made due are published.
+        When this returns, all records are durable and all models that are due are published.
 
         Args:
-            X: Records, shape (n, d): array, CSR matrix or table; or what the feature map takes.
-            y: A label for each, shape (n,).
-            stream: "source" or "target", where there are two.
-            key: A name for the batch: the second batch of that name is not added.
+            X: Records, shape (n, d): an array, CSR matrix or table; or what the feature map takes.
+            y: Their labels, shape (n,).
+            stream: "source" or "target" if there are two streams.
+            key: A name for the batch. A second batch of the same name is ignored.
         """
-        for _ in self.advance():  # what a stop left undone comes first, as it would have
+        for _ in self.advance():  # first finish what a stop interrupted
             pass
         count = self.take(raw_batch(X, y), stream=stream, key=key)
         for _ in self.advance():
@@ -178,13 +178,15 @@ class Gate:
         stream: str | None = None,
         key: str | None = None,
     ) -> int:
-        """Make a batch durable and leave what is due to `advance`; the stream's new count.
+        """Make a batch durable, without carrying out fits, and return the stream's new count.
+
+        Call `advance` to carry out the fits that are due.
 
         Args:
             raw: The records.
-            source: The source's name, if the batch has an offset to keep.
-            stream: "source" or "target", where there are two.
-            key: A name for the batch: the second batch of that name is not added.
+            source: The source's name, if the batch has an offset to store.
+            stream: "source" or "target" if there are two streams.
+            key: A name for the batch. A second batch of the same name is ignored.
         """
         name = self.stream(stream)
         if raw.n == 0:
@@ -209,7 +211,7 @@ class Gate:
         )
 
     def stream(self, stream: str | None) -> str:
-        """The name of a stream; it may be left out where there is but one."""
+        """The name of a stream, checked; None means the only stream."""
         if stream is None and len(self.streams) == 1:
             return ONLY
         if stream not in self.streams:
@@ -217,7 +219,7 @@ class Gate:
         return stream
 
     def _clean(self, stream: str, raw: RawBatch) -> Records:
-        """Records in the form that the first batch of their stream has fixed, for good."""
+        """Records converted to the form that the first batch of their stream fixed."""
         for name in self.streams:
             if name not in self._forms and (form := self.store.form(name)) is not None:
                 self._forms[name] = form
@@ -225,8 +227,8 @@ class Gate:
         public = self._run.holdout
         rows = [*self._forms.values(), *([] if public is None else [public.X])]
         for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
-            found = f"X has {records.X.shape[1]} features, but {width} were expected"
-            raise InvalidValueError(f"{found}: all streams and the holdout have as many")
+            mismatch = f"X has {records.X.shape[1]} features, but {width} were expected"
+            raise InvalidValueError(f"{mismatch}: use {width} for all streams and the holdout")
         return records
 
     def run(
@@ -238,26 +240,26 @@ class Gate:
         counted: Callable[[int], object] = int,
         stop: Callable[[], bool] = never,
     ) -> Generator[StoredRelease]:
-        """Take in what the sources have, from where the last run stopped, as `tidegate run` does.
+        """Read the sources from where the last run stopped, as `tidegate run` does.
 
-        The records come in as the iteration goes on, and each release is handed out once it is
-        published. The run can end at any time and in any way, as by leaving the loop: the next one
-        goes on, and nothing is lost, taken twice or paid for twice. What an earlier run has
-        published is not handed out again; `releases` has it.
+        Iterating reads the records and yields each release once it is published. You can stop at
+        any time, for example by leaving the loop. The next run continues there: no record is lost,
+        taken twice or charged twice. For releases of earlier runs use `releases`.
 
         Args:
-            source: Where the records come from, or a source for each stream by its name; by default
-                those that the configuration names.
-            follow: Go on as the sources grow, for ever. So does a configuration that says `follow`.
-            again: Called when all sources are at their ends: whether to look again. By default a
-                run that follows waits for a second, and any other ends.
+            source: The source, or a source for each stream by its name; by default the sources of
+                the configuration.
+            follow: Wait for more records at the end of the sources; also set by `follow` in the
+                configuration.
+            again: Called at the end of all sources; returns whether to read on. By default a run
+                that follows waits one second, and any other ends.
             counted: Called with the number of records after each batch.
-            stop: Asked before every batch and every step: whether to stop there.
+            stop: Called before every batch and every step; returns whether to stop there.
         """
         if source is None:
             sources = self.config.sources(follow=follow, pause=None)
             if not sources:
-                raise InvalidValueError("the configuration names no source: give run one")
+                raise InvalidValueError("the configuration names no source: pass one to run")
             check_configured(self.config, self.store, sources)
             follow = follow or self.config.follows
         else:
@@ -265,7 +267,7 @@ class Gate:
             sources = {self.stream(stream): each for stream, each in given.items()}
             names = [each.name for each in sources.values()]
             if len(set(names)) < len(names):
-                raise refuse("source", "sources of different names", names)
+                raise refuse("source", "sources with different names", names)
             check_given(self.config, self.store, sources)
         again = again or (every(PAUSE) if follow else once)
 
@@ -278,55 +280,55 @@ class Gate:
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
-        """Carry out every fit that is due; each release is handed out once it is published."""
+        """Carry out every fit that is due, and yield each release once it is published."""
         return advance(self._run)
 
     def train(self, job: FitJob) -> Weights:
-        """The private weights of a fit; a gate may have another process compute them."""
+        """Compute the private weights of a fit. Override it to compute them elsewhere."""
         return job.train(self.store, self.engine)
 
-    # --- what there is
+    # --- reading
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
-        """The releases from a number on, the oldest first."""
+        """The releases from number `start` on, oldest first."""
         return self.store.releases(start)
 
     def ledgers(self) -> dict[str, Ledger]:
-        """What the records of each stream have paid, added up from what was charged."""
+        """The ledger of each stream: what its records have paid so far."""
         view = self.ledger_view()
         view.read()
         return view.ledgers
 
     def ledger_view(self) -> LedgerView:
-        """What the records have paid, line by line, to be read as it grows."""
+        """A view of all charges that can be updated as they grow."""
         return LedgerView(self.store, self.streams)
 
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:
-    """The state in a folder, made if there is none."""
+    """Open the state in a folder, or create it."""
     locations = None if config is None else config.locations()
     try:
         return FolderStore(folder, locations=locations)
     except NoStateError:
         if config is None:
             raise
-        check_sources(config)  # before its settings are fixed
+        check_sources(config)  # before its settings become fixed
         return FolderStore(
             folder, config.to_json(), settings=config.privacy_json(), locations=locations
         )
 
 
 def _same_config(store: Store, config: Config | None) -> Config:
-    """The configuration of a state, and that nothing that privacy depends on has changed."""
+    """The configuration to use; refuse a change of a setting that affects privacy."""
     with readable("the configuration in the database"):
         frozen, first = Config.from_json(store.config()), Config.from_json(store.settings())
     if forged := differences(first.privacy_json(), frozen.privacy_json()):
-        told = "the configuration in the database is not the one that the state was made with"
-        raise StoreError(f"{told}: {'; '.join(forged)}: {RESTORE}")
+        edited = "the configuration in the database is not the one that the state was created with"
+        raise StoreError(f"{edited}: {'; '.join(forged)}: {RESTORE}")
     if config is None:
         return frozen
     if changed := differences(frozen.privacy_json(), config.privacy_json()):
-        told = "the state was made with other settings, which cannot change"
-        anew = "set them back, or name another state, where records pay anew"
-        raise ConfigError([f"{told}: {'; '.join(changed)}; {anew}"])
+        fixed = "settings that affect privacy are fixed when a state is created"
+        advice = "set them back, or start a new state, where records pay again"
+        raise ConfigError([f"{fixed}: {'; '.join(changed)}; {advice}"])
     return config

@@ -1,7 +1,7 @@
-"""The layout of a state's database, and how states of older layouts are brought to it.
+"""The layout of a state's database, and the migrations from older layouts.
 
-A layout has a number, which the database keeps. Whoever changes what a state holds raises `LAYOUT`,
-adds a migration from the layout before and a state of the new layout to `tests/gate/states/`.
+To change the layout, raise `LAYOUT`, add a migration from the layout before, and add a state of the
+new layout to `tests/gate/states/`.
 """
 
 import json
@@ -21,7 +21,7 @@ from tidegate.release import canonical
 from tidegate.schedule.fit import RecordFit, superseded
 
 LAYOUT = 4
-"""The layout that this version reads and writes. Version 0.1.0 had 2."""
+"""The layout that this version reads and writes. Version 0.1.0 wrote 2."""
 
 SCHEMA = """
 CREATE TABLE state (
@@ -69,22 +69,22 @@ Row = Sequence[Any]
 NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
 
 FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
-"""The columns of a fit that are part of the history; the digest is that of its weights."""
+"""The columns of a fit that the history covers; `digest` is that of its weights."""
 
 STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
-"""The columns of a step that are part of the history."""
+"""The columns of a step that the history covers."""
 
 
 def migrate(database: Database) -> Sums:
-    """Within a transaction, bring a state of an older layout to this one; the sums of tables."""
+    """Within a transaction, upgrade a state to this layout and return the sums of its tables."""
     for layout in range(database.layout(), LAYOUT):
         MIGRATIONS[layout](database)
-    database.keep_layout(LAYOUT)
+    database.set_layout(LAYOUT)
     return Sums(database.execute("SELECT sums FROM state").fetchone()[0])
 
 
 def sums_of(database: Database, tables: Iterable[str] = COLUMNS) -> Sums:
-    """The sums of the tables as they are."""
+    """The sums of the tables, computed from their rows."""
     return Sums.of({table: _rows(database, table, COLUMNS[table]) for table in tables})
 
 
@@ -93,16 +93,16 @@ def _rows(database: Database, table: str, columns: str) -> Iterator[Any]:
 
 
 def _statements(table: str) -> str:
-    """The statements of `SCHEMA` that make a table and its indexes."""
+    """The statements of `SCHEMA` that create a table and its indexes."""
     names = (f"CREATE TABLE {table} ", f" ON {table} ")
     return ";".join(each for each in SCHEMA.split(";") if any(name in each for name in names))
 
 
 def _from_2(database: Database) -> None:
-    """Add settings as they were first written, sums, a history, and where records came from.
+    """Add the original settings, sums, a history, and where records came from.
 
-    Tables that hold records are made anew: in the old ones SQLite has left copies of rows that are
-    long deleted.
+    Tables that contain records are created again: in the old ones SQLite left copies of deleted
+    rows.
     """
     _check_seal_of_2(database)
     remade = ("state", "segments", "quarantine", "offsets", "steps")
@@ -120,7 +120,7 @@ def _from_2(database: Database) -> None:
     database.execute(
         "INSERT INTO state VALUES (?, ?, ?, ?, '{}', '')", (config, settings, committed, arrived)
     )
-    # what came from which source is not known of the records of before
+    # layout 2 did not store which source its records came from
     database.execute(
         "INSERT INTO offsets SELECT source, CASE WHEN source IN (SELECT stream FROM streams) "
         "THEN source ELSE '' END, 0, place, seal FROM old_offsets"
@@ -135,10 +135,10 @@ def _from_2(database: Database) -> None:
     database.execute("INSERT INTO quarantine SELECT * FROM old_quarantine ORDER BY stream, slot")
     database.execute("INSERT INTO segments SELECT * FROM old_segments WHERE file IS NOT NULL")
     waiting = database.execute("SELECT * FROM old_segments WHERE file IS NULL").fetchall()
-    for stream, start, stop, size, known, _, data in waiting:
-        if len(data) != size or checksum(data) != known:
-            raise StoreError(f"{database.where} {DAMAGED}")
-        row = (stream, start, stop, size, known, None, database.pad + bytes(data))
+    for stream, start, stop, size, crc, _, data in waiting:
+        if len(data) != size or checksum(data) != crc:
+            raise StoreError(f"{database.where}: {DAMAGED}")
+        row = (stream, start, stop, size, crc, None, database.pad + bytes(data))
         database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     for table in remade:
         database.execute(f"DROP TABLE old_{table}")
@@ -151,11 +151,11 @@ def _check_seal_of_2(database: Database) -> None:
     streams = database.execute("SELECT * FROM streams ORDER BY stream").fetchall()
     seal = database.execute("SELECT seal FROM state").fetchone()[0]
     if seal != checksum(repr([state, streams]).encode()):
-        raise StoreError(f"{database.where} {DAMAGED}")
+        raise StoreError(f"{database.where}: {DAMAGED}")
 
 
 def _steps_of_2(database: Database) -> Iterator[tuple[Any, ...]]:
-    """The steps with the history up to each."""
+    """The rows of steps, each with the digest of the history up to it."""
     history = BEGINNING
     steps = database.execute("SELECT * FROM old_steps ORDER BY number").fetchall()
     for step, fits in with_fits(database, [(*step, None) for step in steps]):
@@ -165,9 +165,9 @@ def _steps_of_2(database: Database) -> Iterator[tuple[Any, ...]]:
 
 
 def _from_3(database: Database) -> None:
-    """Drop models that no fit to come needs, and slot weights that follow from the settings.
+    """Drop models that no future fit needs, and slot weights that follow from the settings.
 
-    Sums are taken over as they are, so that damage from before is still found.
+    Existing sums are not recomputed, so that `verify` still finds earlier damage.
     """
     for name in ("CREATE TABLE dropped", "CREATE INDEX fits_unreleased"):
         database.define(next(each for each in SCHEMA.split(";") if name in each))
@@ -182,7 +182,7 @@ def _from_3(database: Database) -> None:
 
 
 def _superseded_of_3(database: Database) -> list[int]:
-    """The fits whose models no fit to come needs."""
+    """The numbers of fits whose models no future fit needs."""
     rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
     fits = (line_of(json.loads(fit), share).fit for fit, share in rows)
     gone: list[int] = []
@@ -195,7 +195,7 @@ def _superseded_of_3(database: Database) -> list[int]:
 
 
 def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Each step with the fits that it made; rows of steps, in order, begin with those of `STEP`."""
+    """Each step with its fits. Rows of steps are in order and start with the columns `STEP`."""
     planned = PlannedWeights(database)
     fits = (
         (*row[:2], planned.written_out(row[2]), row[3], planned.written_out(row[4]), *row[5:])
@@ -212,4 +212,4 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
 
 
 MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2, 3: _from_3}
-"""From each older layout to the one after it."""
+"""For each older layout, the migration to the next one."""

@@ -1,4 +1,4 @@
-"""One Gate per state: the operating system's lock, and a witness of what has been committed."""
+"""The lock that lets one gate open a state, and its count of committed transactions."""
 
 import errno
 import fcntl
@@ -13,18 +13,18 @@ from tidegate.checks import StoreError
 FILE = "lock"
 
 LOCKLESS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.EOPNOTSUPP}
-"""What a file system says that cannot lock a folder, as that of a network."""
+"""Errors of file systems that cannot lock a folder, such as network file systems."""
 
 
 class Lock:
-    """Held from construction to `close`, or to the end of the process however it ends.
+    """Held from construction to `close`, or until the process ends, even if it is killed.
 
-    Both the folder and the file `lock` in it are locked: a file that is deleted takes its lock
-    along, and whoever creates it again could lock the new one.
+    Both the folder and the file `lock` in it are locked: if only the file were, deleting it would
+    let a second gate create and lock a new one.
 
-    The file also says which process holds it and how many transactions that process has seen
-    committed. A database that knows of fewer has lost some: the one kind of damage that SQLite
-    takes for an ordinary crash. If the file is deleted, the next transaction writes it again.
+    The file also records the holder's process number and the number of committed transactions. If
+    the database has fewer, it has lost some; SQLite alone would take that for an ordinary crash. If
+    the file is deleted, the next transaction writes it again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,47 +40,47 @@ class Lock:
             holder = _parse(os.pread(self._file, 64, 0))
             self.close()
             by = f"process {holder.process}" if holder else "another process"
-            raise StoreError(f"{folder} is in use by {by}: stop that first")
-        known = _parse(os.pread(self._file, 64, 0))  # none if new, or torn by a power failure
-        self.committed = 0 if known is None else known.committed
+            raise StoreError(f"{folder} is in use by {by}: stop it first")
+        last = _parse(os.pread(self._file, 64, 0))  # None if new, or torn by a power failure
+        self.committed = 0 if last is None else last.committed
         self.witness(self.committed)
-        os.ftruncate(self._file, len(_line(0, 0)))  # a damaged one may be longer
+        os.ftruncate(self._file, len(_line(0, 0)))  # a damaged file may be longer
 
     def _open(self) -> int:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
     def witness(self, committed: int) -> None:
-        """Note that this many transactions are durable."""
+        """Record the number of durable transactions."""
         if not self._in_place():
-            made = self._open()
-            with suppress(OSError):  # the folder is what counts
-                _lock(made, fcntl.LOCK_EX)
+            new = self._open()
+            with suppress(OSError):  # the lock on the folder is enough
+                _lock(new, fcntl.LOCK_EX)
             os.close(self._file)
-            self._file = made
+            self._file = new
         os.pwrite(self._file, _line(os.getpid(), committed), 0)
 
     def _in_place(self) -> bool:
-        """Whether the file that is locked still has its name."""
+        """Whether the locked file is still the one at its path."""
         try:
             return os.path.samestat(os.lstat(self._path), os.fstat(self._file))
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        """Let another Gate have the state."""
+        """Release the lock."""
         os.close(self._file)
         os.close(self._folder)
 
 
 class Witness(NamedTuple):
-    """Which process held a state last, and how many transactions it has seen committed."""
+    """The last process that held a state, and its number of committed transactions."""
 
     process: int
     committed: int
 
 
 def witness_of(folder: Path) -> Witness | None:
-    """What the file `lock` says; None if it is missing or damaged."""
+    """Read the file `lock`; None if it is missing or damaged."""
     try:
         return _parse((folder / FILE).read_bytes())
     except OSError:
@@ -93,16 +93,16 @@ def _line(process: int, committed: int) -> bytes:
 
 
 def _parse(data: bytes) -> Witness | None:
-    """What a line says, with its checksum or as version 0.1.0 wrote it, without one."""
-    words = data[:64].split()  # no number has thousands of digits
+    """Parse the line in `lock`; version 0.1.0 wrote it without a checksum."""
+    words = data[:64].split()  # a damaged file may have very long words
     if not all(word.isdigit() for word in words[:2]) or len(words) not in (2, 3):
         return None
-    found = Witness(int(words[0]), int(words[1]))
-    return found if data in (_line(*found), b"%20d %20d\n" % found) else None
+    witness = Witness(int(words[0]), int(words[1]))
+    return witness if data in (_line(*witness), b"%20d %20d\n" % witness) else None
 
 
 def held(folder: Path) -> bool:
-    """Whether somebody holds the lock of a folder."""
+    """Whether any process holds the lock of a folder."""
     for path in (folder, folder / FILE):
         with suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY)
@@ -115,7 +115,7 @@ def held(folder: Path) -> bool:
 
 
 def _lock_folder(descriptor: int, how: int) -> bool:
-    """Lock a folder, where that can be done; False if somebody else has."""
+    """Lock a folder if the file system can; False if another process holds the lock."""
     try:
         return _lock(descriptor, how)
     except OSError as error:
@@ -125,7 +125,7 @@ def _lock_folder(descriptor: int, how: int) -> bool:
 
 
 def _lock(descriptor: int, how: int) -> bool:
-    """Lock a file or a folder; False if somebody else has."""
+    """Lock a file or a folder; False if another process holds the lock."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Opening a state: find or make it, lock it, bring it to the newest layout."""
+"""Open a state: find or create it, lock it, and upgrade it to the newest layout."""
 
 import os
 import secrets
@@ -17,16 +17,16 @@ from tidegate.gate.store import DAMAGED, RESTORE, NoStateError, readable
 from tidegate.gate.whole_file import UNFINISHED
 
 PATIENCE = 1.0
-"""Seconds to wait for another reader that upgrades a state just now."""
+"""Seconds to wait while another reader upgrades the state."""
 
 OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE}
-"""All that a state folder holds."""
+"""The files and folders of a state."""
 
 
 def holds_state(folder: Path) -> bool:
-    """Whether a state is in a folder, or at least begun."""
-    known = Elsewhere.of(folder)
-    on_server = known is not None and known.locations.database is not None
+    """Whether a folder contains a state, even one whose creation was interrupted."""
+    elsewhere = Elsewhere.of(folder)
+    on_server = elsewhere is not None and elsewhere.locations.database is not None
     return on_server or (folder / FILE).is_file()
 
 
@@ -44,7 +44,7 @@ def open_state(
     locations: Locations | None = None,
     read_only: bool = False,
 ) -> tuple[StateDatabase, SegmentFolder]:
-    """The database of a state, and where its segments are; see `FolderStore` for the arguments."""
+    """Open or create a state: its database and segments. See `FolderStore` for the arguments."""
     state = StateDatabase(folder, SqliteDatabase(folder, writes=not read_only))
     with state.explained():
         if config is not None:
@@ -57,7 +57,7 @@ def open_state(
             elsewhere = _elsewhere(folder, locations)
             files = elsewhere.segments(folder)
             if config is not None:
-                files.make()  # refused before anything is decided
+                files.make()  # fail here, before anything is fixed
             state.db = elsewhere.database(folder, writes=not read_only)
             state.db.connect()
             if read_only and 0 < state.db.layout() < LAYOUT:
@@ -69,7 +69,7 @@ def open_state(
                 _create(state, files, config, settings, elsewhere)
             if state.lock is not None:
                 with readable(state.db.where):
-                    _go_on(state, layout)
+                    _check_and_upgrade(state, layout)
         except BaseException:
             state.close()
             raise
@@ -77,19 +77,19 @@ def open_state(
 
 
 def _refuse_remains(folder: Path) -> None:
-    """Refuse a folder that has the records of a state, but not its database."""
+    """Refuse a folder that has a state's segments but no database."""
     if _any(folder / "segments") and (folder / "lock").exists():
-        known = Elsewhere.of(folder)
-        where = folder / FILE if known is None else f"what {folder / ELSEWHERE} names"
+        inside = Elsewhere.of(folder) is None
+        where = folder / FILE if inside else f"the database that {folder / ELSEWHERE} names"
         raise StoreError(f"{where} is missing: {RESTORE}")
 
 
 def _make_folder(folder: Path) -> None:
     _refuse_remains(folder)
-    there = set(os.listdir(folder)) if folder.exists() else set()
-    others = any(not UNFINISHED.fullmatch(name) for name in there - OURS)
+    names = set(os.listdir(folder)) if folder.exists() else set()
+    others = any(not UNFINISHED.fullmatch(name) for name in names - OURS)
     if others or _any(folder / "segments"):
-        raise StoreError(f"{folder} holds other files: choose a folder of its own")
+        raise StoreError(f"{folder} holds other files: choose an empty or new folder")
     make_folder(folder)
     folder.chmod(0o700)
 
@@ -99,22 +99,22 @@ def _any(folder: Path) -> bool:
 
 
 def _elsewhere(folder: Path, wanted: Locations | None) -> Elsewhere:
-    """Where all is: decided once and for all, when the state is made."""
-    known = Elsewhere.of(folder)
-    if known is None:
+    """The locations of a state, which are fixed when it is created."""
+    elsewhere = Elsewhere.of(folder)
+    if elsewhere is None:
         here = (folder / FILE).exists()
         locations = Locations() if here or wanted is None else wanted
-        known = Elsewhere(f"tidegate_{secrets.token_hex(8)}", locations)
-    for name, place in asdict(known.locations).items():
+        elsewhere = Elsewhere(f"tidegate_{secrets.token_hex(8)}", locations)
+    for name, place in asdict(elsewhere.locations).items():
         if wanted is not None and (other := getattr(wanted, name)) != place:
-            told = f"{folder} has its {name} in {place or 'the folder'}"
-            said = f"{told}, but [store] says {other or 'the folder'}"
-            raise StoreError(f"{said}: set it back, or see docs/store.md for how to move it")
-    return known
+            actual = f"{folder} has its {name} in {place or 'the folder'}"
+            conflict = f"{actual}, but [store] says {other or 'the folder'}"
+            raise StoreError(f"{conflict}: set it back, or see docs/store.md for how to move it")
+    return elsewhere
 
 
 def _upgrade(state: StateDatabase) -> None:
-    """Have a state of an older layout opened for writing, which brings it to the newest."""
+    """Upgrade a state of an older layout by opening it for writing."""
     layout = state.db.layout()
     state.db.close()
     until = time.monotonic() + PATIENCE
@@ -124,26 +124,25 @@ def _upgrade(state: StateDatabase) -> None:
             break
         except StoreError as error:
             if time.monotonic() > until or not held(state.folder):
-                told = f"{state.folder} has layout {layout}"
-                what = f"must be upgraded to {LAYOUT} first"
-                raise StoreError(f"{told} and {what}: {error}") from error
+                outdated = f"has layout {layout} and must be upgraded to {LAYOUT} first"
+                raise StoreError(f"{state.folder} {outdated}: {error}") from error
         time.sleep(PATIENCE / 20)
 
 
 def _checked_layout(state: StateDatabase, *, new: bool) -> int:
-    """The layout of a state that can be opened, 0 of one that is to be made."""
+    """The layout of a state; refuse one that this version cannot open."""
     layout = state.db.layout()
     state.ready = layout == LAYOUT
     if new and layout:
-        raise StoreError(f"{state.folder} holds a state already: open it, or choose another")
+        raise StoreError(f"{state.folder} already holds a state: open that, or choose another")
     if not new and layout == 0:
-        raise NoStateError(f"{state.folder} holds no state: the making of it was cut short")
+        raise NoStateError(f"{state.folder} holds no state: creating it was interrupted; run again")
     if layout > LAYOUT:
-        told = f"{state.folder} has layout {layout}, of a newer Tidegate than this"
-        raise StoreError(f"{told}, which reads layouts up to {LAYOUT}: upgrade Tidegate")
+        newer = f"{state.folder} has layout {layout}, of a newer Tidegate"
+        raise StoreError(f"{newer}; this one reads layouts up to {LAYOUT}: upgrade Tidegate")
     if 0 < layout < LAYOUT and layout not in MIGRATIONS:
-        told = f"{state.folder} has layout {layout}, which no released version has written"
-        raise StoreError(f"{told}: start a new state")
+        unknown = f"{state.folder} has layout {layout}, which no released version wrote"
+        raise StoreError(f"{unknown}: start a new state")
     return layout
 
 
@@ -151,8 +150,8 @@ def _create(
     state: StateDatabase, files: SegmentFolder, config: str, settings: str, elsewhere: Elsewhere
 ) -> None:
     _check_nothing_is_lost(state, 0)
-    if files.names():  # they would be swept
-        raise StoreError(f"{state.db.where} is missing, but not its records: {RESTORE}")
+    if files.names():  # they would be deleted
+        raise StoreError(f"{state.db.where} is missing, but its segments are there: {RESTORE}")
     if elsewhere.locations != Locations():
         elsewhere.keep(state.folder)
     with state.transaction("create"):
@@ -161,12 +160,12 @@ def _create(
         state.db.execute("INSERT INTO state VALUES (?, ?, 0, NULL, '{}', '')", values)
 
 
-def _go_on(state: StateDatabase, layout: int) -> None:
-    """See that a state is whole, and of the newest layout."""
+def _check_and_upgrade(state: StateDatabase, layout: int) -> None:
+    """Check that a state is intact, and upgrade it to the newest layout."""
     _check_nothing_is_lost(state, state.one("SELECT committed FROM state")[0])
-    # layout 2 has a seal of another kind, which its migration checks
+    # the seal of layout 2 is different; its migration checks it
     if layout != 2 and state.one("SELECT seal FROM state")[0] != state.seal():
-        raise StoreError(f"{state.db.where} {DAMAGED}")
+        raise StoreError(f"{state.db.where}: {DAMAGED}")
     if 0 < layout < LAYOUT:
         with state.transaction("migrate"):
             state.sums = migrate(state.db)

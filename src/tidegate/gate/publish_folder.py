@@ -1,8 +1,8 @@
-"""The folder that a Gate publishes its releases to.
+"""The folder to which a gate publishes its releases.
 
-It holds NNNNNN.safetensors, NNNNNN.json and NNNNNN.md for each release, NNNNNN.sha256 with the
-digests of these three (`sha256sum --check` reads it), and `latest`, a file with the number of the
-newest. The state keeps the digests of all four: what was changed here is not what it published.
+For each release it has NNNNNN.safetensors, NNNNNN.json, NNNNNN.md, and NNNNNN.sha256 with their
+digests (for `sha256sum --check`). The file `latest` has the number of the newest release. The state
+stores the digests of all four files, so that `verify` finds changes.
 """
 
 import hashlib
@@ -21,29 +21,30 @@ from tidegate.gate.whole_file import read_whole
 from tidegate.release import StoredRelease
 
 KINDS = ("safetensors", "md", "json")
-"""What is published of each release, in this order: who finds the card finds the model."""
+"""The files of a release in the order of writing: the card (JSON) comes after the model."""
 
-OTHER = "the folder belongs to another state; publish to a folder of its own"
+OTHER = "the folder belongs to another state; set publish.folder to a new one"
+REPAIR = "see docs/store.md for the repair"
 
 TOGETHER = 64
-"""How many releases are published before the state is told."""
+"""The number of releases published between two updates of the state."""
 
 
 def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
-    """Put a release into a folder for others to read; the digests of its files, by their names.
+    """Write a release to a folder; return the digests of its files by their names.
 
-    A reader never sees a file half written, nor `latest` naming one that is not there. Publishing a
-    release again changes nothing; another release of the same number, or one that does not follow
-    the one before it, is refused.
+    Readers never see a partial file, and `latest` never names a missing one. Publishing a release
+    again changes nothing. A different release of the same number is refused, and so is one whose
+    previous hash is not that of the release before.
 
     Args:
-        folder: Where to; made if it is not there.
-        release: What to publish.
+        folder: The folder; created if missing.
+        release: The release.
     """
     folder = Path(folder)
     if not release.intact:
         raise InvalidValueError(
-            f"release {release.number} is damaged: it is not published; see tidegate verify"
+            f"release {release.number} is damaged and was not published: run tidegate verify"
         )
     before = _file(folder, release.number - 1, "json")
     check_same(folder, release)
@@ -60,7 +61,7 @@ def publish(folder: Path | str, release: StoredRelease) -> dict[str, str]:
 
 
 def _files(release: StoredRelease) -> dict[str, bytes]:
-    """What is published of a release, by the names of the files, in the order of their writing."""
+    """The content of a release's files by their names, in the order of writing."""
     files = {_name(release.number, kind): export.KINDS[kind](release) for kind in KINDS}
     return {**files, _name(release.number, "sha256"): manifest(_digests(files))}
 
@@ -70,43 +71,44 @@ def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def manifest(digests: Mapping[str, str]) -> bytes:
-    """Digests in the form that `sha256sum --check` reads."""
+    """Digests in the format of `sha256sum --check`."""
     return "".join(f"{digest}  {name}\n" for name, digest in digests.items()).encode()
 
 
 def check_same(folder: Path | str, release: StoredRelease) -> None:
-    """Refuse a folder that has another release of the same number."""
+    """Refuse a folder that has a different release of the same number."""
     if _hash(_file(Path(folder), release.number, "json")) not in (None, release.hash):
-        raise InvalidValueError(f"{folder} has another release {release.number}: {OTHER}")
+        raise InvalidValueError(f"{folder} has a different release {release.number}: {OTHER}")
 
 
 def newest_published(folder: Path | str) -> int | None:
-    """The number that `latest` names, None if nothing is published there."""
+    """The number in the file `latest`; None if nothing is published."""
     text = _read(Path(folder) / "latest")
     if text is None:
         return None
     if not re.fullmatch(rb"\d{6,18}\n", text):
-        raise InvalidValueError(f"{folder}/latest is damaged: delete it")
+        raise InvalidValueError(f"{folder}/latest is damaged: delete it and run again")
     return int(text)
 
 
-def check_apart(folder: Path, state: Path) -> None:
-    """Refuse a folder that shares files with a state, which holds raw data."""
+def check_separate(folder: Path, state: Path) -> None:
+    """Refuse a publish folder inside a state folder, or around it: a state holds raw records."""
     inner, outer = folder.resolve(), state.resolve()
     if inner.is_relative_to(outer) or outer.is_relative_to(inner):
-        raise refuse("publish.folder", f"apart from the state {state}", str(folder))
+        raise refuse("publish.folder", f"separate from the state folder {state}", str(folder))
 
 
-def check_known(folder: Path, store: Store) -> None:
-    """Refuse a state that does not know what is published: it is an older copy, or another one.
+def check_same_state(folder: Path, store: Store) -> None:
+    """Refuse a folder with releases that the state has not made.
 
-    Going on would make models again that are out already, with new noise: a second charge.
+    The state is then an older copy, or another one. To continue would make models again that are
+    already public, with new noise: records would pay twice.
     """
     newest = max(_numbers(folder), default=-1)
     if newest > _newest_made(store):
         raise StoreError(
-            f"{folder} holds release {newest}, which the state does not know: the state is an "
-            "older copy, or the folder is of another; see docs/store.md"
+            f"{folder} holds release {newest}, which the state has not made: the state is an "
+            "older copy, or the folder belongs to another; see docs/store.md"
         )
     if newest >= 0:
         check_same(folder, store.release(newest))
@@ -118,9 +120,9 @@ def _newest_made(store: Store) -> int:
 
 
 def catch_up(folder: Path, store: Store) -> None:
-    """Publish all that is not in the folder yet, also what a crash or a full disk has left out.
+    """Publish all releases that are not in the folder yet, also after a crash or a full disk.
 
-    The state learns the digests of the files once they are there.
+    Once the files are written, their digests are stored in the state.
     """
     newest = newest_published(folder)
     start = min(store.unpublished(), 0 if newest is None else newest + 1)
@@ -131,7 +133,7 @@ def catch_up(folder: Path, store: Store) -> None:
         except OSError as error:
             raise StoreError(
                 f"{error.filename or folder}: {error.strerror or error}; release {release.number} "
-                "is safe in the state: see to the cause, then run again to publish it"
+                "is safe in the state: fix the cause, then run again to publish it"
             ) from error
         if len(files) == TOGETHER:
             store.note_published(files)
@@ -141,19 +143,19 @@ def catch_up(folder: Path, store: Store) -> None:
 
 
 def problems(folder: Path, store: Store) -> Iterator[Problem]:
-    """What is wrong with the files, and where they are not what the state has published.
+    """Problems of the published files, compared with the state.
 
-    A stop may come between a step and the files of its releases, or before the state knows these:
-    of the newest step they may be missing. What is there must be what the state would publish; what
-    is newer than the state is left alone.
+    Files of the newest step may be missing, because a run may be stopped before it writes them.
+    Files that exist must be what the state would publish. Releases newer than the state are not
+    checked.
     """
-    known, newest = store.published(), store.newest()
-    last = max(known, default=-1)
-    unknown = [n for n in range(0 if newest is None else newest.number + 1) if n not in known]
-    wanted = dict(known)
-    for release in map(store.release, unknown):
+    recorded, newest = store.published(), store.newest()
+    last = max(recorded, default=-1)
+    made = range(0 if newest is None else newest.number + 1)
+    wanted = dict(recorded)
+    for release in (store.release(number) for number in made if number not in recorded):
         files, old = _digests(_files(release)), HISTORY not in release.card
-        if old:  # version 0.1.0 had other words, and no manifest
+        if old:  # version 0.1.0 wrote other Markdown, and no manifest
             kinds = (".safetensors", ".json")
             files = {name: files[name] for name in files if name.endswith(kinds)}
         if newest is not None and _step(release) == _step(newest):
@@ -170,45 +172,46 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
         for name, digest in files.items()
         if _digest_of(folder / name) != digest
     ]
-    if wrong:  # a folder of another state would have a line for each
+    if wrong:  # one line, even if the folder is of another state
         which = wrong[0] if len(wrong) == 1 else f"{wrong[0]} and {len(wrong) - 1:,} more"
-        what = f"{which} missing, or not as the state has published: see docs/store.md"
+        what = f"{which} missing, or not as the state published: {REPAIR}"
         yield Problem(str(folder), what)
 
 
 def _step(release: StoredRelease) -> tuple[str, int]:
-    """The step that has made a release."""
+    """The step that made a release: its stream and its end."""
     return release.card["stream"], release.card["at"]
 
 
-def strangers(folder: Path, store: Store) -> Iterator[Problem]:
-    """Releases in the folder that the state has not made; they would be in the state first."""
-    found, made = _numbers(folder), _newest_made(store)
-    for number in [each for each in found if each > made][:1]:
-        what = f"release {number} is there, which the state has not made: see docs/store.md"
+def unexpected(folder: Path, store: Store) -> Iterator[Problem]:
+    """The first release in the folder that the state has not made, as a problem."""
+    newest = _newest_made(store)
+    for number in [each for each in _numbers(folder) if each > newest][:1]:
+        what = f"the state has not made release {number}, which is in the folder: {REPAIR}"
         yield Problem(str(folder), what)
 
 
 def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
-    """What is wrong with a published folder, as anybody can find out: nothing, if all is well.
+    """Problems of a published folder that can be found without the state.
 
-    Somebody who can write to the folder can delete the newest releases or edit a card together with
-    its manifest: only the state shows that, or a hash that was noted elsewhere.
+    Whoever can write to the folder can delete the newest releases, or edit a Markdown card together
+    with its manifest. Only the state, or a hash that was noted elsewhere, reveals that.
 
     Args:
-        folder: What `publish` wrote to.
-        newest: The release up to which all must be there; by default the last that is there.
+        folder: The published folder.
+        newest: All releases up to this one must exist; by default up to the last one in the folder.
     """
     folder = Path(folder)
     numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
     last = max(numbers, default=-1) if newest is None else newest
     if missing := last + 1 - len(numbers):
         first = next((at for at, number in enumerate(numbers) if at != number), len(numbers))
-        yield f"{missing:,} releases are missing, the first is {first}"
+        yield f"{missing:,} release(s) missing, starting with release {first}: {REPAIR}"
     try:
         latest = newest_published(folder)
         if latest is None or latest < last or latest not in _numbers(folder):
-            yield f"latest names {'nothing' if latest is None else latest}, the newest is {last}"
+            named = "nothing" if latest is None else latest
+            yield f"latest names {named}, but the newest release is {last}: {REPAIR}"
     except InvalidValueError as error:
         yield str(error)
     before: StoredRelease | None = None
@@ -217,8 +220,8 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
         try:
             release = export.release_of(path, read_whole(path))
         except (InvalidValueError, OSError) as error:
-            told = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            yield told
+            reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            yield f"{reason}: {REPAIR}"
             before = None
             continue
         yield from _problems_of(folder, number, release, before)
@@ -228,25 +231,25 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
 def _problems_of(
     folder: Path, number: int, release: StoredRelease, before: StoredRelease | None
 ) -> Iterator[str]:
-    """What is wrong with the files of one release whose weights and hash are right."""
+    """Problems of the files of one release whose weights and hash are right."""
     if release.number != number:
-        yield f"{_file(folder, number, 'safetensors')} holds release {release.number}"
+        yield f"{_file(folder, number, 'safetensors')} holds release {release.number}: {REPAIR}"
     if before is not None and number == before.number + 1 and release.previous != before.hash:
-        yield f"release {number} does not follow release {before.number}"
+        yield f"release {number} does not follow release {before.number}: {REPAIR}"
     card = _file(folder, number, "json")
     if _read(card) != export.to_json(release):
-        yield f"{card} is missing, or not the card of release {number}"
+        yield f"{card} is missing, or not the card of release {number}: {REPAIR}"
     names = [_name(number, kind) for kind in KINDS]
-    found = {name: data for name in names if (data := _read(folder / name)) is not None}
+    files = {name: data for name in names if (data := _read(folder / name)) is not None}
     listed = _file(folder, number, "sha256")
-    if gone := [name for name in names if name not in found]:
-        yield f"{folder / gone[0]} is missing"
-    elif _read(listed) != manifest(_digests(found)):
-        yield f"{listed} is missing, or the files of release {number} are not those that it lists"
+    if gone := [name for name in names if name not in files]:
+        yield f"{folder / gone[0]} is missing: {REPAIR}"
+    elif _read(listed) != manifest(_digests(files)):
+        yield f"{listed} is missing or does not match the files of release {number}: {REPAIR}"
 
 
 def published_in(folder: Path) -> bool:
-    """Whether a folder looks like one that releases are published to."""
+    """Whether a folder looks like a publish folder."""
     return (folder / "latest").is_file() or bool(_numbers(folder))
 
 
@@ -284,7 +287,7 @@ def _digest_of(path: Path) -> str | None:
 
 
 def _hash(path: Path) -> str | None:
-    """The hash that a published card gives, None if there is no card."""
+    """The hash in a published card; None if there is no card."""
     data = _read(path)
     if data is None:
         return None
@@ -292,5 +295,5 @@ def _hash(path: Path) -> str | None:
         return str(json.loads(data)["hash"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidValueError(
-            f"{path} is damaged, or no release: restore it from a copy"
+            f"{path} is damaged or not a card: restore it from a copy"
         ) from None

@@ -1,4 +1,4 @@
-"""The record log: records in files and in the database, where they came from, and their end."""
+"""The record log: stores records in files and in the database, and deletes them."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -24,22 +24,22 @@ seal = excluded.seal
 """
 
 SEGMENT_BYTES = 2**24
-"""Bytes of dense rows that a file has at most, and that wait in the database at most."""
+"""The most bytes of dense rows in a file, and waiting in the database."""
 
 LONGEST_KEY = 1000
-"""Bytes in the name of a batch: a database's index has no room for more than a few thousand."""
+"""The most bytes in the key of a batch; database indexes allow only a few thousand."""
 
 
 class RecordLog:
-    """All records of a state that are still held, and those that could not be used.
+    """The records that a state still holds, and its quarantine.
 
-    Records are in files, but for a few: those of a file that is not complete wait in the database,
-    and what would be a tiny file stays there. Where files end depends on how many records there
-    are, never on the batches they came in.
+    Most records are in files (segments). Those of an incomplete segment wait in the database, and
+    a tiny segment stays there. Where segments end depends only on the number of records, never on
+    the batches they came in.
 
     Args:
-        segment_records: The most records in a file; wide rows have fewer, see `segment_slots`. A
-            file of less than 1/1024 of it is tiny.
+        segment_records: The most records in a file; fewer for wide rows, see `segment_slots`. A
+            segment of fewer than 1/1024 of it is tiny.
     """
 
     def __init__(self, state: StateDatabase, files: SegmentFolder, segment_records: int) -> None:
@@ -49,22 +49,22 @@ class RecordLog:
         self._sound: set[str] = set()  # files whose checksum has been verified
 
     def form(self, stream: str) -> Rows | None:
-        """No rows, but of the width, dtype and kind that all of a stream have; None before them."""
+        """An empty array with the stream's width, dtype and kind; None before its first record."""
         row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
         with readable(f"the kind of {stream}"):
             return None if row is None else segments.form(row[0])
 
     def count(self, stream: str) -> int:
-        """How many records of the stream are durable."""
+        """The number of durable records of a stream."""
         return self._state.of_stream("count", stream)
 
     def offset(self, source: str) -> str | None:
-        """How far a source has been read; None if never."""
+        """The offset up to which a source has been read; None if never."""
         row = self._state.one("SELECT place, seal FROM offsets WHERE source = ?", source)
         with readable(f"the offset of {source}"):
             sound = row is None or row[1] == segments.checksum(row[0].encode())
         if not sound:
-            raise StoreError(f"{self._db.where} {DAMAGED}")
+            raise StoreError(f"{self._db.where}: {DAMAGED}")
         return None if row is None else str(row[0])
 
     def sources(self) -> list[str]:
@@ -74,15 +74,15 @@ class RecordLog:
         return [str(source) for (source,) in rows]
 
     def append(self, batch: Batch) -> int:
-        """Add records, their quarantine, the source's offset and the key; the new count."""
+        """Add records, their quarantine, the source's offset and the key; return the new count."""
         stream, n = batch.stream, batch.records.n
         if not stream.isidentifier():
-            raise refuse("stream", "a name made of letters", stream)
+            raise refuse("stream", "a name of letters, digits and _", stream)
         if batch.key is not None and not 0 < len(batch.key.encode(errors="replace")) <= LONGEST_KEY:
-            told = f"{len(batch.key)} letters"
-            raise refuse("key", f"a name of at most {LONGEST_KEY} bytes", told=told)
-        known = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
-        if batch.key is not None and self._state.one(known, stream, batch.key):
+            length = f"{len(batch.key)} letters"
+            raise refuse("key", f"a name of 1 to {LONGEST_KEY} bytes", told=length)
+        query = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
+        if batch.key is not None and self._state.one(query, stream, batch.key):
             return self.count(stream)
         self._check_kind(stream, batch.records)
         with self._state.transaction("append"):
@@ -94,26 +94,26 @@ class RecordLog:
                 (stream, segments.kind(batch.records)),
             )
             self._db.execute("UPDATE streams SET count = ? WHERE stream = ?", (start + n, stream))
-            if placed and placed[0][1] < start:  # what waited has been joined
+            if placed and placed[0][1] < start:  # waiting records are part of it now
                 self._state.delete("segments", "stream = ? AND start >= ?", *placed[0][:2])
             self._state.insert("segments", placed)
             self._state.insert(
                 "quarantine",
                 [(stream, start + bad.slot, bad.reason, bad.payload) for bad in batch.quarantine],
             )
-            self._note_arrival(batch, Span(start, start + n))
+            self._record_arrival(batch, Span(start, start + n))
             if batch.key is not None:
                 self._state.insert("keys", [(stream, batch.key)])
         return start + n
 
-    def _note_arrival(self, batch: Batch, span: Span) -> None:
-        """Keep where records came from, and how far that has been read."""
+    def _record_arrival(self, batch: Batch, span: Span) -> None:
+        """Store which source records came from, and its offset."""
         if batch.source is not None:
             place = str(batch.offset)
-            known = self._state.rows("offsets", "source = ?", batch.source)
-            self._state.sums.remove("offsets", known)
+            old = self._state.rows("offsets", "source = ?", batch.source)
+            self._state.sums.remove("offsets", old)
             with readable(f"the offset of {batch.source}"):
-                taken = span.size + sum(row[2] for row in known)
+                taken = span.size + sum(row[2] for row in old)
             row = (batch.source, batch.stream, taken, place, segments.checksum(place.encode()))
             self._state.sums.add("offsets", [row])
             self._db.execute(KEEP_OFFSET, row)
@@ -131,14 +131,14 @@ class RecordLog:
         row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
         kind = segments.kind(records)
         if row is not None and row[0] != kind:
-            raise refuse(f"a batch of {stream}", f"like those before ({row[0]})", kind)
+            raise refuse(f"a batch of {stream}", f"{row[0]}, like earlier batches", kind)
 
     def _place(self, stream: str, start: int, records: Records, cut: int) -> list[tuple[Any, ...]]:
-        """The rows of new records, which replace those that waited from the first of them on.
+        """The rows of new records, which replace all waiting rows from the start of the first.
 
-        A segment ends where the stream may be cut off and, before that, after a fixed number of
-        slots, whatever batches came. Until then batches wait by themselves; then they are joined,
-        and go to a file unless they are few.
+        A segment ends at each multiple of `cut`, and before that after a fixed number of slots.
+        Batches wait separately until their segment is complete. Then they are joined and written to
+        a file, or kept in the database if they are few.
         """
         stop, size = start + records.n, segment_slots(records.X, self._most)
         block = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL AND start >= ?"
@@ -149,16 +149,16 @@ class RecordLog:
             while begin < stop:
                 end = begin + min(size - begin % cut % size, cut - begin % cut)
                 few = self._few
-                if end > stop:  # to wait
+                if end > stop:  # incomplete: the records wait
                     begin, end, few = max(begin, start), stop, self._most
                 some = segments.part(records, max(begin, start) - start, end - start)
-                if begin < start:  # only the first: more than one segment's never wait
+                if begin < start:  # only the first segment can have waiting records
                     some = join([self.read(stream, Span(begin, start)), some])
                 rows.append((stream, begin, end, *self._written(f"{stream}-{begin}", some, few)))
                 begin = end
             if any(file for *_, file, _ in rows):
                 self._files.sync()
-        except OSError:  # on a full disk, what cannot be used must not stay
+        except OSError:  # leave no unusable files on a full disk
             for *_, file, _ in rows:
                 if file:
                     self._files.delete(file)
@@ -166,7 +166,7 @@ class RecordLog:
         return rows
 
     def _written(self, stem: str, records: Records, few: int) -> tuple[Any, ...]:
-        """Size, checksum, file and data of a segment: few records are kept in the database."""
+        """Store a segment, in the database if it is small: its size, checksum, file and data."""
         if records.n < few:
             data = segments.pack(records)
             padded = b"".join([self._db.pad, data])
@@ -175,21 +175,24 @@ class RecordLog:
         return size, checksum, file, None
 
     def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
-        """The records of a span: read-only views of one segment where that holds them all.
+        """The records of a span; a read-only view without a copy if one segment holds them all.
 
-        Given slots, counted from the span's start and ascending, only their records are copied.
+        Args:
+            stream: The stream.
+            span: The span.
+            slots: Copy only these slots: ascending, counted from the start of the span.
         """
         return join([piece.load() for piece in self.pieces(stream, span, slots)])
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[Piece]:
-        """The same, segment by segment; a checksum is verified when a file is first loaded.
+        """Like `read`, segment by segment. A file's checksum is verified when it is first loaded.
 
-        Records in the database are one piece: a fit does not see which batches wait there.
+        Records in the database are one piece, so a fit cannot see in which batches they came.
         """
         pieces: list[segments.Stored] = []
         reached = span.start
         for start, stop, size, checksum, file, data in self._stored(stream, span):
-            if start > reached or (pieces and start < reached):  # a gap, or twice the same slots
+            if start > reached or (pieces and start < reached):  # a gap or an overlap
                 break
             reached = min(stop, span.stop)
             pieces.append(
@@ -206,17 +209,17 @@ class RecordLog:
         if not span.start < span.stop == reached:
             raise StoreError(
                 f"records [{span.start}, {span.stop}) of {stream} are not held: "
-                "they are forgotten, or have not arrived"
+                "they were deleted, or have not arrived; tidegate status shows what is held"
             )
-        found: list[Piece] = []
+        result: list[Piece] = []
         held = (piece for piece in pieces if piece.n)
         for in_file, group in groupby(held, key=lambda piece: piece.data is None):
             some = list(group)
-            found += some if in_file else [join([piece.load() for piece in some])]
-        return found
+            result += some if in_file else [join([piece.load() for piece in some])]
+        return result
 
     def _stored(self, stream: str, span: Span) -> list[Any]:
-        """The segments that a span touches, found by two steps down an index."""
+        """The rows of the segments that overlap a span, found with two index lookups."""
         query = """
             SELECT start, stop, size, checksum, file, data FROM segments
             WHERE stream = ? AND start < ? AND stop > ? AND start >= coalesce((
@@ -228,24 +231,24 @@ class RecordLog:
             return rows
 
     def distrust(self) -> None:
-        """Verify the checksum of every file again when it is next read."""
+        """Verify the checksum of every file again at its next read."""
         self._sound.clear()
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
-        """The records that could not be used, in order: private."""
+        """The records that cannot be used, in order. They are private."""
         query = "SELECT slot, reason, payload FROM quarantine WHERE stream = ? ORDER BY slot"
         with self._state.explained():
             for slot, reason, payload in self._db.execute(query, (stream,)):
                 yield Quarantined(slot=slot, reason=reason, payload=payload)
 
     def quarantined(self, stream: str) -> int:
-        """How many records could not be used: private."""
+        """The number of records that cannot be used. It is private."""
         return int(self._state.one("SELECT count(*) FROM quarantine WHERE stream = ?", stream)[0])
 
     def forget(self, stream: str, before: int) -> None:
-        """Delete every segment that lies wholly before a slot, and what its quarantine held.
+        """Delete all segments entirely before a slot, with the payloads of their quarantine.
 
-        Nothing of them stays in the database's files, but for as long as somebody reads in those.
+        They are erased from the database's files too, as soon as no reader needs them.
         """
         old = "FROM segments WHERE stream = ? AND start < ? AND stop <= ?"
         with self._state.explained():
@@ -273,7 +276,7 @@ class RecordLog:
             self._state.scrubbing.scrub()
 
     def held(self) -> list[Segment]:
-        """Which raw records are there."""
+        """The segments of raw records that are still held."""
         query = "SELECT stream, start, stop, size, file FROM segments ORDER BY stream, start"
         with self._state.explained():
             return [
@@ -282,24 +285,24 @@ class RecordLog:
             ]
 
     def sweep(self) -> None:
-        """Delete what a crash has left: files that no row knows, and what is deleted in the log.
+        """Delete what a crash left behind: files without a row, and deleted rows in the log.
 
-        Not before it is certain that the database is the newest: an older one would take the files
-        of what it has forgotten.
+        Call it only once the database is known to be the newest. An older copy would lack the rows
+        of newer files, and delete those.
         """
         with self._state.explained():
-            known = {file for (file,) in self._db.execute("SELECT file FROM segments")}
-            for name in sorted(self._files.names() - known):
+            registered = {file for (file,) in self._db.execute("SELECT file FROM segments")}
+            for name in sorted(self._files.names() - registered):
                 failpoint("sweep.unlink")
                 self._files.delete(name)
             self._state.scrubbing.scrub()
 
 
 def segment_slots(rows: Rows, most: int) -> int:
-    """The number of slots in a file: a function of the kind and width of rows, which are public.
+    """The number of slots in a segment: it depends only on the kind and width of the rows.
 
-    Dense rows fill at most `SEGMENT_BYTES`. The length of sparse rows depends on the records, so
-    their files hold an eighth of the most.
+    Both are public. Dense rows take at most `SEGMENT_BYTES`. The length of sparse rows depends on
+    the records, so their segments have `most // 8` slots.
 
     >>> [segment_slots(np.zeros((0, width), np.float32), 65_536) for width in (30, 784, 10**6)]
     [65536, 4096, 64]

@@ -1,4 +1,4 @@
-"""The release log: what each step was charged, the models it made, and the chain of releases."""
+"""The release log: the charges and models of each step, and the hash chain of releases."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ from tidegate.schedule.fit import superseded
 
 
 class ReleaseLog:
-    """All steps that have been carried out, with their fits, charges, evaluations and releases."""
+    """The steps carried out so far, with their fits, charges, evaluations and releases."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
         self._planned = PlannedWeights(state.db)
-        self._ledgers: dict[str, Ledger] = {}  # of streams that were charged since the opening
+        self._ledgers: dict[str, Ledger] = {}  # for streams charged since the state was opened
 
     def done(self, stream: str) -> int:
-        """The time up to which all due fits have been carried out."""
+        """The record count up to which all due fits have been carried out."""
         return self._state.of_stream("done", stream)
 
     def state(self) -> str | None:
-        """What the last `publish` that had a state said it was."""
+        """The two-stream state of the last `publish`; None for one stream."""
         arrived: str | None = self._state.one("SELECT arrived FROM state")[0]
         return arrived
 
@@ -44,16 +44,16 @@ class ReleaseLog:
         state: str | None = None,
         evaluation: Evaluation | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's fits and evaluation, keep the models, release those to be; done = at."""
+        """Charge a step's fits and evaluation, store the models, release some; set done to `at`."""
         done, count = self.done(stream), self._state.of_stream("count", stream)
         if not done < at <= count:
             raise StoreError(
-                f"{stream} is done up to {done} and has {count} records: cannot publish at {at}"
+                f"cannot publish {stream} at {at}: it must be above {done} and at most {count}"
             )
         numbers = [self._state.one("SELECT coalesce(max(number), -1) FROM fits")[0]]
         numbers += [one.line.fit.number for one in made]
         if any(before >= after for before, after in pairwise(numbers)):
-            raise StoreError(f"fits come once and in order, after {numbers[0]}: {numbers[1:]}")
+            raise StoreError(f"fit numbers must increase, after {numbers[0]}, got {numbers[1:]}")
         try:
             with self._state.transaction("publish"):
                 span = Span(done, at)
@@ -65,17 +65,17 @@ class ReleaseLog:
                 if state is not None:
                     self._db.execute("UPDATE state SET arrived = ?", (state,))
         except BaseException:
-            self._ledgers.clear()  # they may know of charges that are undone
+            self._ledgers.clear()  # they may contain charges that were rolled back
             raise
         return list(self.releases(first))
 
     def _charge(
         self, stream: str, span: Span, made: Sequence[Made], evaluation: Evaluation | None
     ) -> None:
-        """Within a transaction, charge a step to a ledger that takes no record above its budget.
+        """Within a transaction, charge a step; refuse to take a record above its budget.
 
-        It is added up from what the database holds, whatever a plan says. A transaction that is
-        undone, for whatever reason, leaves no trace in it.
+        The ledger is computed from the database, whatever the plan says. `publish` discards it if
+        the transaction is rolled back.
         """
         if stream not in self._ledgers:
             self._ledgers[stream] = self._charged_so_far(stream)
@@ -95,13 +95,13 @@ class ReleaseLog:
         return ledger
 
     def _settle(self, stream: str, before: int) -> None:
-        """Let go of what earlier records have paid: they are not charged again."""
+        """Drop the charges of earlier records from memory; those are not charged again."""
         if stream in self._ledgers:
             self._ledgers[stream].forget(before)
 
     def _insert_fits(self, stream: str, made: Sequence[Made]) -> tuple[int, str]:
-        """Add the fits of a step; the number of the first release, and the history after them."""
-        newest = self.newest()  # refused if it is damaged: what follows is chained to it
+        """Add the fits of a step; return the number of the first release and the new history."""
+        newest = self.newest()  # raises if it is damaged: the next hash covers it
         first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
         number = first
         row = self._state.one("SELECT history FROM steps ORDER BY number DESC LIMIT 1")
@@ -118,7 +118,7 @@ class ReleaseLog:
         return first, history
 
     def _drop_superseded(self, stream: str, due: Sequence[RecordFit]) -> None:
-        """Within a transaction, delete the models that no fit needs after those that are due."""
+        """Within a transaction, delete models that no fit needs after the ones that are due."""
         held = "stream = ? AND release IS NULL AND length(weights) > 0"
         rows = self._db.execute(f"SELECT fit, share FROM fits WHERE {held}", (stream,)).fetchall()  # noqa: S608
         gone = superseded(
@@ -135,14 +135,14 @@ class ReleaseLog:
         self._db.execute(f"INSERT INTO steps VALUES ({marks})", values)  # noqa: S608
 
     def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:
-        """How many records of a step came from each source, in the order of their arrival."""
+        """Delete the arrivals of a step; return the number of records from each source."""
         rows = self._state.delete("arrivals", "stream = ? AND start < ?", stream, stop)
-        late = [(stream, stop, end, source) for _, _, end, source in rows if end > stop]
-        self._state.insert("arrivals", late)
+        later = [(stream, stop, end, source) for _, _, end, source in rows if end > stop]
+        self._state.insert("arrivals", later)
         return [(source, min(end, stop) - start) for _, start, end, source in sorted(rows)]
 
     def steps(self, after: int = 0) -> Iterator[Step]:
-        """The steps that have been carried out, in the order of their arrival, after so many."""
+        """The steps carried out, in order, without the first `after`."""
         columns = "stream, start, stop, release, share, accuracy, deviation"
         query = f"SELECT {columns} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
         with self._state.explained():
@@ -150,23 +150,23 @@ class ReleaseLog:
                 yield step_of(*row)
 
     def _released(self) -> int:
-        """How many releases there are."""
+        """The number of releases."""
         with readable("the number of releases in the database"):
             return int(self._state.one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
-        """The releases from a number on, in order."""
+        """The releases from number `start` on, in order."""
         number = start
         while number < self._released():
             yield self.release(number)
             number += 1
 
     def release(self, number: int) -> StoredRelease:
-        """One release."""
+        """The release of a number."""
         columns = "card, shape, weights, previous, hash"
         row = self._state.one(f"SELECT {columns} FROM fits WHERE release = ?", number)  # noqa: S608
         if row is None:
-            raise StoreError(f"there is no release {number}: tidegate releases lists all")
+            raise StoreError(f"there is no release {number}: list them with tidegate releases")
         card, shape, data, previous, stored_hash = row
         with readable(f"release {number}"):
             release = StoredRelease(
@@ -177,47 +177,48 @@ class ReleaseLog:
             )
             same = release.intact and release.number == number
         if not same:
-            raise StoreError(f"release {number} is not what was published, by its hash: {RESTORE}")
+            raise StoreError(f"release {number}: hash mismatch; {RESTORE}")
         return release
 
     def published(self) -> dict[int, dict[str, str]]:
-        """The digests of the files of each release that is published, by their names."""
-        with readable("what is published, in the database"):
+        """For each published release, the digests of its files by their names."""
+        with readable("the list of published files in the database"):
             return {
                 number: json.loads(files)
                 for number, files in self._state.rows("published", "1 = 1")
             }
 
     def unpublished(self) -> int:
-        """The first release whose files are not known to be published."""
+        """The number of the first release that is not recorded as published."""
         return int(self._state.one("SELECT coalesce(max(release), -1) + 1 FROM published")[0])
 
     def note_published(self, files: Mapping[int, Mapping[str, str]]) -> None:
-        """Keep the digests of the files of some releases, in place of those known before."""
+        """Store the digests of the files of some releases, replacing older ones."""
         with self._state.transaction("published"):
             for number, names in files.items():
                 self._state.delete("published", "release = ?", number)
                 self._state.insert("published", [(number, canonical(dict(names)))])
 
     def newest(self) -> StoredRelease | None:
-        """The newest release, None if there is none yet."""
+        """The newest release; None if there is none yet."""
         after = self._released()
         return self.release(after - 1) if after else None
 
     def fit(self, number: int) -> NDArray[np.float64]:
-        """The model of a fit that is released or not superseded, read-only and bit for bit."""
+        """The model of a fit, read-only and bit for bit. Superseded models may be gone."""
         row = self._state.one("SELECT shape, weights, digest FROM fits WHERE number = ?", number)
         if row is None:
-            raise StoreError(f"there is no fit {number}")
+            raise StoreError(f"there is no fit {number}: it has not been carried out")
         if not row[1]:
-            raise StoreError(f"the model of fit {number} is not kept: no fit to come needs it")
+            dropped = f"the model of fit {number} is not kept"
+            raise StoreError(f"{dropped}; if tidegate verify reports this, {RESTORE}")
         weights = weights_of(*row[:2])
         if sha256_of(weights) != row[2]:
-            raise StoreError(f"the model of fit {number} is not what was made: {RESTORE}")
+            raise StoreError(f"the model of fit {number}: hash mismatch; {RESTORE}")
         return weights
 
     def cards(self) -> Iterator[tuple[str, Card]]:
-        """The card of every fit, released or not, in order, with the stream that was read."""
+        """The stream and the card of every fit, released or not, in order."""
         with self._state.explained():
             for number, stream, card in self._db.execute(
                 "SELECT number, stream, card FROM fits ORDER BY number"
@@ -226,7 +227,7 @@ class ReleaseLog:
                     yield stream, self._planned.fields(card)
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
-        """What has been charged for fits to the records of a stream, or of all, after a fit."""
+        """The ledger lines of fits after number `after`, of one stream or of all."""
         of, values = ("", (after,)) if stream is None else ("AND stream = ?", (after, stream))
         query = f"SELECT fit, share FROM fits WHERE number > ? {of} ORDER BY number"  # noqa: S608
         with self._state.explained():

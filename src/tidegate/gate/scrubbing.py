@@ -1,4 +1,4 @@
-"""What is deleted from a database leaves its files as well, as soon as nobody reads in them."""
+"""Erase deleted rows from the files of a database, as soon as no reader needs them."""
 
 import threading
 import time
@@ -6,30 +6,30 @@ from collections.abc import Callable
 from contextlib import suppress
 
 EVERY = 0.25
-"""Seconds between two tries: also a stream of many small steps is not held up by them."""
+"""Seconds between two attempts, so that many small steps are not slowed down."""
 
 
 class Scrubbing:
-    """Scrubs a database at once, or a little later on a thread of its own.
+    """Scrubs a database at once, or a little later on its own thread.
 
-    Later, if it has been scrubbed just now, or while somebody reads what is to go.
+    It waits if the last attempt was less than `EVERY` seconds ago or a reader blocked it.
 
     Args:
-        turn: Held by whoever uses the database.
-        attempt: Scrubs it; False if that must be tried again.
+        mutex: Held while the database is used.
+        attempt: Scrubs the database; returns False if that must be tried again.
     """
 
-    def __init__(self, turn: threading.RLock, attempt: Callable[[], bool]) -> None:
-        self._turn, self._attempt = turn, attempt
+    def __init__(self, mutex: threading.RLock, attempt: Callable[[], bool]) -> None:
+        self._mutex, self._attempt = mutex, attempt
         self._last = -EVERY
-        self._waiting = False  # a thread sees to it
+        self._waiting = False  # a thread will try again
         self._closed = threading.Event()
 
     def scrub(self) -> None:
-        """See that it is scrubbed, within a second unless somebody reads for longer."""
-        with self._turn:
-            rests = time.monotonic() < self._last + EVERY
-            if not self._waiting and (rests or not self._scrubbed()):
+        """Scrub the database now or soon: within a second, unless a reader takes longer."""
+        with self._mutex:
+            too_soon = time.monotonic() < self._last + EVERY
+            if not self._waiting and (too_soon or not self._scrubbed()):
                 self._waiting = True
                 threading.Thread(target=self._try_again, name="scrubbing", daemon=True).start()
 
@@ -39,19 +39,19 @@ class Scrubbing:
 
     def _try_again(self) -> None:
         while not self._closed.wait(EVERY):
-            with self._turn:
+            with self._mutex:
                 if not self._closed.is_set():
                     self._finish()
                 if not self._waiting:
                     return
 
     def _finish(self) -> None:
-        with suppress(Exception):  # what is wrong with a database is told to who uses it
+        with suppress(Exception):  # the next use of the database raises it
             self._waiting = not self._scrubbed()
 
     def close(self) -> None:
-        """Do what still waits, if it can be done, and no more after that."""
-        with self._turn:
+        """Make a last attempt if one is due, and stop."""
+        with self._mutex:
             self._closed.set()
             if self._waiting:
                 self._finish()

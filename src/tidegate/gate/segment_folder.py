@@ -1,4 +1,4 @@
-"""Where segments lie: a folder of this machine, or any place with a URI that pyarrow knows."""
+"""Where segments are stored: a local folder, or any URI that pyarrow supports."""
 
 import errno
 import os
@@ -16,48 +16,48 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.gate.whole_file import write_whole
 
 Where = Path | str
-"""Where a segment is: a file of this machine, or the URI of one that any machine can read."""
+"""The location of a segment: a local path, or a URI that any machine can read."""
 
 
 class SegmentFolder(Protocol):
-    """Files that are written once, read and deleted; no two ever have the same name."""
+    """Files that are written once, read and deleted; no name is used twice."""
 
     def make(self) -> None:
-        """See that it is there and can be written to, for its owner alone."""
+        """Create the folder if missing, accessible only to its owner."""
 
     def where(self, name: str) -> Where:
-        """What `fetched` reads a file by, in any process."""
+        """The location of a file, which `fetched` can read in any process."""
 
     def write(self, name: str, buffer: Any) -> None:
-        """Write a file, which is durable after `sync`; if that fails nothing of it stays."""
+        """Write a file, durable after `sync`; leave nothing behind on failure."""
 
     def sync(self) -> None:
         """Make the names of all files durable."""
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
 
     def names(self) -> set[str]:
-        """The files that are there, also those that are half written."""
+        """The names of the files, including unfinished ones."""
 
 
 class LocalFolder:
-    """A folder of this machine, whose files are read by mapping them; see `SegmentFolder`."""
+    """A local folder, whose files are memory-mapped; see `SegmentFolder`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def make(self) -> None:
-        """See that it is there, for its owner alone."""
+        """Create the folder if missing, accessible only to its owner."""
         make_folder(self._path)
         self._path.chmod(0o700)
 
     def where(self, name: str) -> Where:
-        """The path of a file, from anywhere."""
+        """The absolute path of a file."""
         return (self._path / name).absolute()
 
     def write(self, name: str, buffer: Any) -> None:
-        """Write a file under another name first, so that it is never half there."""
+        """Write a file atomically, under a temporary name first."""
         write_whole(self._path / name, buffer, point="segment", mode=0o600)
 
     def sync(self) -> None:
@@ -66,30 +66,30 @@ class LocalFolder:
         sync_folder(self._path)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there; who has it mapped keeps it."""
+        """Delete a file, if it exists; existing mappings of it stay valid."""
         (self._path / name).unlink(missing_ok=True)
 
     def names(self) -> set[str]:
-        """The files that are there, also those that are half written."""
+        """The names of the files, including unfinished ones."""
         return set(os.listdir(self._path))
 
 
 class RemoteFolder:
-    """A place that is not a folder of this machine: S3 or what speaks like it; see `SegmentFolder`.
+    """A folder at a URI, such as S3; see `SegmentFolder`.
 
-    A file there is whole once it has been closed, and has its name from the start: until a row of
-    the database knows that, it means nothing.
+    A file is complete once it is closed. It has its final name from the start, but is ignored until
+    a row of the database names it.
 
     Args:
-        uri: One that pyarrow knows; credentials come from the environment.
+        uri: A URI that pyarrow supports; credentials come from the environment.
     """
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
 
     def make(self) -> None:
-        """See that it is there."""
-        with _told(self._uri):
+        """Create the folder if missing."""
+        with _one_line(self._uri):
             files, path = _filesystem(self._uri)
             files.create_dir(path)
 
@@ -101,7 +101,7 @@ class RemoteFolder:
         """Write a file."""
         failpoint("segment.write")
         try:
-            with _told(inside(self._uri, name)):
+            with _one_line(inside(self._uri, name)):
                 files, path = _filesystem(self._uri)
                 with files.open_output_stream(f"{path}/{name}") as stream:
                     stream.write(buffer)
@@ -111,25 +111,25 @@ class RemoteFolder:
             raise
 
     def sync(self) -> None:
-        """Nothing: a file that has been closed is durable."""
+        """Do nothing: a closed file is durable."""
         failpoint("segment.folder")
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
-        with _told(inside(self._uri, name)), suppress(FileNotFoundError):
+        """Delete a file, if it exists."""
+        with _one_line(inside(self._uri, name)), suppress(FileNotFoundError):
             files, path = _filesystem(self._uri)
             files.delete_file(f"{path}/{name}")
 
     def names(self) -> set[str]:
-        """The files that are there."""
-        with _told(self._uri):
+        """The names of the files."""
+        with _one_line(self._uri):
             files, path = _filesystem(self._uri)
-            found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-            return {each.base_name for each in found if each.type == fs.FileType.File}
+            infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            return {info.base_name for info in infos if info.type == fs.FileType.File}
 
 
 def segment_folder(place: str) -> SegmentFolder:
-    """The folder at a place: an absolute path, or a URI."""
+    """The folder at an absolute path or a URI."""
     url = urlsplit(place)
     if url.scheme == "file":
         return LocalFolder(Path(unquote(url.path)))
@@ -137,7 +137,7 @@ def segment_folder(place: str) -> SegmentFolder:
 
 
 def inside(uri: str, name: str) -> str:
-    """The URI of what has a name at another.
+    """The URI of a file in the folder at another URI.
 
     >>> inside("s3://bucket/records?region=eu-west-1", "a.arrow")
     's3://bucket/records/a.arrow?region=eu-west-1'
@@ -147,22 +147,22 @@ def inside(uri: str, name: str) -> str:
 
 
 def fetched(where: Where) -> Any:
-    """The bytes of a file: mapped, not read, where it is a file of this machine.
+    """The bytes of a file. A local file is memory-mapped.
 
-    Mapped bytes stay there even if the file is deleted.
+    Mapped bytes stay valid even if the file is deleted.
     """
     if isinstance(where, Path):
         with pa.memory_map(str(where)) as file:
             return file.read_buffer()
     folder, _, name = urlsplit(where).path.rpartition("/")
-    with _told(where):
+    with _one_line(where):
         files, path = _filesystem(urlsplit(where)._replace(path=folder).geturl())
         with files.open_input_file(f"{path}/{name}") as file:
             return file.read_buffer()
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """See that a folder is there, and that its name and those of all made for it are durable."""
+    """Create a folder and its parents if missing, and make their names durable."""
     if not folder.parent.exists():
         make_folder(folder.parent)
     folder.mkdir(mode, exist_ok=True)
@@ -170,7 +170,7 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names of the files in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -180,17 +180,17 @@ def sync_folder(folder: Path) -> None:
 
 @cache
 def _filesystem(uri: str) -> tuple[Any, str]:
-    """What pyarrow reads and writes a place with, and what it is called there."""
+    """The pyarrow file system of a URI, and the path in it."""
     files, path = fs.FileSystem.from_uri(uri)
     return files, path
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Say in one line what a place has refused."""
+def _one_line(where: str) -> Iterator[None]:
+    """Raise errors as an OSError with a one-line message that names the location."""
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         missing = isinstance(error, FileNotFoundError)
-        told = "No such file" if missing else " ".join(str(error).split())
-        raise OSError(errno.ENOENT if missing else errno.EIO, told, where) from error
+        message = "No such file" if missing else " ".join(str(error).split())
+        raise OSError(errno.ENOENT if missing else errno.EIO, message, where) from error

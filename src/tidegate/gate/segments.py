@@ -1,4 +1,4 @@
-"""Runs of records as Arrow IPC files, which can be read by mapping them into memory."""
+"""Segments: consecutive records as Arrow IPC files, which can be memory-mapped."""
 
 import os
 import secrets
@@ -21,7 +21,7 @@ from tidegate.learn.records import Records, Slots
 
 
 class Written(NamedTuple):
-    """A file that has been written: its name, bytes and checksum."""
+    """A written file: its name, size in bytes and checksum."""
 
     file: str
     size: int
@@ -29,7 +29,7 @@ class Written(NamedTuple):
 
 
 def kind(records: Records) -> str:
-    """What all records of a stream have in common.
+    """The kind of rows, which all records of a stream share.
 
     >>> kind(Records(np.zeros((5, 3)), np.zeros(5, np.intp), np.ones(5, np.bool_)))
     'dense float64, 3 features'
@@ -39,7 +39,7 @@ def kind(records: Records) -> str:
 
 
 def form(kind: str) -> Rows:
-    """No records, but rows of a kind.
+    """An empty array of a kind.
 
     >>> form("dense float64, 3 features").shape
     (0, 3)
@@ -50,7 +50,7 @@ def form(kind: str) -> Rows:
 
 
 def pack(records: Records) -> Any:
-    """Records as one Arrow IPC buffer: uncompressed, so that a mapped file is the arrays.
+    """Records as one Arrow IPC buffer, uncompressed so that a mapped file needs no decoding.
 
     Dense rows are fixed-size lists; sparse rows are lists of (column, value), whose offsets,
     columns and values are the three arrays of CSR.
@@ -79,7 +79,7 @@ def pack(records: Records) -> Any:
 
 
 def unpack(buffer: Any) -> Records:
-    """The records of a buffer, as read-only views of it."""
+    """The records in a buffer, as read-only views."""
     table = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
     rows, width = table.column("x"), int(table.schema.metadata[b"width"])
     X: Any
@@ -99,7 +99,7 @@ def _view(column: Any) -> NDArray[Any]:
 
 
 def part(records: Records, start: int, stop: int) -> Records:
-    """Some consecutive slots, as views (SciPy would copy the entries of sparse rows)."""
+    """Consecutive slots as views; SciPy's slicing would copy sparse rows."""
     if isinstance(records.X, np.ndarray):
         return records.take(slice(start, stop))
     X = records.X
@@ -111,35 +111,35 @@ def part(records: Records, start: int, stop: int) -> Records:
 
 
 def checksum(buffer: Any) -> int:
-    """CRC-32.
+    """The CRC-32 of a buffer.
 
-    It is to find accidents, and finds all but one in 2^32 of them at three times the speed of
-    SHA-256; against somebody who can write to the state no checksum inside the state would help.
+    It detects accidental damage (all but one in 2^32 cases) at three times the speed of SHA-256. No
+    checksum inside the state helps against somebody who can write to it.
     """
     return zlib.crc32(buffer)
 
 
 def write(folder: SegmentFolder, stem: str, records: Records) -> Written:
-    """Write a segment, which is durable after the folder's `sync`, and never half there."""
+    """Write a segment atomically; it is durable after the folder's `sync`."""
     buffer = pack(records)
-    name = f"{stem}-{secrets.token_hex(8)}.arrow"  # never a name that was used before
+    name = f"{stem}-{secrets.token_hex(8)}.arrow"  # no name is used twice
     folder.write(name, buffer)
     return Written(name, buffer.size, checksum(buffer))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """Slots of a segment: a `Piece` that is loaded wherever the segment's file can be read.
+    """Slots of a segment: a `Piece` that any machine can load if it can read the segment's file.
 
-    Files whose checksum has been verified are `sound`; who is sent a piece trusts none.
+    `sound` has the files whose checksum was verified; it is empty in another process.
     """
 
     where: Where  # the file that holds the segment, or the database
-    data: bytes | None = field(repr=False)  # after the database's pad, if there is no file
-    size: int  # of the segment, in bytes
+    data: bytes | None = field(repr=False)  # with the database's pad, if there is no file
+    size: int  # bytes in the segment
     checksum: int
-    count: int  # how many slots the segment has
-    slots: slice | Slots  # which of them these are
+    count: int  # slots in the segment
+    slots: slice | Slots  # the slots of this piece
     sound: set[str] = field(repr=False, compare=False)
 
     @property
@@ -151,33 +151,33 @@ class Stored:
 
     @property
     def place(self) -> Path | None:
-        """See `Piece`; what has a URI can be read from anywhere."""
+        """See `Piece`; None for a URI, which can be read from any machine."""
         return self.where if self.data is None and isinstance(self.where, Path) else None
 
     def ahead(self) -> None:
         """See `Piece`."""
         if self.place is not None and hasattr(os, "posix_fadvise"):
-            with suppress(OSError):  # it is said when it is loaded
+            with suppress(OSError):  # `load` reports it
                 file = os.open(self.place, os.O_RDONLY)
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
                 os.close(file)
 
     def load(self) -> Records:
-        """See `Piece`; views of the mapped file, unless single slots are picked."""
+        """See `Piece`; views of the mapped file, or copies of single slots."""
         try:
             buffer = fetched(self.where) if self.data is None else self.data.lstrip(b"\0")
-        except OSError as error:  # it is missing, or may not be read, or is empty
-            away = isinstance(self.where, str) and not isinstance(error, FileNotFoundError)
-            advice = "see that it can be reached, then do it again" if away else RESTORE
+        except OSError as error:  # missing, unreadable or empty
+            remote = isinstance(self.where, str) and not isinstance(error, FileNotFoundError)
+            advice = "check that it can be reached, then try again" if remote else RESTORE
             raise StoreError(f"{self.where}: {error.strerror or error}: {advice}") from None
-        if self.place is None or self.place.name not in self.sound:  # a mapped file stays as it is
+        if self.place is None or self.place.name not in self.sound:
             if memoryview(buffer).nbytes != self.size or checksum(buffer) != self.checksum:
-                raise StoreError(f"{self.where} {DAMAGED}")
+                raise StoreError(f"{self.where}: {DAMAGED}")
             if self.place is not None:
                 self.sound.add(self.place.name)
         records = unpack(buffer)
         if records.n != self.count:
-            raise StoreError(f"{self.where} {DAMAGED}")
+            raise StoreError(f"{self.where}: {DAMAGED}")
         if isinstance(self.slots, slice):
             return part(records, self.slots.start, self.slots.stop)
         return records.take(self.slots)

@@ -1,4 +1,4 @@
-"""The loop of `Gate.run`: take in what sources have, and carry out what becomes due."""
+"""The loop of `Gate.run`: read the sources and carry out the fits that become due."""
 
 import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -13,19 +13,19 @@ from tidegate.gate.store import Store
 from tidegate.release import StoredRelease
 
 PAUSE = 1.0
-"""Seconds after which a source that is followed is looked at again."""
+"""Seconds between two reads of a source that is followed."""
 
 
-AGAIN = "nothing of this batch was taken; end this run, and start another to go on"
+AGAIN = "this batch was not taken; stop this run and start it again"
 
 
 def never() -> bool:
-    """Do not stop."""
+    """The default of `stop`: never stop."""
     return False
 
 
 def check_readable(sources: Iterable[Source]) -> None:
-    """Refuse files and brokers' streams that are not there, and files that lack a column."""
+    """Check that sources can be read: refuse missing files, streams or columns."""
     for source in sources:
         if not isinstance(source, StandardInput):
             batches = source.batches(None)
@@ -43,17 +43,17 @@ def releases_of(
     again: Follow,
     stop: Callable[[], bool],
 ) -> Generator[StoredRelease]:
-    """Take in what the sources have, and carry out what becomes due.
+    """Read the sources, carry out the fits that become due, and yield releases.
 
-    As long as two streams have records, they take turns by what was carried out (`Progress.turn`):
-    what files hold decides the order, not how they are read or when a run was stopped.
+    While two streams both have records, they alternate (`Progress.turn`). The order depends only on
+    what the files hold, not on how they are read or when a run was stopped.
 
     Args:
         run: Carries the steps out.
-        take: Makes a batch of a stream durable, and the offset of its source with it.
+        take: Makes a batch of a stream durable, with the offset of its source.
         sources: The source of each stream.
-        again: Called when all are at their ends: whether to look again.
-        stop: Asked before every batch and every step: whether to stop there.
+        again: Called at the end of all sources; returns whether to read on.
+        stop: Called before every batch and every step; returns whether to stop there.
     """
     progress = run.progress
 
@@ -75,12 +75,12 @@ def releases_of(
                 if progress.complete(stream):
                     yield from carry_out(run, stream)
                 elif stream in pipes and len(sources) > 1 and not _ready(sources[stream]):
-                    del waiting[stream]  # the other stream need not wait for this one
+                    del waiting[stream]  # do not make the other stream wait
                 elif (raw := next(waiting[stream], None)) is not None:
                     take(stream, raw)
                 else:
                     del waiting[stream]
-                    pipes.pop(stream, None)  # a pipe that has ended has ended for good
+                    pipes.pop(stream, None)  # a pipe does not continue after its end
             if pipes:
                 _ready(*(sources[stream] for stream in pipes), seconds=PAUSE)
             elif not files or not again():
@@ -91,12 +91,12 @@ def releases_of(
 
 
 def _unread(source: Source, store: Store) -> Generator[RawBatch]:
-    """What a source has after its offset, as long as no other run takes it in meanwhile."""
+    """The batches of a source after its offset; refuse if another run reads it meanwhile."""
     offset = store.offset(source.name)
     batches = source.batches(offset)
     try:
         for raw in batches:
-            if store.offset(source.name) != offset:  # it would be taken twice
+            if store.offset(source.name) != offset:  # records would be taken twice
                 raise InvalidValueError(f"another run has read {source.name} since: {AGAIN}")
             yield raw
             offset = raw.offset if raw.n else offset
@@ -105,13 +105,13 @@ def _unread(source: Source, store: Store) -> Generator[RawBatch]:
 
 
 def _ready(*pipes: Source, seconds: float = 0) -> bool:
-    """Whether a pipe has something to read, or has ended; by default without waiting for it."""
+    """Whether a pipe has data or has ended; wait up to `seconds` for that."""
     streams: list[Any] = [pipe.stream for pipe in pipes if isinstance(pipe, StandardInput)]
     return bool(select.select(streams, [], [], seconds)[0])
 
 
 def _close(opened: Iterable[Iterator[RawBatch]]) -> None:
-    """End connections now: when a generator would be collected is nobody's to say."""
+    """Close connections now instead of at garbage collection."""
     for batches in opened:
         if isinstance(batches, Generator):
             batches.close()

@@ -1,4 +1,4 @@
-"""SQLite: the database in the state's own folder."""
+"""The database of a state in its own folder, with SQLite."""
 
 import os
 import sqlite3
@@ -19,11 +19,11 @@ SETTINGS = [
     "journal_mode=WAL",
     "synchronous=FULL",
     "secure_delete=ON",
-    "temp_store=MEMORY",  # nothing of a record in files that are nobody's
+    "temp_store=MEMORY",  # no records in temporary files
 ]
 
 PATIENCE = 5000
-"""Milliseconds to wait for what another connection does just now."""
+"""Milliseconds to wait for a lock of another connection."""
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -32,18 +32,18 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class SqliteDatabase:
     """See `Database`.
 
-    What is deleted is overwritten (`secure_delete`), but when SQLite moves rows from page to page
-    it leaves copies behind that it does not know of any more. So no byte that is to be forgotten
-    may be in a row that is ever moved. Two kinds of row never are:
+    Deleted rows are overwritten (`secure_delete`). But when SQLite moves a row to another page, it
+    leaves a copy behind that is never overwritten. So data that must be erased must not be in a row
+    that moves. Two kinds of data never move:
 
-    - the end of a long one. It lies on pages of its own that stay where they are, and are
-      overwritten when the row is deleted. Behind a `pad` of a page's length all of it does.
-    - a row of a table to which rows are added at the end (no WITHOUT ROWID), and in which they are
-      made shorter but never deleted: the quarantine.
+    - the end of a long row. It is on overflow pages, which stay in place and are overwritten when
+      the row is deleted. A `pad` of one page before the data puts all of it there.
+    - rows of a table that only grows at its end (no WITHOUT ROWID) and whose rows may shrink but
+      are never deleted: the quarantine.
 
     Args:
-        folder: Where it is.
-        writes: Whether it is opened to write; the caller has locked the folder then.
+        folder: The state folder.
+        writes: Open for writing; the caller must have locked the folder.
     """
 
     name = FILE
@@ -57,10 +57,10 @@ class SqliteDatabase:
         self._connection: sqlite3.Connection | None = None
 
     def connect(self) -> None:
-        """Get hold of it; made if it is not there and the caller may write."""
+        """Connect; a writer creates the file if it is missing."""
         path = self._folder / FILE
         if self._writes and not path.exists():
-            # SQLite would make it readable by all; its other files take over this one's mode
+            # SQLite would make it world-readable; its other files copy the mode of this one
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             sync_folder(self._folder)
         if self._writes or os.access(self._folder, os.W_OK):
@@ -74,51 +74,51 @@ class SqliteDatabase:
             self.execute(f"PRAGMA {setting}")
 
     def _readable(self, path: Path) -> str:
-        """How to open it where SQLite cannot make its index of the log."""
+        """The URI to open it in a read-only folder, where SQLite cannot index the log."""
         log, index = (self._folder / f"{FILE}-{ending}" for ending in ("wal", "shm"))
         if log.exists() and not index.exists():
-            told = f"{self._folder} was not closed, and its log can only be read where it can be"
-            raise StoreError(f"{told} written: copy the folder to such a place")
-        # without a log nobody has the state open
+            cause = "was not closed, so reading it needs write access"
+            raise StoreError(f"{self._folder} {cause}: copy it to where it can be written")
+        # without a log, no process has the state open
         return f"{path.absolute().as_uri()}?{'mode=ro' if log.exists() else 'immutable=1'}"
 
     def layout(self) -> int:
-        """The version of the layout, 0 before `create`."""
+        """The version of the layout; 0 before `create`."""
         return int(self.execute("PRAGMA user_version").fetchone()[0])
 
     def create(self, schema: str, layout: int) -> None:
-        """Within a transaction, make all tables."""
+        """Within a transaction, create all tables."""
         self.define(schema)
-        self.keep_layout(layout)
+        self.set_layout(layout)
 
     def define(self, schema: str) -> None:
-        """Within a transaction, make some tables."""
+        """Within a transaction, execute CREATE statements."""
         for statement in schema.split(";"):
             self.execute(statement)
 
-    def keep_layout(self, layout: int) -> None:
-        """Within a transaction, keep another version of the layout."""
+    def set_layout(self, layout: int) -> None:
+        """Within a transaction, store a new version of the layout."""
         self.execute(f"PRAGMA user_version={layout}")
 
     def schema(self) -> list[str] | None:
-        """The statements that its tables were made with."""
+        """The CREATE statements of its tables."""
         return [sql for (sql,) in self.execute("SELECT sql FROM sqlite_master") if sql is not None]
 
     def begin(self) -> None:
-        """Begin a transaction that writes."""
+        """Begin a read-write transaction."""
         self.execute("BEGIN IMMEDIATE")
 
-    def begin_looking(self) -> None:
-        """Begin one that only reads, and sees what there was at its start."""
+    def begin_reading(self) -> None:
+        """Begin a read-only transaction on a snapshot taken now."""
         self.execute("BEGIN")
-        self.layout()  # it begins when it first reads
+        self.layout()  # the first read takes the snapshot
 
     def scrub(self) -> bool:
-        """Empty the log, which has the pages as they were; False while somebody reads those."""
+        """Empty the log, which has old versions of pages; False while a reader needs them."""
         self.execute("PRAGMA busy_timeout=0")
         try:
             busy = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        except sqlite3.OperationalError as error:  # in the midst of reading by this connection
+        except sqlite3.OperationalError as error:  # this connection is reading
             if error.sqlite_errorcode & 0xFF not in _BUSY:
                 raise
             return False
@@ -127,26 +127,26 @@ class SqliteDatabase:
         return not busy
 
     def problems(self) -> Iterator[str]:
-        """What SQLite finds wrong with its pages."""
+        """The results of SQLite's integrity check."""
         for (what,) in self.execute("PRAGMA integrity_check"):
             if what != "ok":
                 yield what
 
-    def told(self, error: Exception) -> str:
-        """What an error says, in one line."""
+    def message(self, error: Exception) -> str:
+        """The text of an error in one line."""
         return " ".join(str(error).split())
 
     def damaged(self, error: Exception) -> bool:
-        """Whether an error says that what was written can no longer be read."""
+        """Whether an error means that stored data is corrupt."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
-    def beside(self) -> Database:
-        """Another connection to look with."""
+    def open_reader(self) -> Database:
+        """A second, read-only connection."""
         database = SqliteDatabase(self._folder, writes=False)
         database.connect()
         return database
 
     def close(self) -> None:
-        """Let go of it, if it was got hold of."""
+        """Close the connection, if there is one."""
         if self._connection is not None:
             self._connection.close()

@@ -1,4 +1,4 @@
-"""The database of an open state: used in turns, changed in transactions, covered by digests."""
+"""The database of an open state, with its locking, transactions and digests."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,23 +16,23 @@ from tidegate.gate.store import RESTORE, readable
 
 
 class StateDatabase:
-    """The one way in and out of a state's database."""
+    """All access to a state's database goes through this class."""
 
     def __init__(self, folder: Path, db: Database) -> None:
         self.folder, self.db = folder, db
         self.lock: Lock | None = None  # held while the state is open for writing
-        self.ready = False  # whether its tables are those of the newest layout
-        self.sums = Sums()  # those of the transaction under way
-        self.witness: Witness | None = None  # what the lock said when the last snapshot began
-        self._turn = threading.RLock()
-        self.scrubbing = Scrubbing(self._turn, self._scrub)
+        self.ready = False  # whether its tables have the newest layout
+        self.sums = Sums()  # of the current transaction
+        self.witness: Witness | None = None  # read from the file `lock` before the last snapshot
+        self._mutex = threading.RLock()
+        self.scrubbing = Scrubbing(self._mutex, self._scrub)
 
     def _scrub(self) -> bool:
         return self.db.scrub()
 
     def close(self) -> None:
-        """Let go of the state, when who has a turn at the database is done with it."""
-        with self._turn:
+        """Close the state once the thread that uses the database has finished."""
+        with self._mutex:
             self.scrubbing.close()
             self.db.close()
             if self.lock is not None:
@@ -41,40 +41,40 @@ class StateDatabase:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Have a turn at the database; say in one line what it or the disk refused."""
+        """Use the database exclusively; raise its errors and the disk's as one-line StoreErrors."""
         try:
-            with self._turn:
+            with self._mutex:
                 yield
         except OSError as error:
             if self.folder.is_file():
-                raise StoreError(f"{self.folder} is a file: name the folder of a state") from error
+                raise StoreError(f"{self.folder} is a file: name a state folder") from error
             if self.lock is not None and not self.folder.exists():
-                told = f"{self.folder} is gone, and with it what its records have paid"
-                raise StoreError(f"{told}: {RESTORE}") from error
+                gone = f"{self.folder} is gone, and with it the record of what was paid"
+                raise StoreError(f"{gone}: {RESTORE}") from error
             where = error.filename or self.folder
             raise StoreError(
                 f"{where}: {error.strerror or error}; the state is intact: "
-                "see that the disk has room and the folder can be written, then do it again"
+                "check free space and write permission, then try again"
             ) from error
         except self.db.errors as error:
-            again = "see to the cause, then open the state again"
-            advice = RESTORE if self.db.damaged(error) else again
-            told = self.db.told(error)
+            reopen = "fix the cause, then open the state again"
+            advice = RESTORE if self.db.damaged(error) else reopen
+            message = self.db.message(error)
             if self.db.lost:
                 self.close()
-            raise StoreError(f"{self.db.where}: {told}; {advice}") from error
+            raise StoreError(f"{self.db.where}: {message}; {advice}") from error
 
     @contextmanager
     def transaction(self, name: str) -> Iterator[None]:
-        """All or nothing, durable at the end.
+        """A transaction, durable when it ends.
 
-        After an error of the database the state is closed: whether a failed commit has reached the
-        disk is known only to the recovery that the next opening does.
+        A database error closes the state: only the recovery at the next opening can tell whether a
+        failed commit reached the disk.
         """
         with self.explained():
             if self.lock is None:
-                told = "is closed, or open for reading only: open it again"
-                raise StoreError(f"{self.folder} {told}")
+                closed = "is closed or open for reading only: open it again for writing"
+                raise StoreError(f"{self.folder} {closed}")
             try:
                 self.db.begin()
                 self.sums = self.kept_sums() if self.ready else Sums()
@@ -91,16 +91,16 @@ class StateDatabase:
             except BaseException:
                 self.db.rollback()
                 raise
-            with suppress(OSError):  # only a witness: what it would say is true without it
+            with suppress(OSError):  # only a second record; the commit is durable
                 self.lock.witness(committed)
         failpoint(f"{name}.done")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Within it all that is read is of one moment, whatever another process writes."""
-        self.witness = witness_of(self.folder)  # before: a gate may go on
+        """A context in which all reads see one moment, whatever another process writes."""
+        self.witness = witness_of(self.folder)  # first: a gate may commit more meanwhile
         with self.explained():
-            self.db.begin_looking()
+            self.db.begin_reading()
         try:
             yield
         finally:
@@ -108,36 +108,36 @@ class StateDatabase:
                 self.db.rollback()
 
     def seal(self) -> str:
-        """A digest of the rows on which all else depends, beside what the database keeps."""
+        """The digest of the rows of `state` and `streams`, computed now."""
         state = self.one("SELECT config, settings, committed, arrived, sums FROM state")
         with self.explained():
             streams = self.db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
         return digest([list(state), [list(row) for row in streams]])
 
     def kept_sums(self) -> Sums:
-        """The sums of the tables, as the last transaction has left them."""
+        """The stored sums of the tables, as of the last transaction."""
         with readable("the sums of the tables"):
             return Sums(self.one("SELECT sums FROM state")[0])
 
     def one(self, query: str, *values: Any) -> Any:
-        """The first row of an answer, None if it has none."""
+        """The first row of a result; None if it is empty."""
         with self.explained():
             return self.db.execute(query, values).fetchone()
 
     def of_stream(self, column: str, stream: str) -> int:
-        """A number that is kept for each stream, 0 before its first record."""
+        """A number of the table `streams`; 0 before the stream's first record."""
         row = self.one(f"SELECT {column} FROM streams WHERE stream = ?", stream)  # noqa: S608
         return 0 if row is None else int(row[0])
 
     def rows(self, table: str, where: str, *values: Any) -> list[Any]:
-        """Some rows of a table that has a sum."""
+        """Select rows of a table that has a sum."""
         query = f"SELECT {COLUMNS[table]} FROM {table} WHERE {where}"  # noqa: S608
         with self.explained():
             rows: list[Any] = self.db.execute(query, values).fetchall()
             return rows
 
     def delete(self, table: str, where: str, *values: Any) -> list[Any]:
-        """Within a transaction, delete some rows of a table that has a sum; what they were."""
+        """Within a transaction, delete and return rows of a table that has a sum."""
         rows = self.rows(table, where, *values)
         self.sums.remove(table, rows)
         self.db.execute(f"DELETE FROM {table} WHERE {where}", values)  # noqa: S608

@@ -1,4 +1,4 @@
-"""What a state holds, and why: what anyone may see, and what only the operator may."""
+"""The status of a state: for the public, and for the operator."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from tidegate.release import described
 Row = dict[str, Any]
 
 MOST_POINTS = 1000
-"""How far back a public status goes in private accuracies."""
+"""The most private accuracies in a public status."""
 
 
 def promise(gate: Gate) -> Row:
-    """What is released when, and what holds for every record."""
+    """The schedule, the budget and what the budget promises each record."""
     budget = gate.plan.budget
     return {
         "schedule": described(gate.plan.schedule),
@@ -27,7 +27,7 @@ def promise(gate: Gate) -> Row:
 
 
 def public_status(gate: Gate, view: LedgerView) -> Row:
-    """What a state holds, without anything that records have a say in but through a release."""
+    """The public status: nothing in it depends on records except through releases."""
     quality = [
         {
             "at": step.span.stop,
@@ -43,7 +43,7 @@ def public_status(gate: Gate, view: LedgerView) -> Row:
 
 
 def status(gate: Gate) -> Row:
-    """What a state holds. It counts unusable records and bytes: for the operator only."""
+    """The full status. It counts unusable records and bytes: for the operator only."""
     view = gate.ledger_view()
     with gate.store.snapshot():
         view.read()
@@ -78,7 +78,7 @@ def _of_stream(gate: Gate, stream: str) -> Row:
 
 
 def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
-    """The numbers of a stream, and those that only who may see the records may know."""
+    """The numbers of a stream, including those for the operator only."""
     count = gate.store.count(stream)
     held = _held(gate, stream, count)
     because = held.pop("held_because")
@@ -99,5 +99,5 @@ def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
 def _held(gate: Gate, stream: str, count: int) -> Row:
     starts = [segment.span.start for segment in gate.store.held() if segment.stream == stream]
     start, needed = min([count, *starts]), gate.progress.needed(stream)
-    why = f"fits to come may read records from {needed:,} on" if starts else "nothing is held"
+    why = f"future fits may read records from {needed:,} on" if starts else "nothing is held"
     return {"held_from": start, "held_records": count - start, "held_because": why}

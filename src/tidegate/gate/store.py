@@ -1,4 +1,4 @@
-"""The Store: all that the Gate keeps, and the promises it relies on."""
+"""The interface of the store, where a gate keeps everything, and the types it uses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,62 +17,62 @@ from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
 RESTORE = "restore it from a copy, see docs/store.md"
-DAMAGED = f"is not what was written, by its checksum: {RESTORE}"
+DAMAGED = f"checksum mismatch; {RESTORE}"
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading may raise that finds something else than what was written."""
+"""Errors that parsing damaged data can raise."""
 
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Say in one line that something which was written by us cannot be read any more."""
+    """Report errors of parsing stored data as damage, in one line."""
     try:
         yield
-    except InvalidValueError:  # it can be read, and says itself what is wrong
+    except InvalidValueError:  # parsed, and its own message is better
         raise
     except UNREADABLE as error:
         raise StoreError(f"{what} is damaged: {RESTORE}") from error
 
 
 class NoStateError(StoreError):
-    """There is no state where one was to be opened."""
+    """The folder to open holds no state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A record that cannot be used: private, for the operator who may see the records."""
+    """A record that cannot be used. Private: only for operators who may see records."""
 
-    slot: int  # in a Batch counted from its first record, in a Store from the stream's
+    slot: int  # counted from the start of the Batch; in a Store, of the stream
     reason: str
-    payload: str | None  # what arrived, as JSON text; None once the slot's records are forgotten
+    payload: str | None  # what arrived, as JSON text; None once it is deleted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Cleaned records on their way in.
+    """Cleaned records to be added to a store.
 
-    A `key` names a batch that its sender may send twice: the second time nothing is added.
+    A `key` names a batch that its sender may send twice; the second one is ignored.
     """
 
     stream: str
     records: Records  # every batch of a stream has the same kind of rows
-    quarantine: tuple[Quarantined, ...] = ()  # those of them that cannot be used
-    source: str | None = None  # where they came from, if it can be read again from an offset
-    offset: str | None = None  # how far the source has been read with this batch
+    quarantine: tuple[Quarantined, ...] = ()  # records that cannot be used
+    source: str | None = None  # the name of their source, if it has offsets
+    offset: str | None = None  # the source's offset after this batch
     key: str | None = None
     cut: int | None = None  # `forget` may cut the stream off at multiples of this many slots
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.offset is None):
-            raise refuse("offset", "given if and only if there is a source", self.offset)
+            raise refuse("offset", "given together with source, or neither", self.offset)
         slots = [bad.slot for bad in self.quarantine]
         if len(set(slots)) < len(slots) or not all(0 <= slot < self.records.n for slot in slots):
-            raise refuse("quarantine", f"slots of the batch, from 0 to {self.records.n - 1}", slots)
+            raise refuse("quarantine", f"distinct slots from 0 to {self.records.n - 1}", slots)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Made:
-    """A fit that has been carried out, on its way in; the store numbers the card of a release."""
+    """A fit to be stored; the store adds the release number to its card."""
 
     line: Line
     weights: NDArray[np.float64]
@@ -81,17 +81,17 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A release that was tried on a step which came after it: a line of the ledger of its own."""
+    """The test of a release on the step after it, which is charged to that step's records."""
 
     release: int
-    share: Fraction  # what each record of the step has paid for it
-    accuracy: float  # the part of the step's slots that it got right, plus noise
-    deviation: float  # of that noise
+    share: Fraction  # paid by each record of the step
+    accuracy: float  # the fraction of slots predicted correctly, plus noise
+    deviation: float  # the standard deviation of that noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step that has been carried out, and how good the release before was on it, if bought."""
+    """A step that has been carried out, with its private evaluation, if there is one."""
 
     stream: str
     span: Span
@@ -100,29 +100,29 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """A run of raw records that is still held."""
+    """Consecutive raw records that are still held."""
 
     stream: str
     span: Span
     size: int  # in bytes
-    file: str | None  # None while they wait inside the database
+    file: str | None  # None if they are in the database
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with the state."""
+    """A problem that `verify` found."""
 
-    where: str  # the file, the fit or the stream it is about
+    where: str  # the file, fit or stream
     what: str  # what is wrong, and what to do
 
 
 def damage(where: str, what: str) -> Problem:
-    """A problem that only a copy helps against."""
+    """A problem whose repair is to restore a copy."""
     return Problem(where, f"{what}: {RESTORE}")
 
 
 def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Problems one by one; what can no longer be read on the way is the last of them."""
+    """Yield problems; end with one more if reading fails on the way."""
     try:
         with readable(where):
             yield from problems
@@ -133,59 +133,59 @@ def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
 class Store(Protocol):
     """Where the Gate keeps everything.
 
-    A method that writes has made it durable when it returns. If it raises, or the process ends
-    inside it, all of what it writes is there or nothing. What is read is what was written, or it
-    raises StoreError. One thread may append while another does all the rest.
+    When a method that writes returns, its data is durable. If it raises or the process dies in it,
+    all of its data is stored or none. Reading returns what was written, or raises StoreError. One
+    thread may append while another does everything else.
     """
 
     @property
     def database(self) -> str:
-        """What `verify` calls the place of all that is no record."""
+        """The name of the database in the output of `verify`."""
 
     def config(self) -> str:
-        """The configuration that the state was made with, or given since."""
+        """The current configuration of the state, as JSON."""
 
     def settings(self) -> str:
-        """What shapes privacy, as it was when the state was made."""
+        """The settings that affect privacy, as JSON, unchanged since the state was created."""
 
     def reconfigure(self, config: str) -> None:
-        """Keep another configuration; the caller sees to it that privacy does not depend on it."""
+        """Store a new configuration; the caller checks that no privacy setting differs."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Within it all that is read is of one moment, whatever another process writes."""
+        """A context in which all reads see one moment, whatever another process writes."""
 
     def form(self, stream: str) -> Rows | None:
-        """No rows, but of the width, dtype and kind that all of a stream have; None before them."""
+        """An empty array with the stream's width, dtype and kind; None before its first record."""
 
     def count(self, stream: str) -> int:
-        """How many records of the stream are durable."""
+        """The number of durable records of a stream."""
 
     def offset(self, source: str) -> str | None:
-        """How far a source has been read; None if never."""
+        """The offset up to which a source has been read; None if never."""
 
     def sources(self) -> list[str]:
         """The names of all sources that have been read."""
 
     def append(self, batch: Batch) -> int:
-        """Add records, their quarantine, the source's offset and the key; the new count."""
+        """Add records, their quarantine, the source's offset and the key; return the new count."""
 
     def read(self, stream: str, span: Span, slots: Slots | None = None) -> Records:
-        """The records of a span, or some of them: slots counted from its start, ascending."""
+        """The records of a span, or only some slots: ascending, counted from its start."""
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Sequence[Piece]:
-        """The same, in order, to be loaded piece by piece; a loading may raise StoreError."""
+        """Like `read`, in pieces to be loaded one by one; loading may raise StoreError."""
 
     def quarantine(self, stream: str) -> Iterator[Quarantined]:
-        """The records that could not be used, in order: private."""
+        """The records that cannot be used, in order. They are private."""
 
     def quarantined(self, stream: str) -> int:
-        """How many records could not be used: private."""
+        """The number of records that cannot be used. It is private."""
 
     def done(self, stream: str) -> int:
-        """The time up to which all due fits have been carried out."""
+        """The record count up to which all due fits have been carried out."""
 
     def state(self) -> str | None:
-        """What the last `publish` that had a state said it was."""
+        """The two-stream state of the last `publish`; None for one stream."""
 
     def publish(
         self,
@@ -195,52 +195,52 @@ class Store(Protocol):
         state: str | None = None,
         evaluation: Evaluation | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's fits and evaluation, keep the models, release those to be; done = at.
+        """Charge a step's fits and evaluation, store the models, release some; set done to `at`.
 
         Models that are not released may be dropped once they are `superseded`.
         """
 
     def steps(self, after: int = 0) -> Iterator[Step]:
-        """The steps that have been carried out, in the order of their arrival, after so many."""
+        """The steps carried out, in order, without the first `after`."""
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
-        """The releases from a number on, in order."""
+        """The releases from number `start` on, in order."""
 
     def release(self, number: int) -> StoredRelease:
-        """One release."""
+        """The release of a number."""
 
     def newest(self) -> StoredRelease | None:
-        """The newest release, None if there is none yet."""
+        """The newest release; None if there is none yet."""
 
     def published(self) -> Mapping[int, Mapping[str, str]]:
-        """The digests of the files of each release that is published, by their names."""
+        """For each published release, the digests of its files by their names."""
 
     def unpublished(self) -> int:
-        """The first release whose files are not known to be published."""
+        """The number of the first release that is not recorded as published."""
 
     def note_published(self, files: Mapping[int, Mapping[str, str]]) -> None:
-        """Keep the digests of the files of some releases, in place of those known before."""
+        """Store the digests of the files of some releases, replacing older ones."""
 
     def fit(self, number: int) -> NDArray[np.float64]:
-        """The model of a fit that is released or not superseded, read-only and bit for bit."""
+        """The model of a fit, read-only and bit for bit. Superseded models may be gone."""
 
     def cards(self) -> Iterator[tuple[str, Card]]:
-        """The card of every fit, released or not, in order, with the stream that was read."""
+        """The stream and the card of every fit, released or not, in order."""
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
-        """What has been charged for fits to the records of a stream, or of all, after a fit."""
+        """The ledger lines of fits after number `after`, of one stream or of all."""
 
     def sweep(self) -> None:
-        """Delete what a crash has left; once it is certain that nothing newer was ever kept."""
+        """Delete what a crash left behind; only if this database is known to be the newest."""
 
     def forget(self, stream: str, before: int) -> None:
-        """Delete every segment that lies wholly before a slot."""
+        """Delete all segments that lie entirely before a slot."""
 
     def held(self) -> list[Segment]:
-        """Which raw records are there."""
+        """The segments of raw records that are still held."""
 
     def verify(self) -> Iterator[Problem]:
-        """Read everything, and say what is wrong."""
+        """Read everything and report what is wrong."""
 
     def close(self) -> None:
-        """Let go of the state."""
+        """Close the state."""

@@ -1,4 +1,4 @@
-"""Which files a state has taken in, and which must not be one of them."""
+"""Refuse files that a state has already taken, and holdouts that are not public."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -12,12 +12,12 @@ from tidegate.gate.sources.files import Files, Format, holds, regular
 from tidegate.gate.sources.place import Place
 from tidegate.gate.store import Store
 
-PUBLIC = "accuracies on a holdout are published without noise, so name public records"
+PUBLIC = "holdout accuracies are published without noise, so use public records"
 BLOCK = 2**20
 
 
 def check_sources(config: Config) -> None:
-    """Refuse a holdout that [source] reads, under whatever name, or that is a copy of its files."""
+    """Refuse a holdout that [source] reads, under any name, or that copies its files."""
     if (holdout := config.holdout()) is None:
         return
     for identity in config.identities:
@@ -30,38 +30,38 @@ def check_sources(config: Config) -> None:
 
 
 def check_holdout(config: Config, store: Store) -> None:
-    """Refuse a holdout that [source] reads, or whose records were taken in before."""
+    """Refuse a holdout that [source] reads, or whose records were already taken."""
     check_sources(config)
     if (holdout := config.holdout()) is None:
         return
-    known = list(places(store))
+    taken = list(places(store))
     for path in holdout.files():
-        tails = holdout.format.tails(path, [place.seen for _, place in known if place.seen.tail])
-        for name, place in known:
+        tails = holdout.format.tails(path, [place.seen for _, place in taken if place.seen.tail])
+        for name, place in taken:
             if tails.get(place.seen) == place.seen.tail is not None:
-                raise _private(path, f"it starts with what was taken in from {name}")
+                raise _private(path, f"it starts with records that were taken from {name}")
             if tails[None][:16] in place.taken.tails():
-                raise _private(path, f"it is a file that was taken in from {name}")
+                raise _private(path, f"it is a file that was taken from {name}")
 
 
 def check_separate(config: Config) -> None:
-    """Refuse two streams whose sources have records in common."""
+    """Refuse two streams whose sources share records."""
     if len(config.identities) == 2 and (both := shared(*config.identities)) is not None:
         reads = f"source.target must not read {both}, which source.source reads"
         raise InvalidValueError(f"{reads}: a record would pay in both; give each stream its own")
 
 
 def check_configured(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
-    """Refuse sources of [source] whose files were taken in under another name."""
+    """Refuse files of [source] that were already taken under another name."""
     check_separate(config)
     named = (path for path in config.files() if store.offset(file_name(path)) is not None)
     for path in chain(named, _taken_elsewhere(store, sources)):
-        taken = f"{path} was taken in by ingest: run would take it twice"
-        raise InvalidValueError(f"{taken}, so [source] must not name it")
+        taken = f"{path} was taken by ingest, and run would take it again"
+        raise InvalidValueError(f"{taken}: remove it from [source]")
 
 
 def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
-    """Refuse sources whose files are the holdout, or were taken in under another name."""
+    """Refuse files that are the holdout, or were already taken under another name."""
     holdout = config.holdout()
     for path in [] if holdout is None else holdout.files():
         for source in _files(sources):
@@ -69,12 +69,12 @@ def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> 
                 same = f"{source.path} holds the records of quality.holdout"
                 raise InvalidValueError(f"{same}: {PUBLIC}")
     for path in _taken_elsewhere(store, sources):
-        taken = f"{path} was taken in under another name: it would be taken twice"
-        raise InvalidValueError(f"{taken}; give the path that was given before")
+        taken = f"{path} was taken under another name, and would be taken again"
+        raise InvalidValueError(f"{taken}: use the path that you used before")
 
 
 def _taken_elsewhere(store: Store, sources: Mapping[str, Source]) -> Iterator[Path]:
-    """The files that sources other than these have taken in, also as links to the same files."""
+    """Files of these sources that other sources have already taken, also through links."""
     own = {source.name for source in sources.values()}
     others = [place for name, place in places(store) if name not in own]
     for source in _files(sources) if others else []:
@@ -92,16 +92,16 @@ def _files(sources: Mapping[str, Source]) -> list[Files]:
 
 
 def places(store: Store) -> Iterator[tuple[str, Place]]:
-    """How far sources of files, and standard input, have been read."""
+    """The names and places of the file sources, and standard input, that were read."""
     for name in store.sources():
         try:
             yield name, Place.of(store.offset(name) or "")
-        except SourceError:  # of a broker, or of batches made in Python
+        except SourceError:  # the offset of a broker or of Python batches
             continue
 
 
 def is_copy(reader: Format, one: Path, other: Path) -> bool:
-    """Whether one of two files starts with all that the other holds, and that is a record."""
+    """Whether one file starts with the whole of the other, and that has a record."""
     shorter, longer = sorted((one, other), key=lambda path: path.stat().st_size)
     with shorter.open("rb") as some, longer.open("rb") as more:
         while data := some.read(BLOCK):

@@ -74,7 +74,7 @@ STREAM = {
     "next_model": 20480,
     "held_from": 12288,
     "held_records": 7212,
-    "held_because": "fits to come may read records from 12,288 on",
+    "held_because": "future fits may read records from 12,288 on",
 }
 QUALITY = {"at": 19456, "stream": "records", "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
 STATUS = {
