@@ -324,7 +324,7 @@ def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> No
 def test_what_is_no_state_is_told_from_one_that_is_lost(state: str, folder: Path) -> None:
     found = {
         "nowhere": "holds no state: check the path, or create one with tidegate run",
-        "gate.toml": "is a file: name the folder of a state",
+        "gate.toml": "is a file: name a state folder",
     }
     for name, told in found.items():
         assert told in tidegate("status", str(folder / name)).stderr
