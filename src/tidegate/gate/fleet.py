@@ -185,19 +185,19 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
     bound = {"epsilon": budget.epsilon, "delta": budget.delta}
     try:
         with Gate.look(member.folder) as gate:
-            held = status_of(gate)
+            summary = status_of(gate)
     except StoreError as error:  # show the other members anyway
-        held = {"streams": [], "releases": 0, "newest": None}
+        summary = {"streams": [], "releases": 0, "newest": None}
         if not isinstance(error, NoStateError):
             status = MemberStatus(state="failed", why=str(error))
-    streams = held["streams"]
+    streams = summary["streams"]
     return {
         "member": member.name,
         "state": status.state,
         "records": sum(each["records"] for each in streams),
         "unusable": sum(each["unusable"] for each in streams),
-        "releases": held["releases"],
-        "newest": held["newest"],
+        "releases": summary["releases"],
+        "newest": summary["newest"],
         "worst_share": max((each["worst_share"] for each in streams), default=0.0),
         **bound,
         "held_records": sum(each["held_records"] for each in streams),
