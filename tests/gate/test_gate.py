@@ -457,7 +457,7 @@ def test_verify_finds_what_was_not_planned(tmp_path: Path) -> None:
             "UPDATE fits SET share = '1/999' WHERE number = 1"
         )
         found = {problem.what for problem in verify(gate) if problem.where == "fit 1"}
-        assert any("charged was 1/999" in what for what in found)
+        assert any("the state charged 1/999" in what for what in found)
         assert any("its card says share" in what for what in found)
 
 

@@ -143,5 +143,5 @@ def test_sources_that_cannot_be_told_apart_or_placed_are_refused(tmp_path: Path)
     with opened(tmp_path / "two", config(gatelife.TWO)) as gate:
         with pytest.raises(InvalidValueError, match="stream must be source or target"):
             gate.run(one)
-        with pytest.raises(InvalidValueError, match="sources of different names"):
+        with pytest.raises(InvalidValueError, match="sources with different names"):
             gate.run({"source": one, "target": other})
