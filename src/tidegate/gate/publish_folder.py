@@ -23,7 +23,7 @@ from tidegate.release import StoredRelease
 KINDS = ("safetensors", "md", "json")
 """The files of a release in the order of writing: the card (JSON) comes after the model."""
 
-OTHER = "the folder belongs to another state; set publish.folder to a new one"
+OTHER = "the folder belongs to another state, or this one is an older copy; see docs/store.md"
 REPAIR = "see docs/store.md for the repair"
 
 TOGETHER = 64
