@@ -10,6 +10,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Fading,
     Growing,
     Independent,
     MultiResolution,
@@ -49,11 +50,34 @@ growing = st.builds(
     st.fractions(Fraction(1, 8), Fraction(39, 40), max_denominator=40),  # so that bases are few
 )
 
+forgets = st.one_of(st.fractions(Fraction(1, 8), 1, max_denominator=12), st.just(Fraction(3, 10)))
+
+
+@st.composite
+def fadings(draw: st.DrawFn) -> Fading:
+    forget = draw(forgets)
+    memory = st.just(1) if forget == 1 else st.none() | st.integers(1, 9)
+    return Fading(
+        step=draw(steps),
+        forget=forget,
+        memory=draw(memory),
+        first=draw(st.integers(1, 12)),
+        linger=draw(st.none() | st.sampled_from([Fraction(0), Fraction(16, 25), Fraction(9, 10)])),
+    )
+
+
+refits = st.builds(
+    lambda window, step: SlidingWindow(window=window * step, step=step, refit=True),
+    st.integers(2, 12),
+    steps,
+)
+
 STRATEGIES: dict[str, st.SearchStrategy[Schedule]] = {
-    "sliding": sliding(),
+    "sliding": sliding() | refits,
     "continual": continual,
     "basic": basic,
     "cumulative": cumulative,
+    "fading": fadings(),
     "growing": growing,
     "multiresolution": multiresolution,
     "independent": independent,
@@ -74,6 +98,6 @@ def allocations(budget: Budget) -> st.SearchStrategy[Allocation]:
 @st.composite
 def plans(draw: st.DrawFn, schedule: st.SearchStrategy[Schedule] = schedules) -> Plan:
     drawn = draw(schedule)
-    budget = ApproxDP(1.0, 1e-6) if drawn.weighs else draw(budgets)
+    budget = draw(budgets)
     allocation = draw(allocations(budget)) if drawn.allocated else Paper()
     return Plan(schedule=drawn, budget=budget, allocation=allocation)

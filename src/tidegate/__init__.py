@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidegate.client import Client
     from tidegate.estimators import (
         ContinualClassifier,
+        FadingClassifier,
         GrowingClassifier,
         PrivateClassifier,
         PrivateHistogram,
@@ -24,6 +25,7 @@ __all__ = [
     "Client",
     "Config",
     "ContinualClassifier",
+    "FadingClassifier",
     "Gate",
     "GrowingClassifier",
     "Paper",

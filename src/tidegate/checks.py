@@ -118,6 +118,28 @@ def ratio(name: str, value: object) -> Fraction:
     return exact
 
 
+def fraction(name: str, value: object) -> Fraction:
+    """An exact fraction from 0 to 1: "3/10", 0.3 or a Fraction.
+
+    >>> fraction("forget", 0.3), fraction("forget", "1")
+    (Fraction(3, 10), Fraction(1, 1))
+    """
+    ends = {"0": Fraction(0), "0.0": Fraction(0), "1": Fraction(1), "1.0": Fraction(1)}
+    if str(value) in ends:
+        return ends[str(value)]
+    try:
+        return ratio(name, value)
+    except InvalidValueError:
+        raise refuse(name, 'a fraction from 0 to 1, such as 0.3 or "3/10"', value) from None
+
+
+def flag(name: str, value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise refuse(name, "true or false", value)
+    return value
+
+
 def optional_module(name: str, extra: str) -> Any:
     """Import a module that an extra installs."""
     try:

@@ -60,6 +60,10 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "slot weight": "How much a slot counts in a fit, above 0 and up to 1, whether or not its "
         "record can be used. It depends only on the slot's position; cards and JSON call it "
         "emphasis.",
+        "forget": "The fraction of its weight that a step loses when the next one arrives, in a "
+        "fading schedule.",
+        "memory": "How many of the newest steps a fit of a fading schedule reads. After that their "
+        "records are deleted.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },

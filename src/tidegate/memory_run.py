@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.checks import refuse
 from tidegate.compute import Engine, Memory
 from tidegate.executor import FitJob, TrainedFit, advance
 from tidegate.features.rows import Rows
@@ -41,9 +40,6 @@ class MemoryRun:
     def __init__(
         self, plan: Plan | TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
     ) -> None:
-        if plan.schedule.weighs and not trainer.learner.takes_slot_weights:
-            name = type(plan.schedule).__name__
-            raise refuse("learner", f"GradientPerturbation for a {name} schedule", trainer.learner)
         trainer.learner.check_size(trainer.task, plan.schedule.largest)
         self.plan, self.progress = plan, Progress(plan, self)
         self.releases: list[Release] = []

@@ -83,7 +83,7 @@ class Plan:
 
     def _line(self, fit: Fit) -> Line:
         """The fit in records, with its share."""
-        return Line(self.steps.fit(fit), self.shares.of(fit))
+        return Line(self.steps.fit(fit, self.budget.power), self.shares.of(fit))
 
     def due(self, at: int) -> list[Line]:
         """The fits that are due when exactly `at` records have arrived, with their shares."""
@@ -96,9 +96,9 @@ class Plan:
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""
-        mapped, share = self.steps.fit, self.shares.of
+        mapped, share, power = self.steps.fit, self.shares.of, self.budget.power
         due = fits(self.schedule, self.steps.complete(until))
-        return (Line(mapped(fit), share(fit)) for fit in due)
+        return (Line(mapped(fit, power), share(fit)) for fit in due)
 
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, computed from the schedule."""
@@ -198,9 +198,9 @@ class TwoStreamPlan:
     def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Line]]:
         """Complete a step of a stream: return the arrivals after it, and the lines of its fits."""
         so_far, fits = self.schedule.arrive(so_far, stream)
-        steps = self.schedule.steps[stream]
+        steps, power = self.schedule.steps[stream], self.budget.power
         shares = self.source.shares if stream == "source" else self.target
-        return so_far, [Line(steps.fit(fit), shares.of(fit)) for fit in fits]
+        return so_far, [Line(steps.fit(fit, power), shares.of(fit)) for fit in fits]
 
     def lines(self, arrivals: Iterable[Stream]) -> Iterator[Line]:
         """The fits that follow from the order in which steps complete, with their shares."""

@@ -22,6 +22,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Fading,
     Growing,
     Independent,
     MultiResolution,
@@ -33,6 +34,7 @@ from tidegate.schedule import (
 KINDS = {
     SlidingWindow: "sliding",
     Continual: "continual",
+    Fading: "fading",
     Growing: "growing",
     MultiResolution: "multiresolution",
     Basic: "basic",
@@ -78,10 +80,13 @@ def test_an_example_of_no_kind_is_refused() -> None:
 @given(schedules.filter(lambda schedule: not isinstance(schedule, Cumulative)), budgets)
 def test_the_plan_is_the_one_that_was_written_down(schedule: Schedule, budget: Budget) -> None:
     sizes: dict[str, Any] = {k: v for k, v in vars(schedule).items() if isinstance(v, int)}
-    names = ("window", "block", "step", "sample")
+    names = ("window", "block", "step", "sample", "memory", "first")
     table: dict[str, Any] = {name: sizes[name] for name in names if name in sizes}
-    if isinstance(schedule, Growing):
-        table["growth"], budget = str(schedule.growth), ApproxDP(1.0, 1e-6)
+    for name in ("growth", "forget", "linger"):
+        if hasattr(schedule, name):
+            table[name] = str(getattr(schedule, name))
+    if getattr(schedule, "refit", None):
+        table["refit"] = True
     amount = {"epsilon": budget.epsilon} | ({"delta": budget.delta} if budget.delta else {})
     config = Config.of(minimal(schedule={"kind": KINDS[type(schedule)]} | table, budget=amount))
     assert config.plan() == Plan(schedule=schedule, budget=budget)

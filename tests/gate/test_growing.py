@@ -2,27 +2,21 @@
 
 import math
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.gate.gatelife import TIME
-from tidegate.checks import InvalidValueError
+from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.gate.config import ConfigError
 from tidegate.gate.verify import verify
-from tidegate.learn import OutputPerturbation, Softmax
-from tidegate.learn.learner import Task
-from tidegate.learn.trainer import Trainer
-from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, PureDP
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.release import to_markdown
-from tidegate.schedule import Growing
+from tidegate.schedule import Span
 
 CONFIG = """
 not_private_seed = 7
@@ -38,6 +32,17 @@ delta = 1e-6
 classes = [0, 1, 2]
 norm = 1.0
 """
+
+
+FADING = CONFIG.replace("growing", "fading").replace("block = 40", "first = 3")
+FADING = FADING.replace('growth = "1/2"', 'forget = "1/2"\nmemory = 3')
+REFITTED = CONFIG.replace("growing", "sliding").replace("block = 40", "window = 40")
+REFITTED = REFITTED.replace('growth = "1/2"', "refit = true")
+KINDS = {"growing": CONFIG, "fading": FADING, "sliding, refitted": REFITTED}
+
+
+def pure(config: str) -> str:
+    return config.replace("delta = 1e-6", "")
 
 
 def records(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -72,6 +77,33 @@ def test_it_charges_and_keeps_what_was_planned(tmp_path: Path) -> None:
         assert card["settings"]["sensitivity"] == pytest.approx(
             2 * card["settings"]["clip"] / counted
         )
+
+
+@pytest.mark.parametrize("budget", [str, pure])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_charged_as_planned_under_both_budgets(
+    kind: str, budget: Callable[[str], str], tmp_path: Path
+) -> None:
+    X, y = records(200)
+    config = Config.parse(budget(KINDS[kind]))
+    with Gate.open(tmp_path / "state", config) as gate:
+        gate.ingest(X[:95], y[:95])
+    with Gate.open(tmp_path / "state") as gate:
+        gate.ingest(X[95:], y[95:])
+        plan, (ledger,) = gate.plan, gate.ledgers().values()
+        assert isinstance(plan, Plan)
+        assert list(gate.store.lines()) == list(plan.lines(200))
+        assert all(ledger.paid(record) == plan.paid(record, 200) for record in range(200))
+        assert list(verify(gate)) == []
+        held = sum(piece.n for piece in gate.store.pieces("records", Span(plan.needed(200), 200)))
+        assert held == 200 - plan.needed(200)
+        if plan.needed(200):
+            with pytest.raises(StoreError, match="they are forgotten"):
+                gate.store.pieces("records", Span(0, 200))
+        view = gate.ledger_view()
+        view.catch_up()
+        trained_on = view.trained_on(len(list(gate.releases())) - 1)
+        assert ("remembers older ones" in trained_on) == (kind != "growing")
 
 
 def test_slot_weights_that_follow_from_the_settings_are_not_kept(tmp_path: Path) -> None:
@@ -116,8 +148,6 @@ def test_how_the_stream_is_cut_makes_no_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("delta = 1e-6", "", "ApproxDP for a Growing schedule .give a delta."),
-        ("[records]", '[learner]\nkind = "output"\n[records]', "gradient for a growing schedule"),
         ('"1/2"', '"1/65"', "growth must be a Fraction from 1/64 to below 1"),
         ("block = 40", "block = 45", "block must be a multiple of the step"),
     ],
@@ -133,20 +163,3 @@ def test_the_growth_is_frozen_where_it_is_not_given() -> None:
     config = Config.parse(CONFIG.replace('growth = "1/2"', ""))
     assert '"growth":"1/16"' in config.privacy_json()
     assert Config.from_json(config.to_json()) == config
-
-
-def test_a_learner_that_cannot_weigh_is_refused() -> None:
-    budget, schedule = ApproxDP(1.0, 1e-6), Growing(block=4, step=2, growth=Fraction(1, 2))
-    trainer = Trainer(
-        task=Task(loss=Softmax(3), norm=1.0, regularization=0.1),
-        learner=OutputPerturbation(),
-        budget=budget,
-        bits=NotPrivateBits(0),
-    )
-    plan = Plan(schedule=schedule, budget=budget)
-    with pytest.raises(InvalidValueError, match="GradientPerturbation for a Growing schedule"):
-        MemoryRun(plan, trainer)
-    with pytest.raises(InvalidValueError, match="GradientPerturbation for a fit with slot weights"):
-        trainer.settings(plan.due(6)[0], 3, None)
-    with pytest.raises(InvalidValueError, match="ApproxDP for a Growing schedule"):
-        Plan(schedule=schedule, budget=PureDP(1.0))

@@ -29,7 +29,7 @@ def charged(line: Line, record: int) -> Fraction:
     """What a line charges to a record of its span."""
     parts = [part for span, part in line.fit.slot_weights if record in range(*span)]
     assert len(parts) == bool(line.fit.slot_weights)  # each record of the span has one
-    return line.share * (parts[0] ** 2 if parts else 1)
+    return line.share * (parts[0] ** line.fit.power if parts else 1)
 
 
 def horizon(schedule: Schedule, length: int) -> int:

@@ -17,6 +17,7 @@ from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Fading,
     Growing,
     Independent,
     MultiResolution,
@@ -40,7 +41,10 @@ SCHEDULES: dict[str, Schedule | TwoStream] = {
     "sliding 5": SlidingWindow(window=20, step=4),
     "sliding 7": SlidingWindow(window=28, step=4),
     "sliding 9, sampled": SlidingWindow(window=36, step=4, sample=6),
+    "sliding 3, refitted": SlidingWindow(window=12, step=4, refit=True),
     "basic": Basic(block=8, step=4),
+    "fading": Fading(step=4, forget=Fraction(1, 3), memory=3, first=2),
+    "fading, memory 1": Fading(step=4, forget=Fraction(1, 5), memory=1),
     "growing": Growing(block=8, step=4, growth=Fraction(1, 2)),
     "independent": Independent(step=4),
     "two streams, cumulative": TwoStream(source=Cumulative(block=8), step=4),
@@ -66,6 +70,9 @@ def _learnings() -> dict[str, Learning]:
 
 
 LEARNINGS = _learnings()
+SIMPLEST = "mean, pure"
+"""The cheapest of them."""
+
 MANY_CLASSES = ("softmax", "histogram")
 
 
@@ -76,22 +83,9 @@ def every_schedule() -> set[type]:
     return schedules | {*registry.SCHEDULES.values()}
 
 
-def serves(schedule: str, learning: str) -> bool:
-    """Whether a schedule can be carried out with a budget and a learner."""
-    budget, _, learner = LEARNINGS[learning]
-    return not SCHEDULES[schedule].weighs or (budget.unit == "mu" and learner.takes_slot_weights)
-
-
 def pairs(*learnings: str) -> list[tuple[str, str]]:
-    """Every schedule with each of these learnings that serves it; each must have one."""
-    served = [(s, x) for s in SCHEDULES for x in learnings or LEARNINGS if serves(s, x)]
-    assert {schedule for schedule, _ in served} == {*SCHEDULES}
-    return served
-
-
-def simplest(schedule: str) -> str:
-    """The cheapest learning that serves a schedule."""
-    return next(x for x in ("mean, pure", "logistic, gradient") if serves(schedule, x))
+    """Every schedule with each of these learnings."""
+    return [(schedule, learning) for schedule in SCHEDULES for learning in learnings or LEARNINGS]
 
 
 def setup_of(schedule: str, learning: str, **options: Any) -> Setup:

@@ -30,13 +30,18 @@ from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturba
 from tidegate.learn.gradient import Exact
 from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import weighted
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP, noise
 from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.ledger import Line
 from tidegate.schedule import (
     Basic,
     Continual,
     Cumulative,
+    Fading,
     Growing,
     Independent,
     MultiResolution,
@@ -66,6 +71,12 @@ class Audit:
         slots = [Slot(stream, record) for record in range(self.records)]
         paid = [transcript(self.setup, self.blank, slot, noiseless).paid for slot in slots]
         return slots[paid.index(max(paid))]
+
+    def scale(self, line: Line) -> float:
+        """The noise that the learner adds to a sum."""
+        assert isinstance(self.setup.learner, MeanPerturbation)
+        allowance = allowance_of(self.setup.plan.budget, line.share)
+        return self.setup.learner.scale(self.setup.task, allowance)
 
     @property
     def blank(self) -> Data:
@@ -158,6 +169,7 @@ ONCE, TWICE = Independent(step=2), MultiResolution(block=1)
 SLIDING, CONTINUAL = SlidingWindow(window=5, step=1), Continual(block=2, step=1)
 BASIC, CUMULATIVE = Basic(block=2, step=1), Cumulative(block=1)
 GROWING, TWO = Growing(block=1, step=1, growth=Fraction(1, 2)), TwoStream(source=CUMULATIVE, step=1)
+FADING = Fading(step=1, forget=Fraction(3, 10), memory=4)
 MEAN, HISTOGRAM = MeanPerturbation(), HistogramPerturbation(2)
 SOLVED, DESCENDED = OutputPerturbation(), GradientPerturbation(steps=1)
 # With such a slow rate no model is ever sure of a record. So every gradient is clipped, whatever
@@ -191,6 +203,17 @@ AUDITS = {
     "gradients, growing": audit_of(
         GROWING, GAUSSIAN, LOGISTIC, SLOWLY, records=16, runs=100_000, near=0.75
     ),
+    "gradients, fading": audit_of(
+        FADING, GAUSSIAN, LOGISTIC, SLOWLY, records=16, runs=100_000, near=0.8
+    ),
+    "means, fading": audit_of(FADING, GAUSSIAN, PULL, MEAN, records=16, runs=100_000, near=0.8),
+    "histograms, fading": audit_of(
+        FADING, PURE, PULL, HISTOGRAM, records=16, runs=100_000, near=0.5
+    ),
+    "histograms, growing": audit_of(
+        GROWING, PURE, PULL, HISTOGRAM, records=3, runs=100_000, near=0.3
+    ),
+    "hinges, fading": audit_of(FADING, PURE, HUBER, SOLVED, records=12, runs=2_000, near=0.2),
 }
 
 
@@ -214,7 +237,13 @@ def test_whole_runs_say_the_same() -> None:
     assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))
 
 
-LONG = ["means", "histograms, sliding", "means, continual", "gradients, growing"]
+LONG = [
+    "means",
+    "histograms, sliding",
+    "means, continual",
+    "gradients, growing",
+    "gradients, fading",
+]
 
 
 @pytest.mark.slow
@@ -239,3 +268,43 @@ def test_the_audit_finds_slot_weights_that_are_not_applied() -> None:
     plain = patch.object(Exact, "of", lambda r, **k: one(r, **k)._replace(slot_weights=None))
     with plain:
         assert epsilon_bound(audit, happens) > audit.setup.plan.budget.epsilon
+
+
+def adapted(audit: Audit, side: int, seed: int) -> Outputs:
+    """How much likelier each of many transcripts is with the first stream, as a logarithm.
+
+    Every other record is chosen by the sign of the release before it. Each run is a column of its
+    own: records of one feature, summed, noised and released by the learner itself.
+    """
+    setup, slot, runs = audit.setup, audit.slot.record, audit.runs
+    assert isinstance(setup.plan, Plan)
+    assert isinstance(setup.learner, MeanPerturbation)
+    bits, X = NotPrivateBits(seed), np.zeros((audit.records, runs))
+    newest, likelier = np.ones(runs), np.zeros((runs, 1))
+    for at in range(1, audit.records + 1):
+        X[at - 1] = side * R if at - 1 == slot else np.where(newest < 0, -R, R)
+        for line in setup.plan.due(at):
+            fit, scale = line.fit, audit.scale(line)
+            rows = X[slice(*fit.span)]
+            n = len(rows)
+            (part,) = weighted(
+                [Records(rows, np.zeros(n, np.intp), np.ones(n, np.bool_))], fit.slot_weights
+            )
+            newest = noise.gaussian(setup.learner.summed(setup.task, part.load()), scale, bits)
+            if slot in fit.span:
+                weights = {step: float(e) for span, e in fit.slot_weights for step in range(*span)}
+                others = sum(weights[i] * X[i] for i in range(*fit.span) if i != slot)
+                likelier[:, 0] += 2 * weights[slot] * R * (newest - others) / scale**2
+    return likelier
+
+
+def test_records_that_react_to_releases_tell_no_more() -> None:
+    audit = AUDITS["means, fading"]
+    epsilon, right = audit.setup.plan.budget.epsilon, MeanPerturbation.scale
+
+    def likelier(x: Outputs) -> NDArray[np.bool_]:
+        return np.asarray(x[:, 0] >= epsilon)
+
+    assert_near(audit, epsilon_bound(audit, likelier, adapted))
+    with patch.object(MeanPerturbation, "scale", lambda *given: right(*given) / 2):
+        assert epsilon_bound(audit, likelier, adapted) > epsilon

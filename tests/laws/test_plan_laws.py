@@ -15,20 +15,25 @@ from hypothesis import strategies as st
 from tests.laws.brute import charged, horizon, paid_by_all, tail
 from tests.strategies import (
     basic,
+    budgets,
     continual,
     cumulative,
+    fadings,
+    forgets,
     growing,
     plans,
+    refits,
     schedules,
     sliding,
     steps,
 )
 from tidegate.kinds import values_of
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, LedgerError, PureDP
+from tidegate.privacy import ApproxDP, Budget, LedgerError, PureDP
 from tidegate.schedule import (
     Basic,
     Continual,
+    Fading,
     Fit,
     Growing,
     Schedule,
@@ -93,7 +98,7 @@ def test_no_fit_of_two_streams_needs_a_model_that_was_superseded(
 
 @given(schedules, untils)
 def test_behind_counts_what_all_priors_or_starts_have_read(schedule: Schedule, until: int) -> None:
-    assume(not schedule.weighs)  # those schedules have a law of their own
+    assume(not any(fit.slot_weights for fit in fits(schedule, until)))  # a law of their own
     made = list(map(schedule.steps.fit, fits(schedule, until)))
     for fit in made:
         link = "start" if fit.prior is None else "prior"
@@ -111,7 +116,8 @@ def test_a_start_is_the_base_before_and_excludes_a_prior(schedule: Schedule, unt
     for fit in made:
         if fit.start is not None:
             assert fit.prior is None
-            assert schedule.look_back is None  # no fit of a window starts at an earlier model
+            # no fit of a window starts at an earlier model, unless it says so
+            assert schedule.look_back is None or fit.slot_weights
             bases = [each.number for each in made[: fit.number] if each.role == "base"]
             assert fit.start == bases[-1]
 
@@ -145,7 +151,8 @@ def test_no_fit_reads_more_than_the_largest(schedule: Schedule, until: int) -> N
     elif sizes:
         longer = map(schedule.steps.fit, fits(schedule, 64 * until))
         assert max(fit.span.size for fit in longer) > max(sizes)
-    if schedule.largest is not None and not getattr(schedule, "sample", None) and sizes:
+    whole = not isinstance(schedule, Fading) or until >= max(schedule.first, schedule.look_back)
+    if schedule.largest is not None and not getattr(schedule, "sample", None) and sizes and whole:
         assert max(sizes) == schedule.largest
 
 
@@ -262,7 +269,7 @@ def in_single_records(schedule: Schedule) -> Schedule:
     scaled = {
         name: schedule.steps.complete(size)
         for name, size in values_of(schedule).items()
-        if isinstance(size, int) and name != "sample"
+        if name in {"block", "window", "step"}
     }
     return replace(schedule, **scaled)  # type: ignore[type-var]  # a protocol cannot say: dataclass
 
@@ -273,7 +280,7 @@ def times_and_shares(plan: Plan, until: int, scale: int) -> list[object]:
 
     return [
         (at * scale, scaled(span), [(scaled(own), part) for own, part in parts], share)
-        for (_, at, span, *_, parts), share in plan.lines(until)
+        for (_, at, span, *_, parts, _), share in plan.lines(until)
     ]
 
 
@@ -353,23 +360,23 @@ def bases(schedule: Growing, until: int) -> list[int]:
     return times
 
 
-@given(growing, st.integers(1, 120))
-def test_with_growing_every_record_pays_1_in_the_limit(schedule: Growing, until: int) -> None:
-    """What a record has paid and what is to come, as the limit of a telescoping sum."""
-    plan = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6))
+@given(growing, budgets, st.integers(1, 120))
+def test_with_growing_every_record_pays_1_in_the_limit(
+    schedule: Growing, budget: Budget, until: int
+) -> None:
+    """What a record has paid, and all that is to come, as the limit of what telescopes."""
+    plan = Plan(schedule=schedule, budget=budget)
     times, paid = bases(schedule, until), paid_by_all(plan, until)
     ends = [time * schedule.step for time in times]
     marks = [Fraction(3, 4) * sum(times[1:2]), *map(Fraction, times[1:])]
     for record in range(until):
         block = next(j for j, end in enumerate(ends) if record < end)
-        to_come = (marks[block] / marks[-1]) ** 2 if block < len(times) - 1 else 1
+        to_come = (marks[block] / marks[-1]) ** budget.power if block < len(times) - 1 else 1
         assert paid[record] + to_come == 1
 
 
-@given(growing, st.integers(1, 120))
-def test_with_growing_slot_weights_rise_to_1_and_follow_the_blocks(
-    schedule: Growing, until: int
-) -> None:
+@given(growing | fadings() | refits, st.integers(1, 120))
+def test_slot_weights_rise_to_1_and_cover_the_span(schedule: Schedule, until: int) -> None:
     for fit in fits(schedule, until):
         parts = [part for _, part in fit.slot_weights]
         assert all(0 < before < after for before, after in pairwise(parts))
@@ -379,10 +386,60 @@ def test_with_growing_slot_weights_rise_to_1_and_follow_the_blocks(
         assert not spans or (spans[0].start, spans[-1].stop) == fit.span
 
 
-@given(growing, st.integers(1, 120))
-def test_with_growing_behind_follows_from_the_information(schedule: Growing, until: int) -> None:
-    """n / (n + behind) is S / sqrt(I): S^2 = n^2 times the share, I the sum of all S^2 so far."""
+@given(fadings(), budgets)
+def test_with_fading_every_record_pays_exactly_1(schedule: Fading, budget: Budget) -> None:
+    """From the newest step of the first fit on, once no fit reads it any more; before, less."""
+    plan, memory = Plan(schedule=schedule, budget=budget), schedule.look_back
+    paid = paid_by_all(plan, schedule.steps.count(schedule.first + 3 * memory))
+    for record in range(schedule.steps.count(schedule.first + 2 * memory)):
+        step = schedule.steps.step_of(record)
+        if step >= schedule.first - 1:
+            assert paid[record] == 1
+        else:
+            assert paid[record] < 1
+            assert (paid[record] == 0) == (step < schedule.first - memory)
+
+
+@given(refits, budgets)
+def test_with_a_window_refitted_every_record_pays_exactly_1(
+    schedule: SlidingWindow, budget: Budget
+) -> None:
+    plan, window = Plan(schedule=schedule, budget=budget), schedule.window
+    paid = paid_by_all(plan, 4 * window)
+    assert set(paid[window - schedule.step : 3 * window]) == {1}
+    assert max(paid[: window - schedule.step]) < 1
+
+
+@given(fadings())
+def test_a_fading_record_is_read_at_every_age_and_never_after(schedule: Fading) -> None:
+    memory, q = schedule.look_back, 1 - schedule.forget
+    for fit in fits(schedule, schedule.first + 2 * memory):
+        assert fit.span == Span(max(0, fit.at - memory), fit.at)
+        assert [part for _, part in fit.slot_weights] == [
+            q ** (fit.at - 1 - step) for step in range(*fit.span)
+        ]
+
+
+@given(forgets)
+def test_the_memory_of_fading_ends_where_a_weight_is_a_tenth(forget: Fraction) -> None:
+    memory, q = Fading(step=1, forget=forget).look_back, 1 - forget
+    assert q**memory <= Fraction(1, 10)
+    assert memory == 1 or q ** (memory - 1) > Fraction(1, 10)
+
+
+@given(growing | fadings() | refits, st.integers(1, 120))
+def test_behind_follows_from_the_information(
+    schedule: Growing | Fading | SlidingWindow, until: int
+) -> None:
+    """n / (n + behind) is S / sqrt(I): S^2 = n^2 times the share, I all S^2 that linger."""
     plan, information = Plan(schedule=schedule, budget=ApproxDP(1.0, 1e-6)), 0.0
+    match schedule:
+        case Fading():
+            linger = float(schedule.linger or 0)
+        case SlidingWindow():
+            linger = (1 - schedule.step / schedule.window) ** 2
+        case Growing():
+            linger = 1.0
     for fit, share in plan.lines(until):
         mass = (
             float(sum(s.size * w for s, w in fit.slot_weights))
@@ -390,6 +447,6 @@ def test_with_growing_behind_follows_from_the_information(schedule: Growing, unt
             else fit.span.size
         )
         own = mass**2 * float(share)
-        information += own
+        information = own + linger * information
         new = mass / (mass + (fit.behind or 0))
         assert abs(new - math.sqrt(own / information)) <= 1 / mass + 1e-9

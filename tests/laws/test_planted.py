@@ -15,13 +15,13 @@ from tests.laws.scenes import (
     DOWN,
     PURE,
     SCHEDULES,
+    SIMPLEST,
     UP,
     R,
     blank,
     confident,
     names,
     setup_of,
-    simplest,
 )
 from tidegate import executor
 from tidegate.checks import InvalidValueError
@@ -122,9 +122,28 @@ def histogram(kind: str) -> Scene:
     return scene("sliding 5", f"histogram, {kind}", after=(UP, 0), script=always(np.zeros))
 
 
-def growing() -> Scene:
+def growing(learning: str = "logistic, gradient") -> Scene:
     """The record is in the first block, whose slot weight falls from base to base."""
-    return scene("growing", "logistic, gradient", slot=Slot(None, 5))
+    return scene("growing", learning, slot=Slot(None, 5))
+
+
+def fading(learning: str, **changes: Any) -> Scene:
+    """The record is read at three ages."""
+    return scene("fading", learning, slot=Slot(None, 9), **changes)
+
+
+def weighed_before_clipping(part: Any, **given: Any) -> Any:
+    """A sum in which a small gradient is not clipped, and so counts for more than its weight."""
+    weights = part.slot_weights
+
+    def first(residuals: Any, lengths: Any, clip: float) -> Any:
+        return CLIPPED((residuals.T * weights).T, lengths, clip)
+
+    with patch.object(gradient, "clipped", first):
+        return CLIPPED_SUM(part._replace(slot_weights=None), **given)
+
+
+CLIPPED, CLIPPED_SUM = gradient.clipped, gradient.clipped_sum
 
 
 def counting(wrong: Callable[[Sequence[SlotWeight]], Sequence[SlotWeight]]) -> Patch:
@@ -220,6 +239,24 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     "slot weights that are not applied": (growing(), lambda: counting(all_one)),
     "slot weights of the block after": (growing(), lambda: counting(by_the_block_after)),
     "square roots of slot weights": (growing(), lambda: counting(by_their_root)),
+    **{
+        f"slot weights that are not applied, {learning}": (
+            fading(learning, before=([R, 0], 1), after=([-R, 0], 0), script=always(np.zeros)),
+            lambda: counting(all_one),
+        )
+        for learning in ("mean, pure", "mean, gaussian", "histogram, pure", "histogram, gaussian")
+    },
+    **{
+        f"slot weights of the block after, {learning}": (
+            fading(learning),
+            lambda: counting(by_the_block_after),
+        )
+        for learning in ("huber, pure", "huber, gaussian", "logistic, gradient")
+    },
+    "slots weighed before they are clipped": (
+        fading("logistic, gradient"),
+        lambda: patch.object(gradient, "clipped_sum", weighed_before_clipping),
+    ),
     "noise scaled by a slot weight": (
         growing(),
         lambda: patch.object(gradient, "deviation", lambda c, j, mu: 2 * c * j**0.5 / mu * 0.75),
@@ -255,7 +292,7 @@ def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
 
 
 @pytest.mark.parametrize("power", [1, 3])
-def test_a_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
+def test_a_gaussian_charge_that_is_not_the_square_breaks_a_law(power: int) -> None:
     """A linear charge would be more than the noise costs; a higher power would be less."""
 
     def charges(line: Line) -> Iterator[tuple[Span, Fraction]]:
@@ -274,7 +311,7 @@ def test_half_of_the_noise_missing_breaks_a_law(schedule: str) -> None:
     slot = Slot(names(schedule)[0], 9)
     strongest = scene(
         schedule,
-        simplest(schedule),
+        SIMPLEST,
         data=blank(schedule, 40),
         slot=slot,
         before=([R, 0], 1),
@@ -303,6 +340,61 @@ def test_a_tolerance_left_out_of_the_sensitivity_breaks_a_law() -> None:
         assert laws_broken(slack_scene()) == set()
         with patch.object(OutputPerturbation, "sensitivity", without_tolerance):
             assert "fit" in laws_broken(slack_scene())
+
+
+def old_slots() -> Scene:
+    """A solver with a coarse tolerance, and a record that counts for less from fit to fit."""
+    found = fading("huber, pure")
+    return replace(found, setup=replace(found.setup, learner=OutputPerturbation(slack=0.9)))
+
+
+def nosy(objective: Objective, tolerance: float) -> Solution:
+    """A minimiser that errs in the direction of the rows it sees, whatever they count for."""
+    exact = certified_minimum(objective, tolerance * 2.0**-10).weights
+    rows = objective.records.fold(lambda part: part.X[part.usable].sum(0), np.add)
+    length = 0.99 * tolerance / (2 * objective.regularization)
+    return Solution(
+        weights=exact + length * rows / (np.linalg.norm(rows) or 1.0), gradient_norm=tolerance
+    )
+
+
+def kept_in_place(records: Records, *, factors: dict[float, float]) -> Records:
+    """Multiplies a row that counts for nothing by 0, but leaves it where a solver sees it."""
+    assert records.slot_weights is not None
+    return replace(records, slot_weights=np.array([factors[e] for e in records.slot_weights]))
+
+
+DISCOUNTED = output.discounted
+SECTION_10: dict[str, tuple[Any, Callable[[], Patch]]] = {
+    "theta left out": (
+        lazy,
+        lambda: patch.object(output, "discounted", lambda w, _: DISCOUNTED(w, Fraction(0))),
+    ),
+    "M rounded down": (
+        lazy,
+        lambda: patch.object(
+            output, "Objective", lambda *a, mass, **rest: Objective(*a, mass=int(mass), **rest)
+        ),
+    ),
+    "a row of weight 0 that the solver still reads": (
+        nosy,
+        lambda: patch.object(output, "reweighed", kept_in_place),
+    ),
+    "squares where pure charges are linear": (
+        lazy,
+        lambda: patch.object(PureDP, "power", 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", SECTION_10)
+def test_a_mistake_with_slot_weights_breaks_a_law(mistake: str) -> None:
+    """The solver errs as far as it may: what a slot counts for must make up for it."""
+    solver, plant = SECTION_10[mistake]
+    with patch.object(output, "certified_minimum", solver):
+        assert laws_broken(fresh(old_slots())) == set()
+        with plant():
+            assert "fit" in laws_broken(fresh(old_slots()))
 
 
 def test_noise_for_the_span_and_not_for_the_sample_breaks_a_law() -> None:

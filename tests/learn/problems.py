@@ -36,7 +36,7 @@ def value(F: Objective, w: Weights) -> float:
     whole: Any = F.records
     lost = float((F.loss.value((whole.X @ w).T, whole.y) * whole.usable).sum())
     away = w - F.center
-    return lost / F.n + F.regularization * float(np.vdot(away, away))
+    return lost / F.mass + F.regularization * float(np.vdot(away, away))
 
 
 losses = st.sampled_from(LOSSES)

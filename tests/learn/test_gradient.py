@@ -40,7 +40,6 @@ from tidegate.learn.records import Records, join
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight, Span
-from tidegate.schedule.fit import counted
 
 Bools = NDArray[np.bool_]
 
@@ -70,7 +69,7 @@ def fit(
         behind=behind,
         slot_weights=slot_weights,
     )
-    settings = learner.descent_of(task, terms, counted(slot_weights, len(y)))
+    settings = learner.descent_of(task, terms, len(y))
     parts = weighted([Records(x, y, usable)], slot_weights)[0].load()
     return descend(task, terms, parts, settings, perturb)
 
@@ -339,7 +338,7 @@ def sums_apart(seed: int, n: int, slot: int, weight: Fraction) -> tuple[list[Fra
     return [
         square(a - b) for a, b in zip(first.centers, second.centers, strict=True)
     ], GradientPerturbation().descent(
-        slots=counted(halves(n, weight), n),
+        slots=int(sum(span.size * part for span, part in halves(n, weight))),
         mu=5.0,
         norm=1.0,
         lipschitz=Softmax(2).lipschitz(1.0),

@@ -57,7 +57,6 @@ class Fixed:
     budgets: ClassVar[tuple[Unit, ...]] = ("mu",)
     automatic: ClassVar[tuple[Unit, ...]] = ()
     default_regularization: ClassVar[float | None] = 0.25
-    takes_slot_weights: ClassVar[bool] = True
 
     height: float = parameter("the number", positive, default=2.0)
 

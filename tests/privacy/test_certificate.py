@@ -40,8 +40,8 @@ CONTINUAL = {8: ("11/8", "79/64"), 4: ("5/4", "19/16"), 2: ("1", "1"), 1: ("1", 
 
 
 def suprema(schedule: Schedule) -> tuple[Fraction, Fraction]:
-    pure = certify(schedule, Levels(rate=Fraction(1, 2))).supremum
-    gaussian = certify(schedule, Levels(rate=Fraction(1, 4))).supremum
+    pure = certify(schedule, Levels(rate=Fraction(1, 2), power=1)).supremum
+    gaussian = certify(schedule, Levels(rate=Fraction(1, 4), power=2)).supremum
     return pure, gaussian
 
 

@@ -33,7 +33,6 @@ class Pairs:
     about: ClassVar[str] = "a model of every two steps alone"
     alone: ClassVar[bool] = True
     source: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
     allocated: ClassVar[bool] = True
 
     step: int = parameter("records in half a pair", 100)

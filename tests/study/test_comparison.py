@@ -70,7 +70,7 @@ def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
         sizes={"window": 500, "block": 200, "step": 50},
         budgets=[(0.5, 1e-6), (2.0, None)],
     )
-    others = [name for name, each in alone().items() if not each.weighs and name != "sliding"]
+    others = [name for name in alone() if name != "sliding"]
     names = ["sliding", *others, "window-refit", "naive", "not-private"]
     found, left_out = comparison.contenders(names, 10_000)
     assert not left_out
@@ -91,7 +91,6 @@ def test_what_cannot_be_had_is_left_out_unless_it_was_asked_for() -> None:
     pure = Comparison(tables=TABLES | {"budget": {"epsilon": 1.0}})
     found, left_out = pure.contenders([], 700)
     assert "delta" in left_out["dp-ftrl"]
-    assert "delta" in left_out["growing"]
     assert "800" in left_out["continual"]
     assert {"sliding", "naive", "window-refit"} <= {each.name for each in found}
     with pytest.raises(InvalidValueError, match="needs a delta"):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tidegate import picture
-from tidegate.checks import InvalidValueError, ratio
+from tidegate.checks import InvalidValueError, flag, fraction, ratio
 from tidegate.cli import options
 from tidegate.cli.plan_output import print_json, print_table
 from tidegate.cli.planned import allocation_of, one_stream, option_name, two_streams
@@ -39,7 +39,13 @@ def _size_options(command: Callable[..., None]) -> Callable[..., None]:
             sizes[each.name] = each
             kinds.setdefault(each.name, {}).setdefault(each.help, []).append(kind)
     for name, each in reversed(sizes.items()):
-        size = RATIO if each.check is ratio else count()
+        if each.check is flag:
+            text = f"{_size_help(kinds[name])}."
+            command = click.option(option_name(name), is_flag=True, default=None, help=text)(
+                command
+            )
+            continue
+        size = RATIO if each.check in (ratio, fraction) else count()
         default = "" if each.required or each.example is None else f" [{each.example}]"
         text = f"{_size_help(kinds[name])}{default}."
         command = click.option(option_name(name), type=size, help=text)(command)

@@ -1,6 +1,7 @@
 """The scikit-learn estimators."""
 
 from tidegate.estimators.continual import ContinualClassifier
+from tidegate.estimators.fading import FadingClassifier
 from tidegate.estimators.growing import GrowingClassifier
 from tidegate.estimators.histogram import PrivateHistogram
 from tidegate.estimators.mean import PrivateMean
@@ -10,6 +11,7 @@ from tidegate.estimators.twostream import TwoStreamClassifier
 
 __all__ = [
     "ContinualClassifier",
+    "FadingClassifier",
     "GrowingClassifier",
     "PrivateClassifier",
     "PrivateHistogram",

@@ -26,6 +26,8 @@ class SlidingWindowClassifier(StreamClassifier):
         allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
         sample: If given, a fit reads at most this many records, drawn from its span.
         features: A feature map that is applied to every record first.
+        refit: Whether to fit the whole window at every step, starting at the release before. A
+            model then remembers more than its window.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
@@ -52,7 +54,10 @@ class SlidingWindowClassifier(StreamClassifier):
     step: int
     allocation: str | Allocation = "paper"
     sample: int | None = None
+    refit: bool = False
     compute: Engine | None = None
 
     def _schedule(self) -> Schedule:
-        return SlidingWindow(window=self.window, step=self.step, sample=self.sample)
+        return SlidingWindow(
+            window=self.window, step=self.step, sample=self.sample, refit=self.refit
+        )

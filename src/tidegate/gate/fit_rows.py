@@ -36,6 +36,8 @@ def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -
     fields = {name: value for name, value in fit._asdict().items() if name != "slot_weights"}
     if fit.slot_weights:
         fields["emphasis"] = [(span, str(part)) for span, part in fit.slot_weights]
+    if fit.power == RecordFit._field_defaults["power"]:
+        del fields["power"]
     line = (fit.number, stream, canonical(fields), str(share))
     model = (json.dumps(weights.shape), weights.tobytes(), sha256_of(weights))
     return (*line, canonical(card), *model, *place)

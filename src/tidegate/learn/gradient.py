@@ -21,10 +21,11 @@ from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
+from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice
 from tidegate.privacy.rounding import up
-from tidegate.schedule.fit import counted
+from tidegate.schedule.fit import mass
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -85,7 +86,6 @@ class GradientPerturbation:
     budgets: ClassVar[tuple[Unit, ...]] = ("mu",)
     automatic: ClassVar[tuple[Unit, ...]] = ("mu",)
     default_regularization: ClassVar[float | None] = 0.0
-    takes_slot_weights: ClassVar[bool] = True
 
     steps: int | None = parameter("number of gradients released", whole, default=None)
     rate: float | None = parameter("learning rate", positive, default=None)
@@ -121,7 +121,7 @@ class GradientPerturbation:
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
             behind: number of records that the starting model has learnt from; 0 for the origin.
-            again: whether that model has learnt from these same records, except the newest.
+            again: whether that model is the previous release of a schedule with slot weights.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -164,7 +164,7 @@ class GradientPerturbation:
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
         del d
-        descent = self.descent_of(task, terms, n)
+        descent, n = self.descent_of(task, terms, n), counted(terms, n)
         return {
             "steps": descent.steps,
             "rate": descent.rate,
@@ -175,10 +175,11 @@ class GradientPerturbation:
         }
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
-        """The public numbers of one fit whose slot weights sum to n.
+        """The public numbers of one fit that reads n slots.
 
-        If the prior's record count is unknown, assume n.
+        If the prior's record count is unknown, assume the sum of the slot weights.
         """
+        n = counted(terms, n)
         return self.descent(
             slots=n,
             mu=terms.allowance.amount,
@@ -187,12 +188,12 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=terms.behind or (0 if terms.prior is None else n),
-            again=bool(terms.slot_weights),
+            again=bool(terms.slot_weights and terms.behind),
         )
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
-        descent = self.descent_of(task, terms, counted(terms.slot_weights, records.n))
+        descent = self.descent_of(task, terms, records.n)
         return descend(task, terms, records, descent, partial(gaussian, bits=bits))
 
 
@@ -214,7 +215,7 @@ def descend(
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
     parts = records.map(partial(Exact.of, bits=x_bits, weighted=bool(terms.slot_weights)))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
-    mass = counted(terms.slot_weights, n)
+    divisor = counted(terms, n)
     center = np.zeros(task.loss.shape(d)) if terms.prior is None else terms.prior
     weights = center if terms.start is None else descent.keep * terms.start
     velocity = np.zeros_like(center)
@@ -223,12 +224,17 @@ def descend(
         ahead = weights + momentum * velocity
         # A rate that diverges must not raise an error: nobody has paid for that output.
         ahead = np.clip(ahead, -LARGEST, LARGEST)
-        slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / mass
+        slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / divisor
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     return weights
+
+
+def counted(terms: Terms, slots: int) -> int:
+    """The sum of a fit's slot weights, rounded down: noisy sums of gradients are divided by it."""
+    return max(1, int(mass(terms.slot_weights, slots)))
 
 
 class Exact(NamedTuple):
@@ -249,9 +255,7 @@ class Exact(NamedTuple):
     @classmethod
     def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
         """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
-        # Fail closed: a record could lose more privacy than it is charged for.
-        if weighted != (records.slot_weights is not None):
-            raise refuse("slot_weights", "on fit and records, or on neither", told="on one of them")
+        records = weighing(records, expected=weighted)
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
         return cls(rows, row_lengths(rows), records.y, records.slot_weights)

@@ -80,11 +80,8 @@ AnyTask = TypeVar("AnyTask", contravariant=True)
 class Learner(Protocol[AnyTask]):
     """Trains private weights from the records of a fit, within the fit's allowance.
 
-    Attributes:
-        takes_slot_weights: Whether it supports fits with slot weights.
+    A record of slot weight e may lose at most e times the allowance: it is charged for no more.
     """
-
-    takes_slot_weights: ClassVar[bool]
 
     def check(self, task: AnyTask, unit: str) -> None:
         """Refuse an unsupported task or kind of budget, before any record is read."""
@@ -103,7 +100,7 @@ class Learner(Protocol[AnyTask]):
         Args:
             task: What to learn.
             terms: The settings of this fit.
-            n: The sum of its slot weights.
+            n: Number of slots that it reads.
             d: Number of features.
         """
 

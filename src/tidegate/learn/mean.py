@@ -10,29 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.checks import whole
+from tidegate.features.rows import entries_of, owners_of, with_entries
 from tidegate.learn.gradient import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
 from tidegate.privacy.rounding import up
+from tidegate.schedule.fit import mass
 
 SQRT2 = 1.4142135623730951
 """The float just above the square root of 2."""
 
 
 class _NoisySum(ABC):
-    """An exact sum over the slots plus noise, divided by n; for both kinds of budget."""
+    """An exact weighted sum over the slots plus noise, divided by the weights; for both budgets.
 
-    takes_slot_weights: ClassVar[bool] = False
+    A slot of weight e enters the sum e times, so replacing it moves the sum by e times as much.
+    """
 
     def check(self, task: Pull, unit: str) -> None:
         """Accept every task and both kinds of budget."""
@@ -57,21 +59,26 @@ class _NoisySum(ABC):
     def settings(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit."""
         del d
-        return {"noise_scale": self.scale(task, terms.allowance) / n / (1 + _pull(task, terms))}
+        divisor = float(mass(terms.slot_weights, n))
+        return {
+            "noise_scale": self.scale(task, terms.allowance) / divisor / (1 + _pull(task, terms))
+        }
 
     def fit(self, task: Pull, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """The private mean of all slots, pulled towards the prior."""
         add_noise = self.pure_noise if terms.allowance.unit == "epsilon" else gaussian
-        noisy = add_noise(self.summed(task, records), self.scale(task, terms.allowance), bits)
-        return drawn_to(noisy / records.n, terms.prior, _pull(task, terms))
+        parts = records.map(partial(weighing, expected=bool(terms.slot_weights)))
+        noisy = add_noise(self.summed(task, parts), self.scale(task, terms.allowance), bits)
+        divisor = float(mass(terms.slot_weights, records.n))
+        return drawn_to(noisy / divisor, terms.prior, _pull(task, terms))
 
 
 @dataclass(frozen=True)
 class MeanPerturbation(_NoisySum):
     """The mean of vectors in a ball.
 
-    A slot that cannot be used counts as the centre of the ball, with weight 1: leaving it out would
-    make the denominator depend on the records.
+    A slot that cannot be used counts as the centre of the ball, with its weight: leaving it out
+    would make the denominator depend on the records.
     """
 
     def scale(self, task: Pull, allowance: Allowance) -> float:
@@ -111,8 +118,8 @@ class HistogramPerturbation(_NoisySum):
     def summed(self, task: Pull, records: Parts[Records]) -> Weights:
         """The counts."""
         del task
-        counts = total(records, partial(counted, categories=self.categories))
-        return counts.astype(np.float64)
+        bits = exact_bits(records.n, 1.0)
+        return total(records, partial(counted, categories=self.categories, bits=bits))
 
     def pure_noise(self, center: Weights, scale: float, bits: Bits) -> Weights:
         """Add noise for an L1 sensitivity."""
@@ -120,14 +127,19 @@ class HistogramPerturbation(_NoisySum):
 
 
 def exact_sum(records: Records, *, bits: int) -> Weights:
-    """The sum of the rows, each truncated to a lattice on which sums are exact."""
+    """The sum of the rows times their slot weights, truncated to a lattice: sums are exact."""
     rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
+    if records.slot_weights is not None:
+        below = records.slot_weights * (1 - 2.0**-50)  # so that no product is rounded up
+        rows = with_entries(rows, entries_of(rows) * below[owners_of(rows)])
     return np.asarray(truncate(rows, bits).sum(axis=0))
 
 
-def counted(records: Records, *, categories: int) -> NDArray[np.intp]:
-    """How many usable slots are in each category."""
-    return np.bincount(records.y[records.usable], minlength=categories)
+def counted(records: Records, *, categories: int, bits: int) -> Weights:
+    """How many usable slots are in each category, each times its weight: exactly."""
+    usable, slot_weights = records.usable, records.slot_weights
+    weights = None if slot_weights is None else truncate(slot_weights, bits)[usable]
+    return np.bincount(records.y[usable], weights, minlength=categories).astype(np.float64)
 
 
 def _pull(task: Pull, terms: Terms) -> float:

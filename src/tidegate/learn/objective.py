@@ -1,11 +1,13 @@
-"""The objective of a fit: F(w) = (1/n) sum of weight_i loss(w; z_i) + lambda ||w - c||².
+"""The objective of a fit: F(w) = (1/M) sum of a_i usable_i loss(w; z_i) + lambda ||w - c||².
 
-Solvers access the records only through an `Objective`, so their parts can be stored anywhere. n
-counts all slots, usable or not, so it is public; weight_i is 0 or 1.
+Solvers access the records only through an `Objective`, so their parts can be stored anywhere.
+usable_i is 0 or 1; the slot weights a_i are in [0, 1], and 1 if there are none. M is at least the
+sum of all a_i, for usable slots and others, so it is public.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, islice
 from typing import Any
@@ -52,6 +54,7 @@ class Objective:
         regularization: Lambda.
         center: The point towards which the weights are pulled, float64; the origin if None.
         norm: Public bound on the norm of every record.
+        mass: M, at least the sum of all slot weights; by default the number of slots.
 
     >>> from tidegate.learn.loss import Logistic
     >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
@@ -59,7 +62,7 @@ class Objective:
     array([ 0.25, -0.25])
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the records and the public numbers of a fit
         self,
         records: Parts[Records],
         loss: Loss,
@@ -67,9 +70,10 @@ class Objective:
         regularization: float,
         center: Weights | None = None,
         norm: float,
+        mass: float | None = None,
     ) -> None:
         self.records = records
-        self.n = records.n
+        self.mass = records.n if mass is None else mass
         self.d = records.d
         self.norm = norm
         self.loss = loss
@@ -80,7 +84,7 @@ class Objective:
         """Gradient at w, with errors within `rounding_bound`; cheaper but unproved if a draft."""
         records, dtype = (self._drafts, np.float32) if draft else (self.records, np.float64)
         work = partial(_slopes, loss=self.loss, w=np.ascontiguousarray(w, dtype))
-        return total(records, work) / self.n + 2 * self.regularization * (w - self.center)
+        return total(records, work) / self.mass + 2 * self.regularization * (w - self.center)
 
     def precondition(self, v: Weights) -> Weights:
         """Apply an approximate inverse Hessian to v.
@@ -100,7 +104,7 @@ class Objective:
 
         A'A approximates X'X, and one curvature that of all records; L-BFGS learns the rest.
         """
-        few = self.records.fold(partial(_spread, stride=-(-self.n // SAMPLE)), _thinned)
+        few = self.records.fold(partial(_spread, stride=-(-self.records.n // SAMPLE)), _thinned)
         few = _spread(few, stride=-(-few.n // SAMPLE))
         rows = few.X[few.usable].astype(np.float64)
         count = rows.shape[0]
@@ -126,7 +130,7 @@ class Objective:
 
 
 def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
-    """The sum of weight_i times the gradient of record i, in the precision of the weights."""
+    """The sum of a_i used_i times the gradient of record i, in the precision of the weights."""
     all_usable = bool(records.usable.all())
 
     def groups() -> Iterator[Weights]:
@@ -137,6 +141,8 @@ def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
                 pulls = loss.residual(_margins(x, w), records.y[rows])
                 if not all_usable:
                     pulls = pulls * records.usable[rows]
+                if records.slot_weights is not None:
+                    pulls = pulls * records.slot_weights[rows]
                 summed += x.T @ pulls.astype(w.dtype, copy=False).T
             yield summed
 
@@ -144,7 +150,7 @@ def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
 
 
 def _draft(records: Records) -> Records:
-    return Records(records.X.astype(np.float32), records.y, records.usable)
+    return replace(records, X=records.X.astype(np.float32))
 
 
 def _spread(records: Records, *, stride: int) -> Records:

@@ -4,7 +4,7 @@ Proofs: docs/proofs/minimiser.md (sensitivity) and docs/proofs/noise.md (noise).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -16,11 +16,14 @@ from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import reweighed, weighing
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, lattice
-from tidegate.privacy.rounding import up
+from tidegate.privacy.rounding import down, up
+from tidegate.schedule import SlotWeight
+from tidegate.schedule.fit import mass
 
 MOST_PASSES = 10**6
 """Most passes over its records that a fit may take in the accelerated method's worst case."""
@@ -50,7 +53,6 @@ class OutputPerturbation:
     budgets: ClassVar[tuple[Unit, ...]] = ("epsilon", "mu")
     automatic: ClassVar[tuple[Unit, ...]] = ("epsilon",)
     default_regularization: ClassVar[float | None] = None
-    takes_slot_weights: ClassVar[bool] = False
 
     slack: float = parameter(
         "how much the solver's tolerance may add to the sensitivity, as a fraction of it",
@@ -97,7 +99,7 @@ class OutputPerturbation:
         reached = 1.5 * proved if n is None else tolerance - proved
         return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
 
-    def pull(self, task: Task, n: int, d: int, allowance: Allowance) -> float:
+    def pull(self, task: Task, n: float, d: int, allowance: Allowance) -> float:
         """Lambda: the task's, or one chosen so that noise in a margin has a deviation of 1/8.
 
         That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, with
@@ -110,7 +112,7 @@ class OutputPerturbation:
         least = task.loss.smoothness(task.norm) / (2 * (LARGEST_CONDITION - 1))
         return max(8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed), least)
 
-    def tolerance(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
+    def tolerance(self, task: Task, n: float, d: int, prior: Weights | None = None) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
         tolerance = self.slack * task.loss.lipschitz(task.norm) / n
         for _ in range(8):  # the bound grows with the tolerance, but only slightly
@@ -120,22 +122,29 @@ class OutputPerturbation:
             tolerance = 3 * bound
         return tolerance
 
-    def sensitivity(self, task: Task, n: int, d: int, prior: Weights | None = None) -> float:
-        """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record can move the result."""
+    def sensitivity(self, task: Task, n: float, d: int, prior: Weights | None = None) -> float:
+        """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record can move the result.
+
+        Args:
+            task: With a lambda.
+            n: The sum of the slot weights, rounded up; without any, the number of slots.
+            d: Number of features.
+            prior: The point towards which the solution is pulled.
+        """
         tolerance = Fraction(self.tolerance(task, n, d, prior))
-        exact = Fraction(task.loss.lipschitz(task.norm)) / n + tolerance
+        exact = Fraction(task.loss.lipschitz(task.norm)) / Fraction(n) + tolerance
         return up(exact / Fraction(_given(task)))
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
-        allowance, prior = terms.allowance, terms.prior
-        task = replace(task, regularization=self.pull(task, n, d, allowance))
-        sensitivity = self.sensitivity(task, n, d, prior)
+        allowance, prior, total = terms.allowance, terms.prior, up(mass(terms.slot_weights, n))
+        task = replace(task, regularization=self.pull(task, total, d, allowance))
+        sensitivity = self.sensitivity(task, total, d, prior)
         noise_scale = up(Fraction(sensitivity) / Fraction(allowance.amount))
         return {
             "regularization": _given(task),
             "sensitivity": sensitivity,
-            "tolerance": self.tolerance(task, n, d, prior),
+            "tolerance": self.tolerance(task, total, d, prior),
             "noise_scale": noise_scale,
             "lattice": lattice(noise_scale * _spread(task, d, allowance)),
         }
@@ -143,16 +152,42 @@ class OutputPerturbation:
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
         settings = self.settings(task, terms, n=records.n, d=records.d)
+        total = up(mass(terms.slot_weights, records.n))
+        parts = records.map(partial(weighing, expected=bool(terms.slot_weights)))
+        if terms.slot_weights:
+            theta = Fraction(settings["tolerance"]) * Fraction(total)
+            theta /= Fraction(task.loss.lipschitz(task.norm))
+            parts = parts.map(partial(reweighed, factors=discounted(terms.slot_weights, theta)))
         objective = Objective(
-            records,
+            parts,
             task.loss,
             regularization=settings["regularization"],
             center=terms.prior,
             norm=task.norm,
+            mass=total,
         )
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if terms.allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def discounted(slot_weights: Sequence[SlotWeight], theta: Fraction) -> dict[float, float]:
+    """The factor of each slot weight e in the objective: max(0, (1 + theta) e - theta).
+
+    The solver's tolerance can move the solution by tau/lambda however small e is. With
+    theta = tau M/G these factors make up for it: a slot of weight e moves the solution by at most
+    e (G/M + tau)/lambda, which is what it is charged for. All numbers are rounded down.
+
+    >>> from tidegate.schedule import Span
+    >>> half = SlotWeight(Span(0, 9), Fraction(1, 2))
+    >>> discounted([half], Fraction(1, 4)), discounted([half], Fraction(2))
+    ({0.5: 0.375}, {0.5: 0.0})
+    """
+    factors: dict[float, float] = {}
+    for _, weight in sorted(slot_weights, key=lambda each: each.part, reverse=True):
+        # if two weights round to one float, the smaller decides
+        factors[down(weight)] = down(max(Fraction(0), (1 + theta) * weight - theta))
+    return factors
 
 
 def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None) -> float:

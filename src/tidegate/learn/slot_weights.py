@@ -1,13 +1,13 @@
 """Attaches slot weights to the pieces of a fit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.learn.records import Piece, Records
+from tidegate.learn.records import Piece, Records, zeroed
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight
 
@@ -42,6 +42,40 @@ class WeightedPiece:
         """See `Piece`."""
         sizes, weights = zip(*self.runs, strict=True)
         return replace(self.piece.load(), slot_weights=np.repeat(weights, sizes))
+
+
+def weighing(records: Records, *, expected: bool) -> Records:
+    """Refuse records that have slot weights if the fit has none, or the reverse."""
+    # Fail closed: a record could lose more privacy than it is charged for.
+    if expected != (records.slot_weights is not None):
+        raise refuse("slot_weights", "on fit and records, or on neither", told="on one of them")
+    return records
+
+
+def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
+    """Replace slot weights; a slot that gets 0 becomes unusable and its row zeros.
+
+    A solver that still saw the row, for example in a preconditioner, could depend on it.
+
+    Args:
+        records: The records, with slot weights.
+        factors: The new weight for each old one.
+
+    >>> records = Records(np.eye(2), np.zeros(2, np.intp), np.ones(2, np.bool_), np.array([0.5, 1]))
+    >>> reweighed(records, factors={0.5: 0.0, 1.0: 1.0}).X
+    array([[0., 0.],
+           [0., 1.]])
+    """
+    if records.slot_weights is None:
+        raise refuse("slot_weights", "given with the records", None)
+    olds = np.array(sorted(factors))
+    news = np.array([factors[old] for old in olds])
+    places = np.searchsorted(olds, records.slot_weights)
+    if not np.array_equal(olds[places.clip(max=len(olds) - 1)], records.slot_weights):
+        raise refuse("slot_weights", "those of the fit", None)
+    weights = news[places]
+    out = weights == 0
+    return Records(zeroed(records.X, out), records.y, records.usable & ~out, weights)
 
 
 def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> list[Piece]:

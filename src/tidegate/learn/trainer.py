@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from tidegate.checks import refuse
-from tidegate.learn.learner import LEARNERS, Learner, Pull, Terms, Weights
+from tidegate.learn.learner import Learner, Pull, Terms, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
@@ -43,11 +42,6 @@ class Trainer(Generic[AnyTask]):
     def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
         """The settings of one fit."""
         fit, share = line
-        # Fail closed: there would be too little noise.
-        if fit.slot_weights and not self.learner.takes_slot_weights:
-            able = [each.__name__ for each in LEARNERS.values() if each.takes_slot_weights]
-            wanted = f"{' or '.join(able)} for a fit with slot weights"
-            raise refuse("learner", wanted, self.learner)
         return Terms(
             allowance=self.allowance(fit, share),
             prior=prior,
@@ -65,7 +59,8 @@ class Trainer(Generic[AnyTask]):
 
     def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
         """The public numbers of a fit, for its card."""
-        return self.learner.settings(self.task, self.terms(line, prior), n=line.fit.counted, d=d)
+        slots = line.fit.sample or line.fit.span.size
+        return self.learner.settings(self.task, self.terms(line, prior), n=slots, d=d)
 
     def train(
         self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None

@@ -30,7 +30,7 @@ class Paper:
 
     def levels_for(self, budget: Budget) -> Levels:
         """The raw shares of levels under a budget."""
-        return Levels(rate=self.rate_for(budget))
+        return Levels(rate=self.rate_for(budget), power=budget.power)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tapered:
 
     def levels_for(self, budget: Budget) -> Levels:
         """The raw shares of levels under a budget, scaled to leave nothing over."""
-        return Levels(rate=self.rate_for(budget), filled=True)
+        return Levels(rate=self.rate_for(budget), power=budget.power, filled=True)
 
 
 Allocation = Paper | Tapered

@@ -38,6 +38,8 @@ class PureDP:
 
     unit: ClassVar[Literal["epsilon"]] = "epsilon"
     """What `of_share` returns."""
+    power: ClassVar[int] = 1
+    """A slot of weight e loses e times what a fit costs, and shares are fractions of epsilon."""
     tapered_rate: ClassVar[Fraction] = Fraction(7, 10)
     """The default rate of `Tapered`, near 2^-1/2."""
     even_rate: ClassVar[Fraction] = Fraction(1, 2)
@@ -80,6 +82,8 @@ class ApproxDP:
 
     unit: ClassVar[Literal["mu"]] = "mu"
     """What `of_share` returns."""
+    power: ClassVar[int] = 2
+    """A slot of weight e loses e times what a fit costs, and shares are fractions of mu^2."""
     tapered_rate: ClassVar[Fraction] = Fraction(1, 2)
     """The default rate of `Tapered`."""
     even_rate: ClassVar[Fraction] = Fraction(1, 4)

@@ -19,10 +19,11 @@ class Line(NamedTuple):
 
     @property
     def charges(self) -> list[tuple[Span, Fraction]]:
-        """What each record of a span pays: the share times the square of its slot weight."""
+        """What each record of a span pays: the share times a power of its slot weight."""
         if not self.fit.slot_weights:
             return [(self.fit.span, self.share)]
-        return [(span, self.share * part**2) for span, part in self.fit.slot_weights]
+        power = self.fit.power
+        return [(span, self.share * part**power) for span, part in self.fit.slot_weights]
 
     def paid(self, record: int) -> Fraction:
         """What a record pays for the fit."""

@@ -45,8 +45,6 @@ class Shares:
         if not 0 <= self.reserve < 1:
             raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
         name = type(self.schedule).__name__
-        if self.schedule.weighs and self.budget.unit != "mu":
-            raise refuse("budget", f"ApproxDP for a {name} schedule (give a delta)", told="PureDP")
         if not self.schedule.allocated and not isinstance(self.allocation, Paper):
             allowed = f"left out for a {name} schedule, which sets its own shares"
             raise refuse("allocation", allowed, self.allocation.name)
@@ -90,7 +88,7 @@ def certify(schedule: Charged, levels: Levels) -> Certificate:
 
     >>> from fractions import Fraction
     >>> from tidegate.schedule import Continual, SlidingWindow
-    >>> halves = Levels(rate=Fraction(1, 2))
+    >>> halves = Levels(rate=Fraction(1, 2), power=1)
     >>> str(certify(SlidingWindow(window=7, step=1), halves).supremum)
     '7/12'
     >>> str(certify(Continual(block=8, step=1), halves).supremum)

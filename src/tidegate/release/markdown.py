@@ -35,7 +35,7 @@ def to_markdown(card: Card) -> str:
         "schedule": _words(card.get("schedule")),
         "allocation": _words(card.get("allocation")),
         "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
-        "slot weights": _slot_weights(card.get("emphasis", [])),
+        "slot weights": _slot_weights(card.get("emphasis", []), unit),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
         "neighbours": card["neighbours"],
@@ -60,12 +60,13 @@ def to_markdown(card: Card) -> str:
     return "\n".join(title) + f"\n\n{table}\n"
 
 
-def _slot_weights(slot_weights: Sequence[Sequence[Any]]) -> str:
+def _slot_weights(slot_weights: Sequence[Sequence[Any]], unit: str) -> str:
     """The slot weights of a fit, in words."""
     if not slot_weights:
         return "1 for all records"
     weights = f"from {slot_weights[0][2]} in the oldest to 1 in the newest of {len(slot_weights)}"
-    return f"{weights} blocks; a record of slot weight e pays e^2 times the share"
+    charge = "e" if unit == "epsilon" else "e^2"
+    return f"{weights} blocks; a record of slot weight e pays {charge} times the share"
 
 
 def _words(thing: Mapping[str, Any] | None) -> str | None:

@@ -39,7 +39,10 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     ]
     model = f"a model of {' and '.join(parts)}"
     if fit.slot_weights:
-        return f"{model}, the newest counting most"
+        weighted = ", the newest counting most" if fit.slot_weights[0].part < 1 else ""
+        older = fit.start is not None and fit.span.start > 0
+        rest = "; it started at the release before, which remembers older ones" if older else ""
+        return f"{model}{weighted}{rest}"
     if fit.prior is None:
         return model
     of = f"{fit.stream} records " if len(reach) > 1 else ""

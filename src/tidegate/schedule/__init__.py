@@ -3,6 +3,7 @@
 from tidegate.schedule.basic import Basic
 from tidegate.schedule.continual import Continual
 from tidegate.schedule.cumulative import Cumulative
+from tidegate.schedule.fading import Fading
 from tidegate.schedule.fit import Fit, RecordFit, SlotWeight, Span, Stream
 from tidegate.schedule.growing import Growing
 from tidegate.schedule.independent import Independent
@@ -16,6 +17,7 @@ __all__ = [
     "Basic",
     "Continual",
     "Cumulative",
+    "Fading",
     "Fit",
     "Growing",
     "Independent",

@@ -57,9 +57,8 @@ class Fit(NamedTuple):
             information as all earlier fits.
         start: For a fit without a prior, the number of an earlier fit at whose model gradient
             descent may start. That is post-processing, so it costs nothing.
-        slot_weights: The slot weights of the parts of the span, in order; empty if all are 1. A
-            record of slot weight e pays e^2 times the fit's share, which is valid for Gaussian
-            budgets only.
+        slot_weights: The slot weights of the parts of the span, in order; empty if all are 1. Fits
+            that continue the release before (`start`) state them even if all are 1.
     """
 
     number: int
@@ -86,6 +85,8 @@ class RecordFit(NamedTuple):
         sample: How many records are drawn from the span and read, or None for all.
         behind: How many records the fits behind it have read in total, or None.
         slot_weights: The slot weights of the parts of the span, in records.
+        power: A record of slot weight e pays e^power times the fit's share: 1 under a pure budget
+            and 2 under a Gaussian one. Without slot weights nothing depends on it.
     """
 
     number: int
@@ -101,11 +102,7 @@ class RecordFit(NamedTuple):
     behind: int | None = None
     start: int | None = None
     slot_weights: tuple[SlotWeight, ...] = ()
-
-    @property
-    def counted(self) -> int:
-        """The sum of the slot weights of the records it reads, rounded down."""
-        return counted(self.slot_weights, self.sample or self.span.size)
+    power: int = 2
 
 
 def superseded(earlier: Iterable[Fit | RecordFit], due: Iterable[Fit | RecordFit]) -> list[int]:
@@ -123,12 +120,13 @@ def superseded(earlier: Iterable[Fit | RecordFit], due: Iterable[Fit | RecordFit
     return [fit.number for fit in earlier if not fit.released and (fit.stream, fit.level) in made]
 
 
-def counted(slot_weights: Sequence[SlotWeight], slots: int) -> int:
-    """The sum of slot weights, rounded down; without any, the number of slots.
+def mass(slot_weights: Sequence[SlotWeight], slots: int) -> Fraction:
+    """The sum of slot weights; without any, the number of slots.
 
     >>> half, one = SlotWeight(Span(0, 9), Fraction(1, 2)), SlotWeight(Span(9, 10), Fraction(1))
-    >>> counted([], 10), counted([half, one], 10)
-    (10, 5)
+    >>> mass([], 10), mass([half, one], 10)
+    (Fraction(10, 1), Fraction(11, 2))
     """
-    total = sum((span.size * part for span, part in slot_weights), Fraction(0))
-    return int(total) if slot_weights else slots
+    if not slot_weights:
+        return Fraction(slots)
+    return sum((span.size * part for span, part in slot_weights), Fraction(0))

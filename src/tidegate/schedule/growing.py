@@ -24,10 +24,11 @@ class Growing(Stepped):
     The first base is made at t_0 = `block`, the next at t_(k+1) = t_k + growth * t_k. The growth is
     rounded down to whole steps and is at least one step. Block j holds the records that arrive
     between bases j - 1 and j. In base k they have the slot weight s_j / s_k, where s_0 = 3/4 t_1
-    and s_k = t_k for k >= 1. A record of slot weight e pays e^2 times the fit's share, which is
-    1 - (s_k / s_(k+1))^2. So a record of block j pays
+    and s_k = t_k for k >= 1. A record of slot weight e pays e^p times the fit's share, which is
+    1 - (s_k / s_(k+1))^p; p is 1 under a pure budget and 2 under a Gaussian one. So a record of
+    block j pays
 
-        s_j^2 / s_k^2 - s_j^2 / s_(k+1)^2   for each k >= j,
+        (s_j / s_k)^p - (s_j / s_(k+1))^p   for each k >= j,
 
     which tends to 1 in total, whenever the record arrived: no budget is left unspent. In steps,
     with their slot weights, for block = 4 and growth = 1/2:
@@ -49,13 +50,14 @@ class Growing(Stepped):
     [4, 6, 9, 13, 19, 28]
     >>> [(tuple(span), str(part)) for span, part in schedule.due(9)[0].slot_weights]
     [((0, 4), '1/2'), ((4, 6), '2/3'), ((6, 9), '1')]
-    >>> [str(schedule.share(k)) for k in range(3)]
+    >>> [str(schedule.share(k, power=2)) for k in range(3)]
     ['7/16', '5/9', '88/169']
     """
 
     kind: ClassVar[str] = "growing"
-    about: ClassVar[str] = "a model of all records whenever they have grown; the newest count most"
-    weighs: ClassVar[bool] = True
+    about: ClassVar[str] = (
+        "a model of all records whenever their number has grown; the newest count most"
+    )
     allocated: ClassVar[bool] = False
 
     block: int = parameter("records before the first model, a multiple of the step", 8192)
@@ -96,9 +98,9 @@ class Growing(Stepped):
         """s_k for base k: the slot weight of block j in base k is s_j / s_k."""
         return Fraction(self._time(number)) if number else Fraction(3, 4) * self._time(1)
 
-    def share(self, number: int) -> Fraction:
+    def share(self, number: int, power: int) -> Fraction:
         """The share of a base: what a record of its newest block pays."""
-        return 1 - (self._mark(number) / self._mark(number + 1)) ** 2
+        return 1 - (self._mark(number) / self._mark(number + 1)) ** power
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base that is due now, if any."""
@@ -151,11 +153,11 @@ class Growing(Stepped):
 
     def _information(self, number: int, total: float) -> float:
         """The information of base k, given the sum of its slot weights times s_k."""
-        return (total / float(self._mark(number))) ** 2 * float(self.share(number))
+        return (total / float(self._mark(number))) ** 2 * float(self.share(number, power=2))
 
-    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:  # noqa: ARG002 (its own shares)
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """The share of the base."""
-        return self.share(fit.number)
+        return self.share(fit.number, levels.power)
 
     def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (its own shares)
         """What a record pays telescopes: its sum tends to 1."""

@@ -8,11 +8,12 @@ from fractions import Fraction
 class Levels:
     """The raw shares of levels: each level has `rate` times the raw share of the one below.
 
-    >>> str(Levels(rate=Fraction(1, 2)).raw_share(2))
+    >>> str(Levels(rate=Fraction(1, 2), power=1).raw_share(2))
     '1/8'
     """
 
     rate: Fraction  # the ratio of the raw shares of two successive levels, above 0 and below 1
+    power: int  # a record of slot weight e pays e^power times a share
     filled: bool = False  # whether schedules scale updates so that no budget is left over
 
     def raw_share(self, level: int) -> Fraction:

@@ -13,7 +13,6 @@ from tidegate.schedule.steps import Steps
 class Charged(Protocol):
     """What the ledger needs of a schedule: raw shares and their certificate."""
 
-    weighs: ClassVar[bool] = False
     allocated: ClassVar[bool] = True
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
@@ -35,7 +34,6 @@ class Schedule(Charged, Protocol):
         about: One line that describes its models.
         alone: Whether it can run on a single stream; if not, it is only a source of `TwoStream`.
         source: Whether it can make the source models of a `TwoStream`.
-        weighs: Whether its fits use slot weights below 1, which requires a Gaussian budget.
         allocated: Whether an allocation sets its shares; if not, it sets them itself.
     """
 
@@ -103,4 +101,6 @@ def needed(schedule: Schedule, now: int) -> int:
     >>> needed(SlidingWindow(window=7, step=1), now=10), needed(Basic(block=4, step=1), now=10)
     (4, 0)
     """
-    return 0 if schedule.look_back is None else max(0, now + 1 - schedule.look_back)
+    if schedule.look_back is None:
+        return 0
+    return max(0, max(now + 1, schedule.first) - schedule.look_back)

@@ -13,16 +13,23 @@ SCHEDULES: dict[str, type[Schedule]] = {}
 """Every schedule of one stream whose certificate is proved, by kind."""
 
 
-def parameter(help: str, example: int | str | None = None, **default: Any) -> Any:  # noqa: A002
+def parameter(
+    help: str,  # noqa: A002
+    example: int | str | None = None,
+    *,
+    check: kinds.Check | None = None,
+    **default: Any,
+) -> Any:
     """Declare a parameter of a schedule: a dataclass field with the help that users see.
 
     Args:
         help: What it means, in a few words.
         example: The value that `tidegate init` writes; a string makes the parameter a ratio.
+        check: How to check a value; by default for a ratio or a number of records.
         default: The field's default, if it has one.
     """
-    check: kinds.Check = ratio if isinstance(example, str) else optional
-    return kinds.parameter(help, check, example, **default)
+    by_example: kinds.Check = ratio if isinstance(example, str) else optional
+    return kinds.parameter(help, check or by_example, example, **default)
 
 
 def register(schedule: type[S]) -> type[S]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt
+from math import isqrt, sqrt
 from typing import ClassVar
 
-from tidegate.checks import optional, refuse, whole
+from tidegate.checks import flag, optional, refuse, whole
 from tidegate.schedule.binary import log2, ruler, ruler_sum
-from tidegate.schedule.fit import Fit, Span
+from tidegate.schedule.fit import Fit, SlotWeight, Span
 from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.protocol import Stepped
 from tidegate.schedule.registry import parameter, register
@@ -37,13 +37,20 @@ class SlidingWindow(Stepped):
         t = 10           [b  b  b  b][1  1][0]
         T = 11              [0][1  1][b  b  b  b]
 
+    With `refit` there is no chain: one fit a step reads the whole window for the share step/window.
+    Its descent starts at the release before, which costs nothing. So a model remembers more than
+    its window: what earlier releases know fades by (1 - step/window)^2 at every step.
+
     Args:
         window: Records in the window (the paper's w): two or more whole steps.
         step: Records between two releases (the paper's w0).
         sample: If given, a fit reads at most this many records, drawn from its span.
+        refit: Whether to fit the whole window at every step, starting at the release before.
 
     >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(7)]
     [(3, 7), (1, 3), (0, 1)]
+    >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10, refit=True).due(8)]
+    [(1, 8)]
     """
 
     kind: ClassVar[str] = "sliding"
@@ -57,6 +64,11 @@ class SlidingWindow(Stepped):
     sample: int | None = parameter(
         "read at most this many records per fit, drawn at random", default=None
     )
+    refit: bool | None = parameter(
+        "fit the whole window at every step, starting at the release before",
+        check=flag,
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
@@ -64,6 +76,13 @@ class SlidingWindow(Stepped):
         object.__setattr__(self, "sample", optional("sample", self.sample))
         if self.window % self.step or self.window < 2 * self.step:
             raise refuse("window", f"two or more whole steps of {self.step}", self.window)
+        if not self.refit:
+            object.__setattr__(self, "refit", None)  # as in states that were made without it
+            return
+        flag("refit", self.refit)
+        if self.sample is not None:
+            raise refuse("sample", "left out with refit, which reads the whole window", self.sample)
+        object.__setattr__(self, "allocated", False)  # there are no levels
 
     @cached_property
     def first(self) -> int:
@@ -97,7 +116,9 @@ class SlidingWindow(Stepped):
 
     @property
     def largest(self) -> int:
-        """The records of the base or of the top level, but at most the sample."""
+        """The records of the base or of the top level, but at most the sample; or the window."""
+        if self.refit:
+            return self.window
         most = self.steps.count(max(self.base, (self.left + 1) // 2))
         return most if self.sample is None else min(most, self.sample)
 
@@ -105,6 +126,8 @@ class SlidingWindow(Stepped):
         """The base and all levels at the start of a pass, else the levels whose bit flips."""
         if now < self.first:
             return ()
+        if self.refit:
+            return (self._refit(now),)
         passes, s = divmod(now - self.first, self.left + 1)
         if s == 0:
             base = self._fit(now, passes, s, self.levels, prior=None)
@@ -119,6 +142,27 @@ class SlidingWindow(Stepped):
             fits.append(self._fit(now, passes, s, level, prior))
             prior = fits[-1].number
         return fits
+
+    def _refit(self, now: int) -> Fit:
+        """The fit of the whole window; n / (n + behind) is its part S / sqrt(I) of all information.
+
+        Each fit has the same information S^2, and that of the fits before fades. So I is S^2 times
+        a geometric sum.
+        """
+        number, span = now - self.first, Span(now - self.first, now)
+        kept = (1 - 1 / self.first) ** 2
+        total = (1 - kept ** (number + 1)) / (1 - kept)
+        return Fit(
+            number,
+            now,
+            span,
+            None,
+            "base",
+            0,
+            behind=(self.first * (sqrt(total) - 1),) if number else (),
+            start=number - 1 if number else None,
+            slot_weights=(SlotWeight(span, Fraction(1)),),
+        )
 
     def _fit(self, now: int, passes: int, s: int, level: int, prior: int | None) -> Fit:
         start, size = self._block(s, level)
@@ -158,6 +202,8 @@ class SlidingWindow(Stepped):
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """1/3 for the base; the levels add up to less than 1/3, or to 1/3 if `filled`."""
+        if self.refit:
+            return Fraction(1, self.first)
         if fit.role == "base":
             return Fraction(1, 3)
         return levels.raw_share(fit.level) / 3 / self._side(levels)
@@ -168,6 +214,8 @@ class SlidingWindow(Stepped):
 
     def certificate(self, levels: Levels) -> Certificate:
         """The closed form that docs/proofs/certificate.md derives."""
+        if self.refit:
+            return Certificate(supremum=Fraction(1), attained=True)
         base, divisor = Fraction(1, 3), 3 * self._side(levels)
         shares = [levels.raw_share(level) / divisor for level in range(self.levels)]
         whole_bases, rest = divmod(self.base, self.left + 1)
@@ -186,6 +234,9 @@ class SlidingWindow(Stepped):
         there. On the older side the block at distances 2a 2^j to (2a + 1) 2^j - 1 from the base is
         fitted when the window still holds (2a + 2) 2^j - 1 older steps.
         """
+        if self.refit:
+            yield from range(max(self.first, step + 1), step + self.first + 1)
+            return
         period = self.left + 1
         times: set[int] = set()
         first = max(0, (step - self.left - self.first) // period)

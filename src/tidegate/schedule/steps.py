@@ -58,8 +58,12 @@ class Steps:
         """How many records fits of these sizes in steps read in total, each at most `sample`."""
         return sum(min(round(size * self.size), sample) for size in sizes)
 
-    def fit(self, fit: Fit) -> RecordFit:
+    def fit(self, fit: Fit, power: int = 2) -> RecordFit:
         """Convert a fit from steps to records.
+
+        Args:
+            fit: In steps.
+            power: The budget's, for fits that weigh slots.
 
         >>> Steps(10).fit(Fit(1, 5, Span(4, 5), 0, "update", 0, sample=30, behind=(4,)))[7:11]
         (True, None, None, 30)
@@ -76,8 +80,11 @@ class Steps:
             cap = None
         if parts:
             parts = tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
+        else:
+            power = 2  # as the default: nothing depends on it
         # fmt: off
         return _record_fit((
             number, at, span, prior, role, level, phase, released, cap, stream, read, start, parts,
+            power,
         ))
         # fmt: on

@@ -72,12 +72,13 @@ class TwoStream:
     about: ClassVar[str] = (
         "models of a source stream, refined on the newest records of a target stream"
     )
-    weighs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if type(self.source) not in sources().values():
             names = " or ".join(each.__name__ for each in sources().values())
             raise refuse("source", f"a {names} schedule", self.source)
+        if not self.source.allocated:
+            raise refuse("source", "a chain of models: leave refit out", self.source)
         object.__setattr__(self, "step", whole("step", self.step))
 
     @property

@@ -140,7 +140,7 @@ class Config:
 
     def _build_mistakes(self) -> Iterator[str]:
         def trainable() -> None:
-            self.learner.check(self.budget.build(), self.schedule.build(), self.task())
+            self.learner.check(self.budget.build(), self.task())
 
         checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
         if self.source is not None or self.quality.holdout is not None:

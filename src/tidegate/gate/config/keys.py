@@ -69,13 +69,6 @@ def zero_or_more(name: str, value: object) -> float:
         raise refuse(name, "a finite number, 0 or more", value) from None
 
 
-def flag(name: str, value: object) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise refuse(name, "true or false", value)
-    return value
-
-
 def words(name: str, value: object) -> tuple[str, ...]:
     """A list of different texts, at least one."""
     named = isinstance(value, list | tuple) and all(isinstance(v, str) and v for v in value)

@@ -1,6 +1,6 @@
 """[learner]: how fits are made private, and their loss. The keys depend on the kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +13,9 @@ from tidegate.gate.config.keys import (
     zero_or_more,
 )
 from tidegate.kinds import build, checks_of, values_of
-from tidegate.learn.learner import LEARNERS, Learner, NamedLearner, Task, automatic_learner
+from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import LOSSES, automatic_loss, loss_of
 from tidegate.privacy import Budget
-from tidegate.schedule import Schedule, TwoStream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +45,14 @@ class LearnerTable(KindTable):
             table = replace(table, regularization=LEARNERS[kind].default_regularization)
         return replace(table, parameters=values_of(table.build()))
 
-    def check(self, budget: Budget, schedule: Schedule | TwoStream, task: Task) -> None:
-        """Refuse a learner that does not fit budget, schedule or task; the table is resolved."""
-        without = "without" if budget.unit == "epsilon" else "with"
-        self._needs(f"for a budget {without} a delta", lambda each: budget.unit in each.budgets)
-        if schedule.weighs and budget.unit == "mu":
-            wanted = f"for a {schedule.kind} schedule"
-            self._needs(wanted, lambda each: each.takes_slot_weights)
+    def check(self, budget: Budget, task: Task) -> None:
+        """Refuse a learner that does not fit the budget or the task; the table is resolved."""
+        if budget.unit not in LEARNERS[self.kind].budgets:
+            able = [kind for kind, each in LEARNERS.items() if budget.unit in each.budgets]
+            without = "without" if budget.unit == "epsilon" else "with"
+            allowed = f"{' or '.join(able)} for a budget {without} a delta"
+            raise refuse("kind", allowed, self.kind)
         self.build().check(task, budget.unit)
-
-    def _needs(self, what: str, serves: Callable[[type[NamedLearner]], bool]) -> None:
-        if not serves(LEARNERS[self.kind]):
-            able = " or ".join(kind for kind, each in LEARNERS.items() if serves(each))
-            raise refuse("kind", f"{able} {what}", self.kind)
 
     def build(self) -> Learner[Task]:
         """The learner; the table must be resolved."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from tidegate.checks import InvalidValueError, positive, refuse
-from tidegate.gate.config.keys import flag, given_keys, key, one_of, read_table, word, words
+from tidegate.checks import InvalidValueError, flag, positive, refuse
+from tidegate.gate.config.keys import given_keys, key, one_of, read_table, word, words
 from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.checks import InvalidValueError, between, optional, positive, ratio, refuse
+from tidegate.checks import InvalidValueError, between, flag, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.gate.config.keys import flag, given_keys, key, labels, one_of, word, words
+from tidegate.gate.config.keys import given_keys, key, labels, one_of, word, words
 from tidegate.gate.locations import Locations
 from tidegate.gate.sources import Columns, Csv, Dtype, Files, JsonLines, Parquet
 from tidegate.gate.sources.files import Format

@@ -1,0 +1,69 @@
+"""A classifier that forgets: old records count less at every step."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.estimators.classifier import StreamClassifier
+from tidegate.schedule import Fading, Schedule
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FadingClassifier(StreamClassifier):
+    """Releases a private model at every step, in which old records count less and less.
+
+    It is for streams that drift. Each model goes on from the one before. Records are deleted after
+    `memory` steps; with a memory of 1, none is kept past its own step.
+
+    Args:
+        budget: What any single record may lose, over all time.
+        step: Records between two releases.
+        classes: All labels there can be; public.
+        norm: Bound on the norm of every record, which is clipped to it; public.
+        regularization: Lambda, the pull of each model towards the origin.
+        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
+        forget: The fraction of its weight that a step loses when the next one arrives, as a
+            Fraction, a float or a text such as "3/10".
+        memory: How many of the newest steps a fit reads; by default the fewest after which a
+            weight would be at most 1/10.
+        first: How many steps are complete when the first model is released.
+        linger: The fraction of what earlier models know that is left after a step; by default the
+            square of 1 - forget.
+        learner: How a fit is made private; by default OutputPerturbation for a pure budget and
+            GradientPerturbation otherwise.
+        features: A feature map that every record goes through first.
+        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        ledger_: What each record has paid.
+        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
+        quarantined_: How many records could not be used: for the operator only.
+
+    >>> import numpy as np
+    >>> from tidegate import ApproxDP
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(6000, 2)), rng.integers(2, size=6000)
+    >>> X[:, 0] += 3 * y - 1.5
+    >>> clf = FadingClassifier(
+    ...     budget=ApproxDP(1.0, 1e-6), step=1000, classes=[0, 1], norm=3.0, not_private_seed=7)
+    >>> clf = clf.partial_fit(X, y)
+    >>> len(clf.releases_), float(clf.ledger_.worst().share) < 1, bool(clf.score(X, y) > 0.85)
+    (6, True, True)
+    """
+
+    step: int
+    forget: Fraction | float | str = Fraction(3, 10)
+    memory: int | None = None
+    first: int = 1
+    linger: Fraction | float | str | None = None
+
+    allocation = "paper"  # read by the base estimator; the shares of a Fading schedule are its own
+
+    def _schedule(self) -> Schedule:
+        return Fading(
+            step=self.step,
+            forget=self.forget,  # type: ignore[arg-type]
+            memory=self.memory,
+            first=self.first,
+            linger=self.linger,  # type: ignore[arg-type]
+        )

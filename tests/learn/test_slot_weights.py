@@ -1,0 +1,152 @@
+"""Slot weights under every learner, beside a naive reference."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+
+from tidegate.checks import InvalidValueError
+from tidegate.learn import Logistic, OutputPerturbation
+from tidegate.learn.learner import Pull, Task, Terms, Weights
+from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.output import discounted
+from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import reweighed, weighted
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.rounding import down, up
+from tidegate.schedule import SlotWeight, Span
+
+AMPLE = Allowance("mu", 1e9)
+parts = st.lists(st.fractions(Fraction(1, 100), 1, max_denominator=100), min_size=1, max_size=5)
+
+
+def spans(weights: Sequence[Fraction], size: int) -> tuple[SlotWeight, ...]:
+    """Weights of so many slots each, one after the other."""
+    edges = pairwise(range(0, size * len(weights) + 1, size))
+    return tuple(SlotWeight(Span(*edge), e) for edge, e in zip(edges, weights, strict=True))
+
+
+def records(n: int, seed: int = 0) -> Records:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X /= 1.001 * np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    usable = rng.random(n) < 0.8
+    X[~usable] = 0
+    return Records(X, np.where(usable, rng.integers(2, size=n), 0), usable)
+
+
+def laid(weights: tuple[SlotWeight, ...], plain: Records) -> Records:
+    (part,) = weighted([plain], weights)
+    return part.load()
+
+
+def each(weights: tuple[SlotWeight, ...]) -> Weights:
+    return np.array([float(e) for span, e in weights for _ in range(*span)])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@given(weights=parts, seed=st.integers(0, 99))
+def test_a_mean_is_the_weighted_one(form: Any, weights: list[Fraction], seed: int) -> None:
+    slot_weights = spans(weights, 20)
+    plain = records(20 * len(weights), seed)
+    terms = Terms(allowance=AMPLE, slot_weights=slot_weights)
+    task = Pull(norm=1.0, regularization=0.0)
+    given = Records(form(plain.X), plain.y, plain.usable)
+    mean = MeanPerturbation().fit(task, terms, laid(slot_weights, given), NotPrivateBits(1))
+    e = each(slot_weights)
+    np.testing.assert_allclose(mean, e @ plain.X / e.sum(), atol=1e-6)
+
+
+@given(parts, st.integers(0, 99))
+def test_a_histogram_is_the_weighted_one(weights: list[Fraction], seed: int) -> None:
+    slot_weights = spans(weights, 20)
+    plain = records(20 * len(weights), seed)
+    terms = Terms(allowance=AMPLE, slot_weights=slot_weights)
+    learner, task = HistogramPerturbation(2), Pull(norm=1.0, regularization=0.0)
+    counts = learner.fit(task, terms, laid(slot_weights, plain), NotPrivateBits(1))
+    e = each(slot_weights)
+    naive = [e[plain.usable & (plain.y == k)].sum() / e.sum() for k in range(2)]
+    np.testing.assert_allclose(counts, naive, atol=1e-6)
+
+
+@given(parts, st.integers(0, 99))
+def test_no_row_of_a_mean_is_longer_than_its_weight(weights: list[Fraction], seed: int) -> None:
+    """Each slot by itself, in exact arithmetic: a product that is rounded up would be caught."""
+    slot_weights = spans(weights, 1)
+    plain = records(len(weights), seed)
+    learner, task = MeanPerturbation(), Pull(norm=1.0, regularization=0.0)
+    for slot, (_, e) in enumerate(slot_weights):
+        alone = np.zeros_like(plain.X)
+        alone[slot] = plain.X[slot]
+        row = learner.summed(task, laid(slot_weights, Records(alone, plain.y, plain.usable)))
+        for x, weighed in zip(plain.X[slot], row, strict=True):
+            assert abs(Fraction(float(weighed))) <= e * abs(Fraction(float(x)))
+
+
+@pytest.mark.parametrize("unit", ["epsilon", "mu"])
+@given(weights=parts, seed=st.integers(0, 9))
+def test_an_output_is_the_weighted_minimiser(unit: Any, weights: list[Fraction], seed: int) -> None:
+    """Beside scipy's: with the factors that make up for the tolerance, and M rounded up."""
+    slot_weights, loss = spans(weights, 30), Logistic()
+    plain = records(30 * len(weights), seed)
+    task = Task(loss=loss, norm=1.0, regularization=0.05)
+    terms = Terms(allowance=Allowance(unit, 1e9), slot_weights=slot_weights)
+    learner = OutputPerturbation()
+    fitted = learner.fit(task, terms, laid(slot_weights, plain), NotPrivateBits(1))
+    public = learner.settings(task, terms, n=plain.n, d=3)
+    mass = up(sum((span.size * e for span, e in slot_weights), Fraction(0)))
+    theta = Fraction(public["tolerance"]) * Fraction(mass) / Fraction(loss.lipschitz(1.0))
+    a = np.array(
+        [max(0.0, float((1 + theta) * e - theta)) for s, e in slot_weights for _ in range(*s)]
+    )
+
+    def value(w: Weights) -> float:
+        losses = loss.value(plain.X @ w, plain.y)
+        return float(a[plain.usable] @ losses[plain.usable] / mass + 0.05 * w @ w)
+
+    naive = minimize(value, np.zeros(3), tol=1e-14).x
+    assert np.linalg.norm(fitted - naive) <= public["tolerance"] / (2 * 0.05) + 1e-4
+
+
+@given(parts, st.fractions(0, 3, max_denominator=50))
+def test_a_slot_moves_the_solution_by_its_weight_at_most(
+    weights: list[Fraction], theta: Fraction
+) -> None:
+    """a + theta <= e (1 + theta), the claim of docs/proofs/minimiser.md; or it is not read."""
+    for weight, factor in discounted(spans(weights, 1), theta).items():
+        e = max(each for each in weights if down(each) == weight)
+        assert factor == 0 or Fraction(factor) + theta <= e * (1 + theta)
+        assert factor <= weight
+
+
+def test_a_row_that_counts_for_nothing_is_not_read() -> None:
+    plain = records(4)
+    kept = reweighed(
+        laid(spans([Fraction(1, 4), Fraction(1)], 2), plain), factors={0.25: 0.0, 1.0: 1.0}
+    )
+    assert not kept.X[:2].any()
+    assert not kept.usable[:2].any()
+    assert np.array_equal(kept.X[2:], plain.X[2:])
+    with pytest.raises(InvalidValueError, match="slot_weights must be those of the fit"):
+        reweighed(laid(spans([Fraction(1, 3), Fraction(1)], 2), plain), factors={0.25: 0.0})
+
+
+@pytest.mark.parametrize("learner", [MeanPerturbation(), HistogramPerturbation(2)])
+def test_weights_of_the_fit_that_the_records_lack_are_refused(learner: Any) -> None:
+    plain, weights = records(4), spans([Fraction(1, 4), Fraction(1)], 2)
+    task, bits = Pull(norm=1.0, regularization=0.0), NotPrivateBits(1)
+    with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
+        learner.fit(task, Terms(allowance=AMPLE, slot_weights=weights), plain, bits)
+    with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
+        learner.fit(task, Terms(allowance=AMPLE), laid(weights, plain), bits)
+    task = Task(loss=Logistic(), norm=1.0, regularization=0.1)
+    with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
+        OutputPerturbation().fit(task, Terms(allowance=AMPLE, slot_weights=weights), plain, bits)
