@@ -1,5 +1,6 @@
 """What is compared with what, and that it is what the configuration says."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +28,8 @@ from tidegate.study.comparison import (
 )
 from tidegate.study.curve import Curve
 from tidegate.study.method import Scheduled
+from tidegate.study.recommend import Recommendation
+from tidegate.study.trial import Trial
 
 TABLES: dict[str, Any] = {
     "schedule": {"kind": "sliding", "window": 300, "step": 100},
@@ -42,6 +45,10 @@ def labelled(n: int) -> list[tuple[Any, Any]]:
     X = np.where(y == 1, 0.5, -0.5)[:, None] + rng.uniform(-0.2, 0.2, (n, 2))
     X[7] = np.nan
     return [(X, y)]
+
+
+def trial(curve: Curve) -> Trial:
+    return Trial(curve=curve, log_losses=1 - curve.runs, seconds=np.ones(len(curve.runs)))
 
 
 def methods(comparison: Comparison, *names: str, n: int = 10_000) -> dict[str, Any]:
@@ -69,13 +76,16 @@ def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
         tables=TABLES,
         sizes={"window": 500, "block": 200, "step": 50},
         budgets=[(0.5, 1e-6), (2.0, None)],
+        forgets=[Fraction(1, 4)],
     )
     others = [name for name in alone() if name != "sliding"]
     names = ["sliding", *others, "window-refit", "naive", "not-private"]
     found, left_out = comparison.contenders(names, 10_000)
     assert not left_out
     assert {each.budget for each in found} == {ApproxDP(0.5, 1e-6), PureDP(2.0)}
-    assert [each.name for each in found] == names * 2
+    at = names.index("fading")
+    expected = [*names[:at], "fading 1/4", "fading 1/5, memory 1", *names[at + 1 :]]
+    assert [each.name for each in found] == expected * 2
     assert [each.name for each in found if each.configured] == ["sliding", "sliding"]
     by_name: dict[str, Any] = {each.name: each.methods[0] for each in found}
     assert by_name["window-refit"].times.window == 500
@@ -141,7 +151,7 @@ def test_every_contender_runs() -> None:
 def test_between_releases_the_newest_counts() -> None:
     curve = Curve(private=True, at=(2, 4, 4, 8), runs=np.array([[0.1, 0.2, 0.3, 0.4]]))
     contender = Contender(name="m", budget=PureDP(1.0), methods=(), configured=False)
-    result = Result(contender=contender, curve=curve)
+    result = Result(contender=contender, trial=trial(curve))
     assert result.at([2, 3, 4, 5, 9]).tolist() == [0.1, 0.1, 0.3, 0.3, 0.4]
     assert list(common_times([result], 3)) == [3, 6]
 
@@ -155,9 +165,10 @@ def test_two_streams_are_refused() -> None:
 def test_ticks_of_accuracies_that_are_close_can_be_told_apart(tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     curve = Curve(private=True, at=(2, 4), runs=np.array([[0.871, 0.879]]))
-    who = Contender(name="sliding", budget=PureDP(1.0), methods=(), configured=True)
+    (who,), _ = Comparison(tables=TABLES).contenders(["sliding"], 1000)
     with patch.object(figures.Figure, "savefig", autospec=True) as saved:
-        draw(tmp_path / "p.png", [Result(contender=who, curve=curve)])
+        measured = [Result(contender=who, trial=trial(curve))]
+        draw(tmp_path / "p.png", [Recommendation(results=measured, times=range(2, 5, 2))])
     figure = saved.call_args.args[0]
     figure.draw_without_rendering()
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]

@@ -1,49 +1,52 @@
 """`tidegate compare`: how accurate a configuration would be, measured on public records."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
+from tidegate.cli.compare_output import Report, print_plot
 from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
-from tidegate.privacy.meaning import amounts
-from tidegate.schedule.registry import alone
+from tidegate.picture import new_figure
 from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import (
-    BASELINES,
+    METHODS,
     Comparison,
+    Contender,
     Result,
     common_times,
     load,
     read,
     results,
 )
-
-COLUMNS = 4
-"""How many times the table shows."""
+from tidegate.study.grid import FORGETS
+from tidegate.study.study_stream import StudyStream
 
 WARNING = (
     "Use public or synthetic records only. On private records, this table and every setting that "
     "you choose from it would be releases that no budget covers."
 )
-METHODS = [*alone(), *BASELINES]
 
 EPILOG = """\b
 Examples:
-  tidegate compare tidegate.toml public.csv
+  tidegate compare tidegate.toml public.csv --plot plot.png
+  tidegate compare tidegate.toml public.csv --forget 1/4 --forget 1/20
   tidegate compare tidegate.toml public.csv --epsilon 0.5 --epsilon 2
   tidegate compare tidegate.toml public.csv --method sliding --method naive
-  tidegate compare tidegate.toml public.parquet --holdout 1/5 --plot plot.png
+  tidegate compare tidegate.toml public.parquet --holdout 1/5 --format json
 """
 
 
@@ -58,6 +61,12 @@ Examples:
     type=click.Choice(METHODS),
     help=f"Method to compare with; repeat for several. One of {', '.join(METHODS)}.",
 )
+@click.option(
+    "--forget",
+    type=RATIO,
+    multiple=True,
+    help=f"Forget rate of fading to try; repeat for several [{', '.join(map(str, FORGETS))}].",
+)
 @click.option("--epsilon", type=EPSILON, multiple=True, help="Epsilon to try; repeat for several.")
 @click.option("--delta", type=DELTA, help="Delta of all budgets [configured].")
 @options.weak_delta
@@ -65,19 +74,20 @@ Examples:
 @click.option("--block", type=count(), help="Records before the first base [8 steps].")
 @click.option("--step", type=count(), help="Records between two releases [configured].")
 @click.option(
-    "--runs", type=count(most=1000), default=3, show_default=True, help="Runs of each method."
+    "--runs", type=count(most=1000), default=5, show_default=True, help="Runs of each method."
 )
 @click.option(
     "--holdout",
     type=RATIO,
     help="Hold out this fraction of DATA and test on it, not on the step after each release.",
 )
-@click.option("--plot", type=PLOT_FILE, help="Plot accuracy over time to this .svg or .png file.")
+@click.option("--plot", type=PLOT_FILE, help="Plot the results to this .svg or .png file.")
 @options.form
 def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     config: Path,
     data: Path,
     methods: tuple[str, ...],
+    forget: tuple[Fraction, ...],
     epsilon: tuple[float, ...],
     delta: float | None,
     weak_delta: bool,
@@ -89,12 +99,20 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
 ) -> None:
     """Compare CONFIG with other schedules, budgets and methods on the records in DATA.
 
+    Without --method, a grid of schedules and forget rates is tried beside simpler methods. The
+    [schedule] table of the best is printed for CONFIG, with the margin by which it won, and with
+    the schedules that are within the noise of the runs.
+
     DATA is a .csv, .parquet or .jsonl file of labelled records, in order of arrival and with the
     columns that CONFIG describes. NEVER USE PRIVATE RECORDS: this table and every setting that you
     choose from it would be releases that no budget covers. Use public or synthetic records.
     """
     console = Console(stderr=True)
     console.print(WARNING, style="bold")
+    if plot is not None:
+        new_figure(1, 1)  # if matplotlib is missing, fail before the runs, not after them
+    if forget and methods and "fading" not in methods:
+        raise InvalidValueError("--forget is for fading: add --method fading, or name no method")
     tables = load(config)
     own = tables["budget"]
     delta = own.get("delta") if delta is None else delta
@@ -103,92 +121,63 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         sizes={name: size for name, size in sizes.items() if size is not None},
         budgets=[(each, delta) for each in epsilon or (own["epsilon"],)],
         weak_delta=weak_delta,
+        forgets=tuple(dict.fromkeys(forget)) or FORGETS,
     )
-    records = read(comparison.config, comparison.config.source_of(data))
-    stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
-    contenders, left_out = comparison.contenders(methods, stream.n)
-    total = sum(runs * len(contender.methods) for contender in contenders)
-    shown = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with closing(comparison.engine), shown as progress:
-        task = progress.add_task("comparing", total=total)
-        compared = list(results(contenders, stream, runs, lambda: progress.advance(task)))
+    with closing(comparison.engine), progress_bar(console) as progress:
+        reading = progress.add_task(f"reading {data.name}", total=None)
+        records = read(comparison.config, comparison.config.source_of(data))
+        progress.remove_task(reading)
+        stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
+        contenders, left_out = comparison.contenders(methods, stream.n)
+        compared = run_all(contenders, stream, runs, progress)
     times = common_times(compared, comparison.size("step"))
     if not times:
         short = f"{data} has too few records: at no time does every method have a model"
         raise InvalidValueError(f"{short}; use more records, or a smaller --window or --block")
+    report = Report(
+        comparison=comparison,
+        results=compared,
+        times=times,
+        runs=runs,
+        config=config.name,
+        left_out=left_out,
+    )
     if plot is not None:
-        draw(plot, compared)
+        draw(plot, report.recommendations)
     if form == "json":
-        for result in compared:
-            click.echo(json.dumps(_row(result, times)))
+        report.print_json()
         return
-    for budget in dict.fromkeys(result.contender.budget for result in compared):
-        title = amounts(budget.epsilon, budget.delta)
-        _print(title, [r for r in compared if r.contender.budget == budget], times)
-    tuned = dict.fromkeys(each.name for each in contenders if len(each.methods) > 1)
-    _notes(config.name, list(tuned), left_out, times, plot)
+    report.print_tables()
+    if plot is not None:
+        print_plot(plot)
+
+
+def progress_bar(console: Console) -> Progress:
+    """A progress bar on a terminal, which disappears when the work is done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def run_all(
+    contenders: Sequence[Contender], stream: StudyStream, runs: int, progress: Progress
+) -> list[Result]:
+    """Run all contenders; the progress bar names the one that is running."""
+    total = sum(len(each.methods) * (1 if each.runs_once else runs) for each in contenders)
+    task = progress.add_task("comparing", total=total)
+    compared: list[Result] = []
+    for contender in contenders:
+        progress.update(task, description=contender.name)
+        compared += results([contender], stream, runs, lambda: progress.advance(task))
+    return compared
 
 
 def _every(holdout: Fraction) -> int:
     if not 0 < holdout <= Fraction(1, 2):
         raise refuse("holdout", "above 0 and at most 1/2", told=str(holdout))
     return round(1 / holdout)
-
-
-def _row(result: Result, times: Sequence[int]) -> dict[str, Any]:
-    curve, budget = result.curve, result.contender.budget
-    return {
-        "method": result.contender.name,
-        "configured": result.contender.configured,
-        "private": curve.private,
-        "epsilon": budget.epsilon,
-        "delta": budget.delta or None,
-        "runs": len(curve.runs),
-        "mean": round(float(result.at(times).mean()), 4),
-        "mean_from": times[0],
-        **curve.row,
-    }
-
-
-def _print(title: str, compared: Sequence[Result], times: range) -> None:
-    """Print the table of one budget: non-private methods first, then by mean accuracy."""
-    shown = _spread(times, COLUMNS)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    table.add_column("method")
-    for time in shown:
-        table.add_column(f"at {time:,}", justify="right")
-    table.add_column("mean", justify="right")
-    means = {id(result): float(result.at(times).mean()) for result in compared}
-    for result in sorted(compared, key=lambda r: (r.curve.private, -means[id(r)])):
-        name = result.contender.name + " *" * result.contender.configured
-        accuracies = [*result.at(shown), means[id(result)]]
-        style = "bold" if result.contender.configured else None
-        table.add_row(name, *(f"{each:.1%}" for each in accuracies), style=style)
-    Console(highlight=False).print(table)
-
-
-def _spread(times: Sequence[int], count: int) -> list[int]:
-    """Pick evenly spread times, the first and the last included.
-
-    >>> _spread(range(0, 100, 10), 4)
-    [0, 30, 60, 90]
-    """
-    last = len(times) - 1
-    picked = {round(last * i / (count - 1)) for i in range(count)}
-    return [times[i] for i in sorted(picked)]
-
-
-def _notes(
-    config: str, tuned: Sequence[str], left_out: Mapping[str, str], times: range, plot: Path | None
-) -> None:
-    console = Console(highlight=False)
-    best = "shown with its best setting, chosen by these same accuracies"
-    console.print(
-        f"* marks the settings of {config}. Accuracies are medians over the runs, on new records. "
-        f"Means cover all times from {times[0]:,} on, when every method has a model."
-        + "".join(f" {name} is {best}." for name in tuned)
-    )
-    for name, reason in left_out.items():
-        console.print(f"Left out: {name} ({reason})")
-    if plot is not None:
-        console.print(f"Plot: {plot}", soft_wrap=True)

@@ -1,46 +1,151 @@
-"""The plot of a comparison: accuracy over time, a panel for each budget."""
+"""The plot of a comparison: accuracy over time, and other measures beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.picture import new_figure
 from tidegate.privacy.meaning import amounts
 from tidegate.study.comparison import Result
+from tidegate.study.recommend import Recommendation, retained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "0.5")
-"""By Okabe and Ito; people with any colour vision can distinguish them."""
+COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C6D31", "#882255", "#44AA99", "0.6")
+"""Mostly by Okabe and Ito; people with any colour vision can distinguish them."""
+
+FADING = ("#08306b", "#1f65ab", "#4b97c9", "#85bcdc", "#b5d4e9", "#54278f")
+"""Shades for the settings of fading, which belong together."""
+
+WIDTHS = (4.6, 1.6, 1.2, 1.2, 1.2)
+"""Relative widths of the panels."""
 
 
-def draw(path: Path, results: Sequence[Result]) -> None:
-    """Write a plot of the results to a .png or .svg file."""
-    budgets = list(dict.fromkeys(result.contender.budget for result in results))
-    figure = new_figure(6.5 * len(budgets), 4.8)
-    row = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
-    for axes, budget in zip(row, budgets, strict=True):
-        axes.set_title(amounts(budget.epsilon, budget.delta), fontsize="medium")
-        _panel(axes, [result for result in results if result.contender.budget == budget])
-    row[0].set_ylabel("accuracy on new records")
+def draw(path: Path, recommendations: Sequence[Recommendation]) -> None:
+    """Write a plot to a .png or .svg file, with a row of panels for each budget."""
+    most = max(len(each.results) for each in recommendations)
+    figure = new_figure(15, max(4.2, 0.3 * most + 1.5) * len(recommendations))
+    rows = figure.subplots(len(recommendations), len(WIDTHS), squeeze=False, width_ratios=WIDTHS)
+    for (over_time, accuracy, log_loss, seconds, kept), each in zip(
+        rows, recommendations, strict=True
+    ):
+        ordered = sorted(each.results, key=lambda r: (r.curve.private, -each.accuracy(r)))
+        colors = dict(zip(map(id, each.results), _colors(each.results), strict=True))
+        _over_time(over_time, each, colors)
+        _accuracy(accuracy, each, ordered, colors)
+        losses = [result.log_loss(each.times) for result in ordered]
+        _dots(log_loss, losses, ordered, colors, "log-loss")
+        _bars(seconds, [result.seconds for result in ordered], ordered, colors, "seconds of a run")
+        _kept(kept, ordered, colors)
     figure.savefig(path, dpi=150)
 
 
-def _panel(axes: "Axes", results: Sequence[Result]) -> None:
-    names = [result.contender.name for result in results if result.curve.private]
-    for result in results:
-        curve, name = result.curve, result.contender.name
-        color = COLORS[names.index(name) % len(COLORS)] if curve.private else "black"
-        curve.draw(
-            axes,
-            color,
+def _colors(results: Iterable[Result]) -> list[str]:
+    """A shade for each setting of fading, other colours for other methods."""
+    others, shades = iter(COLORS * len(COLORS)), iter(FADING * len(COLORS))
+    return [
+        "black" if not r.curve.private else next(shades if _fades(r) else others) for r in results
+    ]
+
+
+def _fades(result: Result) -> bool:
+    return (result.contender.table or {}).get("kind") == "fading"
+
+
+def _name(result: Result, each: Recommendation) -> str:
+    best = each.next is not None and result is each.best
+    return result.contender.name + " *" * result.contender.configured + " (best)" * best
+
+
+def _over_time(axes: "Axes", each: Recommendation, colors: dict[int, str]) -> None:
+    """Accuracy over time; a band of quartiles for the best and the configured schedule only."""
+    budget = each.best.contender.budget
+    for result in each.results:
+        curve, color = result.curve, colors[id(result)]
+        marked = result is each.best or result.contender.configured
+        if marked:
+            axes.fill_between(curve.at, *curve.quartiles, color=color, alpha=0.2, linewidth=0)
+        axes.plot(
+            curve.at,
+            curve.median,
+            color=color,
             linestyle="-" if curve.private else ":",
-            linewidth=2.4 if result.contender.configured else 1.3,
-            label=name + " *" * result.contender.configured,
+            linewidth=2.6 if marked else 1.1,
+            zorder=3 if marked else 2,
         )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")  # 87.5% is not 88%
+    axes.set_title(f"{amounts(budget.epsilon, budget.delta)}: accuracy", fontsize="medium")
+    axes.yaxis.set_major_formatter(_percent)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("records arrived")
-    axes.legend(frameon=False, fontsize="small")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylabel("right on new records, median of runs")
+
+
+def _percent(value: float, _: object) -> str:
+    return f"{100 * value:.4g}%"  # 87.5% is not 88%
+
+
+def _accuracy(
+    axes: "Axes", each: Recommendation, ordered: Sequence[Result], colors: dict[int, str]
+) -> None:
+    """The mean accuracies, with the noise of their difference from the best; it has the names."""
+    means = [each.accuracy(result) for result in ordered]
+    _dots(axes, means, ordered, colors, f"mean from {each.times[0]:,} on")
+    for place, (result, mean) in enumerate(zip(ordered, means, strict=True)):
+        noise = each.behind(result).noise or 0.0
+        axes.plot([mean - noise, mean + noise], [place] * 2, color=colors[id(result)], linewidth=1)
+    axes.axvline(each.accuracy(each.best), color="0.8", linewidth=1, zorder=0)
+    axes.set_yticks(range(len(ordered)), [_name(result, each) for result in ordered])
+    axes.tick_params("y", labelleft=True)
+    for label, result in zip(axes.get_yticklabels(), ordered, strict=True):
+        if result is each.best or result.contender.configured:
+            label.set_fontweight("bold")
+    axes.xaxis.set_major_formatter(_percent)
+    axes.locator_params("x", nbins=3)
+
+
+def _kept(axes: "Axes", ordered: Sequence[Result], colors: dict[int, str]) -> None:
+    """How many records stay stored; "all" if none is ever deleted."""
+    schedules = [result.contender.schedule for result in ordered]
+    counts = [None if each is None else retained(each).records for each in schedules]
+    _bars(axes, [count or 0.0 for count in counts], ordered, colors, "records kept")
+    for place, (schedule, count) in enumerate(zip(schedules, counts, strict=True)):
+        if schedule is not None and not count:
+            axes.text(0, place, " all" if count is None else " 0", va="center", fontsize="small")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params("x", nbins=3)
+
+
+def _dots(
+    axes: "Axes",
+    values: Sequence[float],
+    ordered: Sequence[Result],
+    colors: dict[int, str],
+    title: str,
+) -> None:
+    axes.scatter(values, range(len(ordered)), c=[colors[id(r)] for r in ordered], s=28, zorder=3)
+    _rows(axes, len(ordered), title)
+
+
+def _bars(
+    axes: "Axes",
+    values: Sequence[float],
+    ordered: Sequence[Result],
+    colors: dict[int, str],
+    title: str,
+) -> None:
+    axes.barh(range(len(ordered)), values, color=[colors[id(r)] for r in ordered], height=0.6)
+    _rows(axes, len(ordered), title)
+
+
+def _rows(axes: "Axes", count: int, title: str) -> None:
+    """One row for each method, the first on top."""
+    axes.set_title(title, fontsize="medium")
+    axes.set_yticks(range(count), [""] * count)
+    axes.set_ylim(count - 0.5, -0.5)
+    axes.grid(axis="y", color="0.92", zorder=0)
+    axes.set_axisbelow(True)
+    axes.tick_params("y", length=0)
+    axes.locator_params("x", nbins=4)
+    axes.spines[["top", "right", "left"]].set_visible(False)

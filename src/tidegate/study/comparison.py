@@ -2,8 +2,9 @@
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,25 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.gate.config import Config
+from tidegate.gate.config.schedule_table import schedule_table
 from tidegate.gate.sources import Source
 from tidegate.kinds import parameters
 from tidegate.learn.intake import clean
 from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
+from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone
 from tidegate.study.baselines.diffprivlib import MISSING, PULLS, Diffprivlib, installed
 from tidegate.study.baselines.ftrl import DPFTRL, RATES
 from tidegate.study.baselines.nonprivate import NonPrivate
 from tidegate.study.baselines.refit import NaiveSplitting, Times, WindowRefit
-from tidegate.study.curve import Curve, best_of
+from tidegate.study.curve import Curve
+from tidegate.study.grid import FORGETS, GRID, SLIDING_CHAIN, SLIDING_REFIT, Setting, settings_of
 from tidegate.study.holdout import interleaved, prequential
 from tidegate.study.method import Method, Scheduled
 from tidegate.study.study_stream import Labelled, StudyStream
+from tidegate.study.trial import Trial, best_attempt
 
 Floats = NDArray[np.float64]
 
@@ -40,11 +45,14 @@ def sizes_of(kind: str) -> tuple[str, ...]:
 
 NOT_PRIVATE = "not-private"
 BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
-USUAL = (
-    *("sliding", "continual", "growing", "independent"),
-    *(name for name in BASELINES if name != "diffprivlib"),
-)
+METHODS = (*alone(), SLIDING_REFIT, *BASELINES)
+"""All names that can be compared; fading stands for several settings."""
+
+USUAL = (*GRID, *(name for name in BASELINES if name != "diffprivlib"))
 """Compared by default, besides the configured schedule; the slow one is left out."""
+
+NEWEST = ("sliding", "fading")
+"""Schedules of the newest records: beside them, baselines read a window."""
 
 BATCH = 512
 """Approximate number of records in a gradient of DP-FTRL."""
@@ -55,16 +63,29 @@ class Contender:
     """One way to spend a budget.
 
     Attributes:
-        name: A kind of schedule, or one of `BASELINES`.
+        name: A schedule with its setting, or one of `BASELINES`.
         budget: The budget of every record.
         methods: One for each setting; the best of them counts.
         configured: Whether it is the configured schedule.
+        table: The [schedule] table of a schedule; None for a baseline.
     """
 
     name: str
     budget: Budget
     methods: Sequence[Method]
     configured: bool
+    table: Mapping[str, Any] | None = None
+
+    @property
+    def runs_once(self) -> bool:
+        """Whether all its runs would be the same."""
+        return self.name == NOT_PRIVATE
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Its schedule; None for a baseline."""
+        method = next(iter(self.methods), None)
+        return method.plan.schedule if isinstance(method, Scheduled) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +101,14 @@ class Comparison:
         budgets: The budgets to try, as pairs of epsilon and delta (or None); empty for the
             configured budget.
         weak_delta: Confirms a delta among them that is above 0.001.
+        forgets: The forget rates of fading to try.
     """
 
     tables: Mapping[str, Any]
     sizes: Mapping[str, int] = field(default_factory=dict)
     budgets: Sequence[tuple[float, float | None]] = ()
     weak_delta: bool = False
+    forgets: Sequence[Fraction] = FORGETS
 
     @cached_property
     def config(self) -> Config:
@@ -137,74 +160,131 @@ class Comparison:
         left_out: dict[str, str] = {}
         own = self.config.budget
         for epsilon, delta in self.budgets or [(own.epsilon, own.delta)]:
-            for name in dict.fromkeys([self.kind, *(names or USUAL)]):
+            config = self._variant(self._own_table, epsilon, delta)
+            contenders.append(self._scheduled(self.kind, config, n, self._own_table))
+            for name, setting in self._wanted(names or USUAL):
                 try:
-                    contenders.append(self._contender(name, epsilon, delta, n))
+                    if setting is None:
+                        contenders.append(self._baseline(name, config, n))
+                    elif (other := self._other(setting, config, n)) is not None:
+                        contenders.append(other)
                 except InvalidValueError as error:
-                    if name in names or name == self.kind:
+                    if name in names:
                         raise
-                    left_out[name] = str(error)
+                    left_out[name if setting is None else setting.name] = str(error)
         return contenders, left_out
 
-    def _contender(self, name: str, epsilon: float, delta: float | None, n: int) -> Contender:
-        kind = name if name in alone() else self.kind
-        config = self._variant(kind, epsilon, delta)
-        budget = config.budget.build()
-        if name in alone():
-            methods = [_scheduled(config, name, self.engine)]
-        else:
-            methods = self._baseline(name, config, budget)
-        first = self._first(name)
-        if first > n:
-            short = f"{name} needs {first:,} records for its first release, but there are {n:,}"
-            raise InvalidValueError(f"{short}: give more records, or a smaller window or block")
-        return Contender(name=name, budget=budget, methods=methods, configured=name == self.kind)
+    def _wanted(self, names: Sequence[str]) -> Iterator[tuple[str, Setting | None]]:
+        """The settings of each name; None for a baseline."""
+        for name in dict.fromkeys(names):
+            each: Iterable[Setting | None]
+            each = [None] if name in BASELINES else settings_of(name, self.forgets)
+            yield from ((name, setting) for setting in each)
 
-    def _variant(self, kind: str, epsilon: float, delta: float | None) -> Config:
+    def _other(self, setting: Setting, own: Config, n: int) -> Contender | None:
+        """A schedule with the budget of `own`; None if it is the configured one."""
+        table = self._table(setting)
+        config = self._variant(table, own.budget.epsilon, own.budget.delta)
+        if config.schedule.build() == own.schedule.build():
+            return None
+        name = SLIDING_CHAIN if setting.name == self.kind else setting.name
+        return self._scheduled(name, config, n, table)
+
+    def _table(self, setting: Setting) -> dict[str, Any]:
+        """The [schedule] table of a setting; keys that it does not mention stay as configured."""
+        kept = self.tables["schedule"] if setting.kind == self.kind else {}
+        sizes = {name: self.size(name) for name in sizes_of(setting.kind)}
+        table = {"kind": setting.kind} | sizes | kept | sizes | dict(setting.keys)
+        return {key: value for key, value in table.items() if value is not None}
+
+    @cached_property
+    def _own_table(self) -> dict[str, Any]:
+        """The configured [schedule] table, with the sizes of this comparison."""
+        return self._table(Setting(self.kind, self.kind, {}))
+
+    def _variant(self, schedule: Mapping[str, Any], epsilon: float, delta: float | None) -> Config:
         """The configuration with another schedule and budget, and nothing else changed."""
-        own = self.tables["schedule"] if kind == self.kind else {}
-        schedule = {**own, "kind": kind} | {name: self.size(name) for name in sizes_of(kind)}
         budget: dict[str, Any] = {"epsilon": epsilon}
         if delta is not None:
             weak = self.weak_delta or (delta == self.config.budget.delta)  # confirmed already
             budget |= {"delta": delta, "weak_delta": weak}
         kept = {**self.tables, "schedule": schedule, "budget": budget}
-        if kind == "growing" != self.kind:  # it sets its own shares
+        if schedule is not self._own_table and self.without_allocation(schedule):
             kept.pop("allocation", None)
         return Config.of(kept)
 
-    def _first(self, name: str) -> int:
-        """How many records arrive before the first release."""
-        kind = name if name in alone() else self.kind
-        return self.size("window" if name == "window-refit" else sizes_of(kind)[0])
+    def without_allocation(self, table: Mapping[str, Any]) -> bool:
+        """Whether [allocation] is given, but cannot stand beside this [schedule] table."""
+        if "allocation" not in self.tables:
+            return False
+        built = schedule_table("schedule", table).build()
+        return not isinstance(built, TwoStream) and not built.allocated
 
-    def _baseline(self, name: str, config: Config, budget: Budget) -> list[Method]:
-        """A baseline, once for each of its settings."""
-        step = self.size("step")
-        window = self.size("window") if self.kind == "sliding" or name == "window-refit" else None
-        times = Times(first=self._first(name), step=step, window=window)
-        refit: dict[str, Any] = {
-            "budget": budget,
-            "times": times,
-            "learner": config.learner.build(),
-            "regularization": config.task().regularization,
-        }
-        match name:
-            case "window-refit":
-                return [WindowRefit(**refit)]
-            case "naive":
-                return [NaiveSplitting(**refit)]
-            case "dp-ftrl":
-                if not isinstance(budget, ApproxDP):
-                    raise InvalidValueError("dp-ftrl needs a delta: give one, such as 1e-6")
-                batch = _divisor(math.gcd(times.first, step))
-                return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
-            case "diffprivlib":
-                if not installed():
-                    raise InvalidValueError(MISSING)
-                return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
-            case _:
-                return [NonPrivate(times=times)]
+    def _scheduled(self, name: str, config: Config, n: int, table: Mapping[str, Any]) -> Contender:
+        plan = config.plan()
+        if isinstance(plan, TwoStreamPlan):
+            raise refuse("schedule.kind", "a schedule of one stream", config.schedule.kind)
+        _check_length(name, plan.first, n)
+        method = Scheduled(
+            name=name,
+            plan=plan,
+            learner=config.learner.build(),
+            regularization=config.task().regularization,
+            engine=self.engine,
+        )
+        return Contender(
+            name=name,
+            budget=plan.budget,
+            methods=[method],
+            configured=table is self._own_table,
+            table=table,
+        )
+
+    def _baseline(self, name: str, config: Config, n: int) -> Contender:
+        """A baseline under the budget of a configuration."""
+        window = self.size("window") if self.kind in NEWEST or name == "window-refit" else None
+        first = window or config.plan().first
+        _check_length(name, first, n)
+        times = Times(first=first, step=self.size("step"), window=window)
+        return Contender(
+            name=name,
+            budget=config.budget.build(),
+            methods=_settings(name, config, times),
+            configured=False,
+        )
+
+
+def _settings(name: str, config: Config, times: Times) -> list[Method]:
+    """A baseline, once for each of its settings."""
+    budget = config.budget.build()
+    refit: dict[str, Any] = {
+        "budget": budget,
+        "times": times,
+        "learner": config.learner.build(),
+        "regularization": config.task().regularization,
+    }
+    match name:
+        case "window-refit":
+            return [WindowRefit(**refit)]
+        case "naive":
+            return [NaiveSplitting(**refit)]
+        case "dp-ftrl":
+            if not isinstance(budget, ApproxDP):
+                raise InvalidValueError("dp-ftrl needs a delta: give one, such as 1e-6")
+            batch = _divisor(math.gcd(times.first, times.step))
+            return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
+        case "diffprivlib":
+            if not installed():
+                raise InvalidValueError(MISSING)
+            return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
+        case _:
+            return [NonPrivate(times=times)]
+
+
+def _check_length(name: str, first: int, n: int) -> None:
+    if first > n:
+        short = f"{name} needs {first:,} records for its first release, but there are {n:,}"
+        raise InvalidValueError(f"{short}: give more records, or a smaller window or block")
 
 
 def load(path: Path) -> Mapping[str, Any]:
@@ -227,19 +307,6 @@ def read(config: Config, source: Source) -> Labelled:
     return Labelled(X=records.X, y=np.where(records.usable, records.y, -1))
 
 
-def _scheduled(config: Config, name: str, engine: Engine) -> Method:
-    plan = config.plan()
-    if isinstance(plan, TwoStreamPlan):
-        raise refuse("schedule.kind", "a schedule of one stream", config.schedule.kind)
-    return Scheduled(
-        name=name,
-        plan=plan,
-        learner=config.learner.build(),
-        regularization=config.task().regularization,
-        engine=engine,
-    )
-
-
 def _divisor(number: int) -> int:
     """The divisor of a number whose ratio to `BATCH` is nearest to 1.
 
@@ -253,15 +320,38 @@ def _divisor(number: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A contender and its measured curve."""
+    """A contender and what its runs measured."""
 
     contender: Contender
-    curve: Curve
+    trial: Trial
+
+    @property
+    def curve(self) -> Curve:
+        """Its accuracies."""
+        return self.trial.curve
+
+    @property
+    def seconds(self) -> float:
+        """How long a run trained: the median of the runs."""
+        return float(np.median(self.trial.seconds))
+
+    def _newest(self, times: Sequence[int]) -> Any:
+        """The number of its newest release at each of the times."""
+        return np.searchsorted(self.curve.at, times, side="right") - 1
 
     def at(self, times: Sequence[int]) -> Floats:
-        """The accuracy of its newest release at each of the times."""
-        newest = np.searchsorted(self.curve.at, times, side="right") - 1
-        return np.asarray(self.curve.median[newest])
+        """The accuracy of its newest release at each of the times, the median of the runs."""
+        return np.asarray(self.curve.median[self._newest(times)])
+
+    def accuracies(self, times: Sequence[int]) -> Floats:
+        """The accuracy of its newest release in each run at each time, shape (runs, times)."""
+        return np.asarray(self.curve.runs[:, self._newest(times)])
+
+    def log_loss(self, times: Sequence[int]) -> float:
+        """The mean of its log-losses over all runs and times."""
+        losses = self.trial.log_losses[:, self._newest(times)]
+        losses = losses[~np.isnan(losses)]
+        return float(losses.mean()) if losses.size else math.nan
 
 
 def results(
@@ -272,9 +362,9 @@ def results(
 ) -> Iterator[Result]:
     """Run each contender `runs` times, with new noise; call `tick` after each run of a setting."""
     for contender in contenders:
-        once = range(1) if contender.name == NOT_PRIVATE else range(runs)
-        curve = best_of(contender.methods, lambda _: stream, once, tick)
-        yield Result(contender=contender, curve=curve)
+        once = range(1) if contender.runs_once else range(runs)
+        trial = best_attempt(contender.methods, stream, once, tick)
+        yield Result(contender=contender, trial=trial)
 
 
 def common_times(compared: Sequence[Result], step: int) -> range:

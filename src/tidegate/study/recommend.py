@@ -1,0 +1,163 @@
+"""Recommends a schedule by measured accuracy, and says what the noise leaves undecided."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from tidegate.schedule import Schedule
+from tidegate.study.comparison import Result
+
+Floats = NDArray[np.float64]
+
+CONFIDENCE = 0.975
+"""The quantile of Student's t that a difference is held against: 95 % on two sides."""
+
+
+class Retained(NamedTuple):
+    """Which records stay stored because a later fit reads them; None if all do, for ever.
+
+    Attributes:
+        records: How many stay after a release, besides those of the step that is not complete.
+        steps: For how many steps, its own included, a record stays.
+    """
+
+    records: int | None
+    steps: int | None
+
+
+def retained(schedule: Schedule) -> Retained:
+    """What a schedule retains.
+
+    >>> from tidegate.schedule import Continual, Fading, SlidingWindow
+    >>> retained(SlidingWindow(window=70, step=10))
+    Retained(records=60, steps=7)
+    >>> retained(Fading(step=10, memory=1)), retained(Continual(block=10, step=10))
+    (Retained(records=0, steps=1), Retained(records=None, steps=None))
+    """
+    steps = schedule.look_back
+    return Retained(None if steps is None else schedule.steps.count(steps - 1), steps)
+
+
+class Margin(NamedTuple):
+    """A difference of two mean accuracies.
+
+    Attributes:
+        size: The difference.
+        noise: The size up to which it can be noise; None if there is only one run.
+    """
+
+    size: float
+    noise: float | None
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether the difference may be noise."""
+        return self.noise is None or abs(self.size) <= self.noise
+
+
+def margin(ahead: Floats, behind: Floats) -> Margin:
+    """The difference of accuracies of shape (runs, times), paired by run and by test records.
+
+    Its variance has two parts: that of the private noise, from the differences of the runs, and
+    that of the test records, from the differences at the times. `noise` is Student's t for as many
+    runs times the standard error. What runs only once is compared with every run.
+
+    >>> margin(np.array([[0.8, 0.9], [0.7, 0.8]]), np.array([[0.7, 0.8], [0.7, 0.8]])).within_noise
+    True
+    """
+    differences = ahead - behind
+    runs, times = differences.shape
+    size = float(differences.mean())
+    if runs == 1:
+        return Margin(size, None)
+    variance = differences.mean(axis=1).var(ddof=1) / runs
+    if times > 1:
+        variance += differences.mean(axis=0).var(ddof=1) / times
+    return Margin(size, float(student.ppf(CONFIDENCE, runs - 1)) * math.sqrt(variance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """The results under one budget, ranked by mean accuracy.
+
+    Args:
+        results: What was measured, schedules and baselines.
+        times: The times that means cover.
+    """
+
+    results: Sequence[Result]
+    times: Sequence[int]
+
+    def accuracy(self, result: Result) -> float:
+        """The mean over all runs and times."""
+        return float(result.accuracies(self.times).mean())
+
+    @cached_property
+    def ranked(self) -> list[Result]:
+        """The schedules, the best first; a tie goes to the one that retains less."""
+        schedules = [each for each in self.results if each.contender.schedule is not None]
+        return sorted(schedules, key=lambda each: (-self.accuracy(each), _kept(each)))
+
+    @property
+    def best(self) -> Result:
+        """The schedule with the largest mean accuracy."""
+        return self.ranked[0]
+
+    @property
+    def next(self) -> Result | None:
+        """The schedule that comes second, if there is one."""
+        return self.ranked[1] if len(self.ranked) > 1 else None
+
+    @property
+    def configured(self) -> Result:
+        """The configured schedule."""
+        return next(each for each in self.results if each.contender.configured)
+
+    def behind(self, result: Result) -> Margin:
+        """By how much a result is behind the best schedule; negative if a baseline is ahead."""
+        return margin(self.best.accuracies(self.times), result.accuracies(self.times))
+
+    @property
+    def ties(self) -> list[Result]:
+        """The schedules whose difference from the best is within its noise."""
+        return [each for each in self.ranked[1:] if self.behind(each).within_noise]
+
+    @property
+    def baselines_ahead(self) -> list[Result]:
+        """The private baselines that are ahead of the best schedule by more than the noise."""
+        private = [r for r in self.results if r.contender.schedule is None and r.curve.private]
+        margins = {id(each): self.behind(each) for each in private}
+        return [r for r in private if margins[id(r)].size < 0 and not margins[id(r)].within_noise]
+
+
+def _kept(result: Result) -> float:
+    """How many records a schedule retains."""
+    schedule = result.contender.schedule
+    kept = None if schedule is None else retained(schedule).records
+    return math.inf if kept is None else kept
+
+
+def toml(table: Mapping[str, Any]) -> str:
+    """A [schedule] table as TOML.
+
+    >>> from fractions import Fraction
+    >>> print(toml({"kind": "fading", "step": 10, "forget": Fraction(1, 5), "memory": 1}))
+    [schedule]
+    kind = "fading"
+    step = 10
+    forget = "1/5"
+    memory = 1
+    """
+    return "\n".join(["[schedule]", *(f"{key} = {_value(v)}" for key, v in table.items())])
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else f'"{value}"'
