@@ -119,6 +119,8 @@ def test_by_default_a_grid_is_tried_and_the_best_recommended(
 
 def test_the_recommended_schedule_can_be_pasted(config: str) -> None:
     words = ["--method", "fading", "--forget", "1/4", "--epsilon", "20", "--step", "50"]
+    with Path(config).open("a") as file:
+        file.write('[allocation]\nname = "paper"\n')
     done = tidegate("compare", config, data(config), *words, "--window", "150")
     assert done.returncode == 0, done.stderr
     assert "Recommended: " in done.stdout
@@ -128,6 +130,7 @@ def test_the_recommended_schedule_can_be_pasted(config: str) -> None:
     assert table["step"] == 50
     assert table["kind"] in {"fading", "sliding"}
     assert "measured with other sizes than gate.toml" in done.stdout
+    assert "remove [allocation] from gate.toml" in done.stdout or table["kind"] == "sliding"
     once = tidegate("compare", config, data(config), *words, "--window", "150", "--runs", "1")
     assert "use --runs 2 or more" in once.stdout
 

@@ -54,13 +54,19 @@ def test_the_margin_is_a_paired_difference() -> None:
     assert size == pytest.approx(0.065)  # of 0.10, 0.00, 0.12 and 0.04
     runs, times = np.array([0.05, 0.08]), np.array([0.11, 0.02])
     error = np.sqrt(runs.var(ddof=1) / 2 + times.var(ddof=1) / 2)
-    assert noise == pytest.approx(12.706 * error, rel=1e-4)  # Student's t for two runs
+    assert noise == pytest.approx(12.706 * error, rel=1e-4)  # Student's t for two of each
     assert margin(ahead[:1], behind[:1]).noise is None
     assert margin(ahead[:1], behind[:1]).within_noise
     assert margin(ahead, behind[:1]) == margin(ahead, behind)  # what runs once has no noise
     assert margin(ahead, ahead).within_noise
     lone = margin(ahead[:, :1], behind[:, :1])
     assert lone.noise == pytest.approx(12.706 * 0.01, rel=1e-4)  # one time: of the runs alone
+
+
+def test_few_runs_do_not_hide_a_difference_at_all_times() -> None:
+    """The quantile for two runs, 12.7, does not multiply what varies over many times."""
+    drawn = np.full((2, 40), 0.3) + np.random.default_rng(0).uniform(-0.3, 0.3, 40)
+    assert not margin(drawn, np.zeros((1, 40))).within_noise
 
 
 @pytest.mark.parametrize(("by_run", "by_time", "by_both"), [(1, 0, 0), (0, 1, 0), (1, 1, 1)])

@@ -16,10 +16,7 @@ from tidegate.privacy.meaning import amounts
 from tidegate.study.comparison import Comparison, Result
 from tidegate.study.recommend import Margin, Recommendation, retained, toml
 
-RULE = (
-    "noise is Student's t (97.5 %) times the standard error of the paired difference over runs and "
-    "over times"
-)
+RULE = "95 % by Student's t, from the paired differences over the runs and over the times"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +107,7 @@ class Report:
         """Print a table and a recommendation for each budget, then what the columns mean."""
         for recommendation in self.recommendations:
             self._print_table(recommendation)
+            click.echo()
             if recommendation.next is not None:
                 self._print_recommendation(recommendation)
         self._print_notes()
@@ -131,7 +129,7 @@ class Report:
             table.add_row(
                 _name(result),
                 *(f"{each:.1%}" for each in accuracies),
-                "best" if is_best else _points(recommendation.behind(result)),
+                _behind(result, recommendation),
                 f"{result.log_loss(self.times):.3f}",
                 f"{result.seconds:.2f}",
                 _kept(result),
@@ -142,13 +140,13 @@ class Report:
     def _print_recommendation(self, recommendation: Recommendation) -> None:
         console = Console(highlight=False)
         for line in self._sentences(recommendation):
-            console.print(line)
+            console.print(line, markup=False)
         click.echo(f"\n{self._toml(recommendation.best)}\n")
 
     def _sentences(self, recommendation: Recommendation) -> Iterator[str]:
         best, second = recommendation.best, recommendation.next
         right = f"{recommendation.accuracy(best):.1%} of new records right"
-        yield f"\nRecommended: {_name(best)}, with {right}."
+        yield f"Recommended: {_name(best)}, with {right}."
         if second is not None:
             yield f"It is {_margin(recommendation.behind(second), f'{_name(second)}, the next')}."
         own = recommendation.configured
@@ -175,12 +173,13 @@ class Report:
         console.print(
             f"* marks the settings of {self.config}. Accuracies and log-losses are means over the "
             f"runs, on new records. Means cover all times from {self.times[0]:,} on, when every "
-            "method has a model. Points behind the best schedule, ± their noise: " + RULE + ". "
+            f"method has a model. Points behind the best schedule, ± their noise: {RULE}. "
             "Kept: records that stay stored after a release, because a later fit reads them."
-            + "".join(f" {name} is shown with its {BEST_SETTING}." for name in self._tuned)
+            + "".join(f" {name} is shown with its {BEST_SETTING}." for name in self._tuned),
+            markup=False,
         )
         for name, reason in self.left_out.items():
-            console.print(f"Left out: {name} ({reason})")
+            console.print(f"Left out: {name} ({reason})", markup=False)
 
     @property
     def _tuned(self) -> list[str]:
@@ -231,8 +230,11 @@ def _name(result: Result) -> str:
     return result.contender.name + " *" * result.contender.configured
 
 
-def _points(margin: Margin) -> str:
-    size = f"{100 * margin.size:.1f}"
+def _behind(result: Result, recommendation: Recommendation) -> str:
+    if result is recommendation.best:
+        return "-" if recommendation.next is None else "best"
+    margin = recommendation.behind(result)
+    size = f"{round(100 * margin.size, 1) + 0.0:.1f}"  # not -0.0
     return size if margin.noise is None else f"{size} ± {100 * margin.noise:.1f}"
 
 

@@ -64,22 +64,27 @@ class Margin(NamedTuple):
 def margin(ahead: Floats, behind: Floats) -> Margin:
     """The difference of accuracies of shape (runs, times), paired by run and by test records.
 
-    Its variance has two parts: that of the private noise, from the differences of the runs, and
-    that of the test records, from the differences at the times. `noise` is Student's t for as many
-    runs times the standard error. What runs only once is compared with every run.
+    It varies over the runs, because of the private noise, and over the times, because of the test
+    records and of the drift. For each of the two take Student's t times the standard error; the
+    root of the sum of their squares is `noise`. What runs only once is compared with every run.
 
     >>> margin(np.array([[0.8, 0.9], [0.7, 0.8]]), np.array([[0.7, 0.8], [0.7, 0.8]])).within_noise
     True
     """
     differences = ahead - behind
-    runs, times = differences.shape
     size = float(differences.mean())
-    if runs == 1:
+    if len(differences) == 1:
         return Margin(size, None)
-    variance = differences.mean(axis=1).var(ddof=1) / runs
-    if times > 1:
-        variance += differences.mean(axis=0).var(ddof=1) / times
-    return Margin(size, float(student.ppf(CONFIDENCE, runs - 1)) * math.sqrt(variance))
+    return Margin(size, math.hypot(_spread(differences, axis=0), _spread(differences, axis=1)))
+
+
+def _spread(differences: Floats, axis: int) -> float:
+    """Student's t times the standard error of the mean along an axis; 0 if it has one entry."""
+    means = differences.mean(axis=1 - axis)
+    if len(means) == 1:
+        return 0.0
+    quantile = student.ppf(CONFIDENCE, len(means) - 1)
+    return float(quantile * means.std(ddof=1) / math.sqrt(len(means)))
 
 
 @dataclass(frozen=True, kw_only=True)
