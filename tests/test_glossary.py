@@ -35,6 +35,9 @@ def test_definitions_are_one_or_two_short_sentences() -> None:
         ("slot-weight", "slot weight"),
         ("ε", "epsilon"),
         ("emphasis", "slot weight"),
+        ("ApproxDP", "gaussian budget"),
+        ("PureDP", "pure budget"),
+        ("sliding-window", "sliding"),
     ],
 )
 def test_a_term_is_found_as_people_write_it(asked: str, term: str) -> None:

@@ -40,22 +40,22 @@ def told(lines: Iterable[Line]) -> list[str]:
 def test_spans_are_what_the_chain_has_read(schedule: Continual | Independent) -> None:
     words = told(Plan(schedule=schedule, budget=BUDGET).lines(1300))
     assert "a model of records 1,280 to 1,289" in words or (
-        "a model of records 0 to 1,289, refreshed on the newest 10" in words
+        "a model of records 0 to 1,289, last updated on records 1,280 to 1,289" in words
     )
 
 
 def test_a_gap_is_not_hidden() -> None:
     words = told(Plan(schedule=Continual(block=80, step=10), budget=BUDGET).lines(1270))
     assert words[-1] == (
-        "a model of records 0 to 959 and 1,260 to 1,269, refreshed on the newest 10"
+        "a model of records 0 to 959 and 1,260 to 1,269, last updated on records 1,260 to 1,269"
     )
 
 
 def test_a_window_is_told_whole_wherever_its_last_fit_is() -> None:
     words = told(Plan(schedule=SlidingWindow(window=70, step=10), budget=BUDGET).lines(110))
     assert words[-2:] == [
-        "a model of records 30 to 99, refreshed on the newest 10",
-        "a model of records 40 to 109, refreshed on the oldest 10",
+        "a model of records 30 to 99, last updated on records 90 to 99",
+        "a model of records 40 to 109, last updated on records 40 to 49",
     ]
 
 
@@ -68,5 +68,5 @@ def test_two_streams_are_told_apart() -> None:
     words = told(plan.lines(7 * source + 3 * target))
     assert words[-1] == (
         "a model of source records 0 to 69 and target records 0 to 14, "
-        "refreshed on the newest 5 target records"
+        "last updated on target records 10 to 14"
     )

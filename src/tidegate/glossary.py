@@ -14,7 +14,15 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "even if it cannot be used.",
         "neighbouring streams": "Two streams with the same slots that differ in the content of one "
         "record. The guarantee says that releases from one look much like releases from the other.",
-        "block": "The range of consecutive records that one fit reads.",
+        "public": "Anything that you may show to anyone: the settings, how many records there are "
+        "and when they came, or data from elsewhere. What you choose by looking at private records "
+        "is not public.",
+        "private": "Computed with noise that the budget pays for, so that anyone may see it. The "
+        "records themselves are private too: only the operator may see them.",
+        "drift": "A change over time in what the records are like, so that models of old records "
+        "become wrong. If your stream drifts, start with a fading schedule.",
+        "block": "The consecutive records that one fit reads. As a setting, it is the number of "
+        "records before the first model, or in the smallest block of a multiresolution schedule.",
         "step": "A fixed number of consecutive records. Training happens only when a step is "
         "complete.",
         "waiting records": "Records that are in no segment yet. The state's database holds "
@@ -60,10 +68,19 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "slot weight": "How much a slot counts in a fit, above 0 and up to 1, whether or not its "
         "record can be used. It depends only on the slot's position; cards and JSON call it "
         "emphasis.",
+        "fading": "The schedule for drift that we recommend: a model at every step, in which old "
+        "records count less and less.",
+        "sliding": "A schedule for drift: a model at every step, trained on exactly the newest "
+        "records, the window. Nothing older influences it.",
         "forget": "The fraction of its weight that a step loses when the next one arrives, in a "
         "fading schedule.",
         "memory": "How many of the newest steps a fit of a fading schedule reads. After that their "
         "records are deleted.",
+        "naive splitting": "The simplest baseline: retrain at each release, with epsilon divided "
+        "by the number of releases. That number must be known in advance.",
+        "fair baseline": "The strongest simple rival of a sliding window: retrain the whole window "
+        "at every step and split the budget exactly over the windows that contain a record. "
+        "tidegate compare calls it window-refit.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },
@@ -72,6 +89,10 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "It holds whatever else an attacker knows.",
         "budget": "The limit for one record over all time: PureDP(epsilon) or "
         "ApproxDP(epsilon, delta).",
+        "pure budget": "PureDP(epsilon): replacing one record makes no set of outcomes more than "
+        "e^epsilon times as likely, without exceptions.",
+        "gaussian budget": "ApproxDP(epsilon, delta): all noise is Gaussian, and a probability may "
+        "exceed the limit that epsilon sets by delta. Models are better than under a pure budget.",
         "epsilon": "The main number of a budget; smaller is more private. Changing one record "
         "multiplies the probability of any set of outcomes by at most e^epsilon, plus delta if "
         "there is one.",
@@ -87,9 +108,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "noise is added. The noise has to be in proportion to it.",
         "lattice": "The public grid of numbers to which a noisy result is rounded, so that the "
         "rounding of floats reveals nothing more about records.",
-        "share": "The part of a record's budget that one fit spends, between 0 and 1; a record "
-        "whose slot weight is below 1 pays less. In the ledger, the share of a record is the sum "
-        "over all fits: the budget that it has spent.",
+        "share": "The part of a record's budget that one fit spends, between 0 and 1. In the "
+        "ledger, a record's share is the sum over all fits that read it (a record of lower slot "
+        "weight pays less).",
         "charge": "What a fit or an evaluation costs each record that it reads: a share of the "
         "record's budget. It enters the ledger in the same transaction as the result.",
         "allocation": "The rule that divides the budget among levels.",
@@ -133,6 +154,13 @@ SYMBOLS = {
     "μ": "mu",
     "emphasis": "slot weight",
     "gdp": "gaussian dp",
+    "puredp": "pure budget",
+    "pure dp": "pure budget",
+    "approxdp": "gaussian budget",
+    "approximate dp": "gaussian budget",
+    "sliding window": "sliding",
+    "naive": "naive splitting",
+    "window refit": "fair baseline",
     "neighbour": "neighbouring streams",
     "neighbours": "neighbouring streams",
 }

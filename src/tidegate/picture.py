@@ -129,9 +129,9 @@ def legend(*, chained: bool) -> Text:
         )
     return Text.assemble(
         (BASE, "blue"),
-        " base, trained first;  ",
+        " base, trained first · ",
         *((f"{level} ", level_style(level)) for level in (2, 1, 0)),
-        "updates, each refining the one before; the digit is the level;  ",
+        "updates of it (digit = level) · ",
         (RELEASE, "bold white"),
         " the last fit, whose model is released",
     )

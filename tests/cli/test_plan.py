@@ -149,7 +149,7 @@ def test_the_picture_shows_window_base_chain_and_release() -> None:
     assert "[3,072, 7,168)" in done.stdout
     words = " ".join(done.stdout.split())
     assert "whose model is released" in words
-    assert "None ever spends more than 100 %" in words
+    assert "No record ever spends more than 100 %" in words
 
 
 def test_a_plan_without_updates_has_none_in_its_legend() -> None:

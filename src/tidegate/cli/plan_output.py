@@ -98,8 +98,8 @@ def print_table(planned: Planned, rows: int) -> None:
         whose = f"{stream} record" if stream else "record"
         spent, most = 100 * down(share), 100 * float(planned.forever[stream])
         console.print(
-            f"The most-charged {whose} so far is {record:,}: it has spent {spent:.6g} % of its "
-            f"budget. None ever spends more than {most:g} %."
+            f"The most-charged {whose} so far is no. {record:,}: it has spent {spent:.6g} % of its "
+            f"budget. No record ever spends more than {most:g} %."
         )
 
 

@@ -124,12 +124,18 @@ def _show(
 def _line(release: StoredRelease, view: LedgerView) -> str:
     row = release_row(release, view)
     whose = f" {row['stream']}" if row["stream"] else ""
-    before, holdout = row["accuracy_before"], row["accuracy_on_holdout"]
-    return "".join(
-        [
-            f"release {release.number:,} after {row['at']:,}{whose} records: {row['trained_on']}, "
-            f"which cost them {row['share']:.4g} of their budget",
-            "" if holdout is None else f", right on {holdout:.1%} of the holdout",
-            "" if before is None else f"; the one before it was right on {before:.1%} of the step",
-        ]
-    )
+    name = f"release {release.number:,}"
+    payers = "; the newest records" if release.card.get("emphasis") else ", which"
+    parts = [
+        f"{name} after {row['at']:,}{whose} records: {row['trained_on']}{payers} paid "
+        f"{row['share']:.4g} of their budget for it"
+    ]
+    if row["accuracy_on_holdout"] is not None:
+        parts.append(f"{name} scored {row['accuracy_on_holdout']:.1%} on the holdout")
+    if row["accuracy_before"] is not None:
+        tried = release.card["evaluation"]["step_before"]
+        newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
+        parts.append(
+            f"release {tried['of_release']:,} scored {row['accuracy_before']:.1%} on {newest}"
+        )
+    return "; ".join(parts)

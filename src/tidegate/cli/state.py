@@ -199,8 +199,8 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
     running.
 
     A published folder alone: check that the hash chain has no gap, that every card belongs to its
-    model and that every file is as listed. Only the state shows whether the newest releases were
-    deleted.
+    model and that every file matches its manifest. It cannot tell whether newer releases were
+    deleted; only the state can.
 
     See docs/how-to/check-the-proof.md: neither shows that noise was really added.
     """
@@ -245,7 +245,7 @@ def _verify_state(folder: Path, report: Report) -> Checked:
         files, publish = len(gate.store.published()), gate.config.publish
     sound = f"{fits:,} fits match the plan, {len(hashes):,} releases form an unbroken hash chain"
     if files and publish is not None:
-        sound += f", the files of {files:,} releases in {publish.folder} match the state"
+        sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
     elif files:
         sound += f"; {files:,} releases were published to a folder that is no longer configured"
     return problems, hashes, f"{sound}."
@@ -265,4 +265,5 @@ def _verify_published(folder: Path, report: Report) -> Checked:
     sound = (
         f"{len(hashes):,} releases form an unbroken hash chain, their files match the manifests."
     )
-    return problems, hashes, f"{sound} Only the state shows whether newer ones were deleted."
+    unseen = "This check cannot tell whether newer releases were deleted; only the state can."
+    return problems, hashes, f"{sound} {unseen}"

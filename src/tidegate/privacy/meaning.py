@@ -2,6 +2,8 @@
 
 import math
 
+from tidegate.privacy.budget import gaussian_mu
+
 LARGEST_FACTOR = 1e6
 """A larger e^epsilon is not written as a number, which would tell readers nothing."""
 
@@ -26,45 +28,48 @@ def amounts(epsilon: float, delta: float) -> str:
 
 
 def meaning(epsilon: float, delta: float) -> str:
-    """What a budget promises about any one record: the definition, then the same as a bet.
+    """What a budget promises about any one record: as a bet, then the definition.
 
     With a delta, some outcomes can become more than e^epsilon times as likely, so the text must
     not deny it. What holds is P(S) <= e^epsilon P'(S) + delta, for every set S of outcomes.
 
     >>> print(meaning(1.0, 0.0))
-    Replace the content of any one record, and no set of outcomes becomes more than e^1 (under 2.72)
-    times as likely. A bet on which of two equally likely contents it has wins at most 73.2 % of
-    the time, even for someone who knows all other records and sees every release; a blind guess
-    wins 50 %.
+    Someone who knows all other records and sees every release wins at most 73.2 % of bets on which
+    of two equally likely contents a record has; a blind guess wins 50 %. Formally: replace the
+    content of any one record, and no set of outcomes becomes more than e^1 (under 2.72) times as
+    likely.
     >>> print(meaning(1.0, 1e-6))
-    Replace the content of any one record, and the probability of every set of outcomes stays at
-    most e^1 (under 2.72) times what it was, plus 1e-06. A bet on which of two equally likely
-    contents it has wins at most 73.2 % of the time, even for someone who knows all other records
-    and sees every release; a blind guess wins 50 %.
+    Someone who knows all other records and sees every release wins at most 54.8 % of bets on which
+    of two equally likely contents a record has, because all noise is Gaussian; a blind guess wins
+    50 %. Formally: replace the content of any one record, and the probability of every set of
+    outcomes stays at most e^1 (under 2.72) times what it was, plus 1e-06.
     """
     factor = f"e^{_exact(epsilon)}{_rounded_up(epsilon)}"
     if not delta:
-        change = f"no set of outcomes becomes more than {factor} times as likely"
+        why, change = "", f"no set of outcomes becomes more than {factor} times as likely"
     else:
+        why = ", because all noise is Gaussian"
         stays = f"at most {factor} times what it was, plus {_exact(delta)}"
         change = f"the probability of every set of outcomes stays {stays}"
     return (
-        f"Replace the content of any one record, and {change}. A bet on which of two equally "
-        f"likely contents it has wins at most {bets_won(epsilon, delta):g} % of the time, even for "
-        "someone who knows all other records and sees every release; a blind guess wins 50 %."
+        "Someone who knows all other records and sees every release wins at most "
+        f"{bets_won(epsilon, delta):g} % of bets on which of two equally likely contents a record "
+        f"has{why}; a blind guess wins 50 %. Formally: replace the content of any one record, and "
+        f"{change}."
     )
 
 
 def bets_won(epsilon: float, delta: float) -> float:
     """The most bets between two contents of a record that can be won, in per cent, rounded up.
 
-    This is (e^epsilon + delta) / (e^epsilon + 1), which docs/guarantee.md derives.
+    Without a delta this is e^epsilon / (e^epsilon + 1). With one, all noise is Gaussian, and the
+    best test wins Phi(mu / 2), where Phi is the normal distribution. docs/guarantee.md derives
+    both.
 
-    >>> bets_won(1.0, 1e-6), bets_won(1000.0, 0.0)
-    (73.2, 100.0)
+    >>> bets_won(1.0, 0.0), bets_won(1.0, 1e-6), bets_won(1000.0, 0.0)
+    (73.2, 54.8, 100.0)
     """
-    inverse = math.exp(-epsilon)
-    won = (1 + delta * inverse) / (1 + inverse)
+    won = _normal(gaussian_mu(epsilon, delta) / 2) if delta else 1 / (1 + math.exp(-epsilon))
     return min(1000, math.ceil(1000 * won + 1e-9)) / 10  # the 1e-9 covers float errors
 
 
@@ -84,6 +89,11 @@ def paid_so_far(share: float) -> str:
         return f"{paid}; no record can ever pay more than 100 %."
     all_of_it = "all that the plan will ever charge it"
     return f"{paid}: {all_of_it}. Nothing has run out, and no record can pay more."
+
+
+def _normal(x: float) -> float:
+    """The probability that a standard normal variable is at most x."""
+    return math.erfc(-x / math.sqrt(2)) / 2
 
 
 def _exact(number: float) -> str:

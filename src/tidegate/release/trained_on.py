@@ -31,7 +31,7 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     >>> in_words(of_base, base)
     'a model of records 3,072 to 7,167'
     >>> in_words(extended(of_base, update), update)
-    'a model of records 3,072 to 8,191, refreshed on the newest 1,024'
+    'a model of records 3,072 to 8,191, last updated on records 7,168 to 8,191'
     """
     parts = [
         f"{f'{stream} ' if stream else ''}records {' and '.join(map(_range, spans))}"
@@ -41,19 +41,12 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     if fit.slot_weights:
         weighted = ", the newest counting most" if fit.slot_weights[0].part < 1 else ""
         older = fit.start is not None and fit.span.start > 0
-        rest = "; it started at the release before, which remembers older ones" if older else ""
+        rest = "; it started from the release before, which remembers older records" if older else ""
         return f"{model}{weighted}{rest}"
     if fit.prior is None:
         return model
-    of = f"{fit.stream} records " if len(reach) > 1 else ""
-    spans = reach[fit.stream]
-    if fit.span.stop == spans[-1].stop:
-        which = f"the newest {fit.span.size:,} {of}"
-    elif fit.span.start == spans[0].start:
-        which = f"the oldest {fit.span.size:,} {of}"
-    else:
-        which = f"{of}{_range(fit.span)}"
-    return f"{model}, refreshed on {which}".rstrip()
+    whose = f"{fit.stream} " if len(reach) > 1 else ""
+    return f"{model}, last updated on {whose}records {_range(fit.span)}"
 
 
 def _range(span: Span) -> str:

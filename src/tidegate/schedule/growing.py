@@ -61,9 +61,9 @@ class Growing(Stepped):
     allocated: ClassVar[bool] = False
 
     block: int = parameter("records before the first model, a multiple of the step", 8192)
-    step: int = parameter("records in a step (models come after whole steps)", 1024)
+    step: int = parameter("models come at multiples of this many records", 1024)
     growth: Fraction = parameter(
-        "fraction by which records grow between models, at least 1/64 and one step",
+        "release again after this fraction more records (minimum 1/64, and at least one step)",
         "1/16",
         default=Fraction(1, 16),
     )
