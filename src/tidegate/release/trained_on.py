@@ -41,7 +41,7 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     if fit.slot_weights:
         weighted = ", the newest counting most" if fit.slot_weights[0].part < 1 else ""
         older = fit.start is not None and fit.span.start > 0
-        rest = "; it started from the release before, which remembers older records" if older else ""
+        rest = "; it started at the release before, which remembers older records" if older else ""
         return f"{model}{weighted}{rest}"
     if fit.prior is None:
         return model

@@ -26,8 +26,7 @@ RELEASE = {
     "hash": "9f" * 32,
     "previous": "41" * 32,
     "time": "2026-01-05T08:00:00+00:00",
-    "trained_on": "a model of records 12,288 to 19,455, "
-    "last updated on records 18,432 to 19,455",
+    "trained_on": "a model of records 12,288 to 19,455, last updated on records 18,432 to 19,455",
     "card": CARD,
 }
 RELEASES = {"releases": [RELEASE]}
