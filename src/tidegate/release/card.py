@@ -153,7 +153,7 @@ def described(thing: Any) -> Any:
 
     >>> from tidegate.schedule import SlidingWindow
     >>> described(SlidingWindow(window=70, step=10))
-    {'kind': 'SlidingWindow', 'window': 70, 'step': 10, 'sample': None}
+    {'kind': 'SlidingWindow', 'window': 70, 'step': 10, 'sample': None, 'refit': None}
     """
     if not is_dataclass(thing):
         return str(thing) if isinstance(thing, Fraction) else thing
