@@ -1,25 +1,34 @@
-"""Pictures of a plan: the chain behind each release, and what the records have paid."""
+"""Pictures of a plan: the chain or the slot weights of each release, and what records paid."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from tidegate.checks import InvalidValueError
 from tidegate.privacy.ledger import Ledger, Line
-from tidegate.schedule import RecordFit, Stream
+from tidegate.schedule import RecordFit, Span, Stream
+from tidegate.schedule.fit import SlotWeight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BASE, RELEASE = "█", "◆"
+SHADES = "░▒▓█"
+"""For slot weights up to 1/4, 1/2, 3/4 and 1."""
+
 LEVEL_COLORS = ("yellow", "magenta", "green", "red", "cyan")
 PLOT_BASE, PLOT_LEVELS = "#31688e", ("#fde725", "#f6a75c", "#e3685c", "#b13f70", "#6f2c6f")
+PALEST = 0.08
+"""The opacity of records that count for almost nothing, so that they can still be seen."""
+
 PLOT_KINDS = (".png", ".svg")
 
 
@@ -66,21 +75,33 @@ def strip(chain: Chain, column: int, stream: Stream | None = None) -> Text:
       ◆████11
        ████11◆
         ◆11████
+
+    Where slots have weights, paler characters are records that count less:
+
+    >>> from tidegate.schedule import Fading
+    >>> made = map(Steps(10).fit, fits(Fading(step=10), until=8))
+    >>> for chain in chains(made, most=8)[-3:]:
+    ...     print(strip(chain, column=10).plain)
+    ░░▒▒▓◆
+    ░░░▒▒▓◆
+     ░░░▒▒▓◆
     """
     fits = [fit for fit in chain if fit.stream == stream]
     cells = [(" ", "")] * max((fit.span.stop // column for fit in fits), default=0)
     for fit in fits:
-        first = fit.span.start // column
-        last = max(first + 1, fit.span.stop // column)
-        cells[first:last] = [_cell(fit, released=fit is chain[-1])] * (last - first)
+        for span, part in fit.slot_weights or [SlotWeight(fit.span, Fraction(1))]:
+            first = span.start // column
+            last = max(first + 1, span.stop // column)
+            cells[first:last] = [_cell(fit, part, released=fit is chain[-1])] * (last - first)
         if fit is chain[-1]:
             cells[last - 1] = (RELEASE, "bold white")
     return Text.assemble(*cells)
 
 
-def _cell(fit: RecordFit, *, released: bool) -> tuple[str, str]:
+def _cell(fit: RecordFit, part: Fraction, *, released: bool) -> tuple[str, str]:
     if fit.role == "base":
-        return BASE, "bold white" if released else "blue"
+        shade = SHADES[max(0, math.ceil(4 * part) - 1)]
+        return shade, "bold white" if released else "blue"
     if released:
         return RELEASE, "bold white"
     return format(min(fit.level, 15), "x"), level_style(fit.level)
@@ -118,23 +139,40 @@ def _streams(rows: list[Chain]) -> list[Stream | None]:
     return list(dict.fromkeys(fit.stream for chain in rows for fit in chain))
 
 
-def legend(*, chained: bool) -> Text:
-    """What the characters of the picture mean; `chained` if any release has updates."""
-    if not chained:
+def legend(rows: list[Chain]) -> Text:
+    """What the characters in the picture of these chains mean."""
+    if any(len(chain) > 1 for chain in rows):
         return Text.assemble(
             (BASE, "blue"),
-            " records of the fit;  ",
+            " base, trained first · ",
+            *((f"{level} ", level_style(level)) for level in (2, 1, 0)),
+            "updates of it (digit = level) · ",
             (RELEASE, "bold white"),
-            " its newest step: each release is one fit",
+            " the last fit, whose model is released",
         )
+    if any(map(is_weighted, rows)):
+        shades, meaning = " ".join(reversed(SHADES)), "slot weight above 3/4, 1/2, 1/4, or less"
+    else:
+        shades, meaning = BASE, "records of the fit"
     return Text.assemble(
-        (BASE, "blue"),
-        " base, trained first · ",
-        *((f"{level} ", level_style(level)) for level in (2, 1, 0)),
-        "updates of it (digit = level) · ",
+        (shades, "bold white"),
+        f" {meaning};  ",
         (RELEASE, "bold white"),
-        " the last fit, whose model is released",
+        " its newest step: each release is one fit",
+        _memory(rows),
     )
+
+
+def is_weighted(chain: Chain) -> bool:
+    """Whether some records of the release count less than others."""
+    return any(part < 1 for fit in chain for _, part in fit.slot_weights)
+
+
+def _memory(rows: list[Chain]) -> str:
+    """Say that releases remember records that their fits do not read, where they do."""
+    if any(fit.start is not None and fit.span.start > 0 for chain in rows for fit in chain):
+        return ". It starts from the release before, so it also remembers older records"
+    return ""
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -173,32 +211,44 @@ def plot(lines: Iterable[Line], path: Path, *, most: int, title: str) -> None:
 
 def _plot_chains(axes: "Axes", rows: list[Chain], stream: Stream | None, *, named: bool) -> None:
     labelled: set[str] = set()
+    weighted = any(map(is_weighted, rows))
     for row, chain in enumerate(rows):
         for fit in chain:
             if fit.stream != stream:
                 continue
-            released = fit is chain[-1]
             label = "base" if fit.role == "base" else f"update, level {fit.level}"
-            axes.barh(
-                row,
-                fit.span.size,
-                left=fit.span.start,
-                height=0.78,
-                color=PLOT_BASE
-                if fit.role == "base"
-                else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)],
-                edgecolor="black" if released else "white",
-                linewidth=1.8 if released else 0.6,
-                zorder=3 if released else 2,
-                label="_" if label in labelled else label,
-            )
+            _plot_fit(axes, row, fit, label="_" if label in labelled else label)
             labelled.add(label)
+            if fit is chain[-1]:
+                _plot_bar(axes, row, fit.span, fill=False, edgecolor="black", linewidth=1.8)
     axes.set_yticks(range(len(rows)), [f"{chain[-1].at:,}" for chain in rows])
     axes.invert_yaxis()
-    axes.legend(loc="best", fontsize="small", title="black edge: the release")
+    edge = "black edge: the release"
+    paler = "paler: records that count less" if weighted else ""
+    axes.legend(loc="best", fontsize="small", title="\n".join(filter(None, (edge, paler))))
     if named:
         axes.set_ylabel(f"{'target ' if stream else ''}records arrived (one row per release)")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plot_fit(axes: "Axes", row: int, fit: RecordFit, label: str) -> None:
+    """Draw a bar for each part of a fit, the newest first: it is the one in the legend."""
+    colour = PLOT_BASE if fit.role == "base" else PLOT_LEVELS[fit.level % len(PLOT_LEVELS)]
+    for span, part in reversed(fit.slot_weights or (SlotWeight(fit.span, Fraction(1)),)):
+        _plot_bar(
+            axes,
+            row,
+            span,
+            color=(colour, PALEST + (1 - PALEST) * float(part)),
+            edgecolor="white",
+            linewidth=0.6,
+            label=label,
+        )
+        label = "_"
+
+
+def _plot_bar(axes: "Axes", row: int, span: Span, **look: Any) -> None:
+    axes.barh(row, span.size, left=span.start, height=0.78, zorder=2 + ("fill" in look), **look)
 
 
 def _plot_ledger(axes: "Axes", ledger: Ledger, stream: Stream | None) -> None:

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -19,6 +20,7 @@ KINDS: dict[str, list[str]] = {
     "basic": ["--block", "4000", "--step", "1000"],
     "independent": ["--step", "1000"],
 }
+FADING = ["plan", "fading", "--step", "1024", "--epsilon", "1", "--delta", "1e-6"]
 
 
 def worst_by_hand(lines: list[dict[str, Any]]) -> Fraction:
@@ -159,19 +161,58 @@ def test_a_plan_without_updates_has_none_in_its_legend() -> None:
     assert "updates" not in words
 
 
+def test_a_fading_plan_shows_how_much_records_count() -> None:
+    shown = tidegate(*FADING, "--until", "8192", "--rows", "8").stdout
+    assert "  7,168  ░░░▒▒▓◆" in shown.replace("7,168", "  7,168", 1)  # 7/10 to the power of age
+    assert " ░░░▒▒▓◆" in shown
+    words = " ".join(shown.split())
+    assert "█ ▓ ▒ ░ slot weight above 3/4, 1/2, 1/4, or less; ◆ its newest step" in words
+    assert "starts from the release before, so it also remembers older records" in words
+    assert "Older ones have less weight and pay less" in words
+
+
+def test_a_wide_column_shows_the_weight_of_its_newest_step() -> None:
+    narrow = process(*FADING, "--forget", "1/4", "--until", "40960", "--rows", "40", COLUMNS="40")
+    row = next(line for line in narrow.stdout.splitlines() if line.startswith("40,960"))
+    assert row.split() == ["40,960", "░░▒▓◆"]  # 9 steps of 1,024 in columns of 2,048
+
+
+def test_a_refitted_window_counts_fully_and_remembers_more() -> None:
+    sizes = ("sliding", *SIZES, "--refit", "--epsilon", "1", "--delta", "1e-6")
+    words = " ".join(tidegate("plan", *sizes, "--until", "9000").stdout.split())
+    assert words.startswith("sliding, epsilon = 1, delta = 1e-06, its own allocation")
+    assert "██████◆" in words
+    assert "so it also remembers older records" in words
+    assert "less weight" not in words
+
+
 def test_a_long_plan_shows_its_first_rows() -> None:
     done = tidegate("plan", "independent", "--step", "1", "--epsilon", "1", "--until", "5000")
     assert "... and 4,976 more" in done.stdout
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "twostream"])
+PLOTTED = KINDS | {
+    "fading": ["--step", "1000", "--delta", "1e-6"],
+    "twostream": ["--block", "2000", "--target-step", "100", "--target-steps", "3"],
+}
+
+
+@pytest.mark.parametrize("kind", PLOTTED)
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_plots(kind: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"plan.{suffix}"
-    sizes = KINDS.get(kind, ["--block", "2000", "--target-step", "100", "--target-steps", "3"])
+    sizes = PLOTTED[kind]
     done = tidegate("plan", kind, *sizes, "--epsilon", "1", "--until", "12000", "--plot", str(path))
     assert done.returncode == 0, done.stderr
     assert path.read_bytes()[:5] in {b"<?xml", b"\x89PNG\r"}
+
+
+def test_a_plot_of_weights_has_a_shade_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    tidegate(*FADING, "--until", "10240", "--plot", str(path))
+    opacities = set(re.findall(r"opacity: (0\.\d+)", path.read_text()))
+    shades = {f"{0.08 + 0.92 * 0.7**age:.3f}" for age in range(1, 7)}
+    assert shades <= {f"{float(opacity):.3f}" for opacity in opacities}
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

@@ -84,12 +84,11 @@ def print_table(planned: Planned, rows: int) -> None:
         return
     chains = picture.chains((line.fit for line in planned.lines()), rows)
     console.print(picture.terminal_picture(chains, planned.steps, console.width))
-    chained = any(len(chain) > 1 for chain in chains)
-    console.print(picture.legend(chained=chained), end="\n\n")
+    console.print(picture.legend(chains), end="\n\n")
     console.print(_fits_table(planned.budget, first))
     if fits > len(first):
         console.print(f"[dim]... and {fits - len(first):,} more[/]")
-    if any(line.fit.slot_weights for line in first):
+    if any(map(picture.is_weighted, chains)):
         note = "The newest records pay the share. Older ones have less weight and pay less."
         console.print(f"[dim]{note}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")

@@ -95,9 +95,8 @@ def _steps(until: int, step: int) -> int:
     return until // step
 
 
-def _title(kind: str, budget: Budget, allocation: Allocation) -> str:
-    own = kind in SCHEDULES and not SCHEDULES[kind].allocated
-    shares = "its own allocation" if own else f"allocation {allocation.name}"
+def _title(kind: str, budget: Budget, allocation: Allocation | None) -> str:
+    shares = "its own allocation" if allocation is None else f"allocation {allocation.name}"
     return f"{kind}, {amounts(budget.epsilon, budget.delta)}, {shares}"
 
 
@@ -111,7 +110,7 @@ def one_stream(
     _steps(until, step)
     ledger = planned.ledger()
     return Planned(
-        title=_title(kind, budget, allocation),
+        title=_title(kind, budget, allocation if schedule.allocated else None),
         budget=budget,
         steps={None: step},
         reach=until,
