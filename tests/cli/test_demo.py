@@ -6,10 +6,22 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tidegate.demo.demo_state import STATE, config
+from tidegate.demo.demo_state import STATE, config, config_for
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate import Config, Gate
 
+MINE = """
+[schedule]
+kind = "sliding"
+window = 7168
+step = 512
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[records]
+classes = [0, 1, 2, 3, 4]
+norm = 1.0
+"""
 SMALL = ("demo", "--records", "10240", "--plot")
 
 
@@ -26,11 +38,12 @@ def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_s
     for words in (
         "epsilon = 1",
         "simple composition",
+        "fading",
         "sliding",
         "continual",
         "naive",
-        "never add up",
-        "◆",
+        "never adds up",
+        "░░░▒▒▓◆",
     ):
         assert words in " ".join(done.stdout.split())
     assert "demo.png" in done.stdout
@@ -40,7 +53,7 @@ def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_s
     assert command == ["tidegate", "serve", "--demo", str(STATE)]
     with Gate.look(STATE) as gate:
         assert gate.store.count("records") == 10_240
-        assert len(list(gate.releases())) == 7
+        assert len(list(gate.releases())) == 20
     assert tidegate("verify", str(STATE)).returncode == 0
 
 
@@ -55,20 +68,17 @@ def test_it_can_keep_quiet_and_replaces_the_state_of_an_earlier_demo() -> None:
         assert gate.store.count("records") == 10_240
 
 
+def test_it_knows_the_state_that_the_demo_of_an_earlier_version_left() -> None:
+    now = config(DriftingStream())
+    before = Config.parse(MINE.replace("norm = 1.0", "norm = 1.5") + "[quality]\nshare = '1/20'")
+    Gate.open(STATE, before).close()
+    assert config_for(STATE) == before  # so it can still be served
+    assert tidegate(*SMALL, "demo.png", "--quiet") == (0, "", "")
+    assert config_for(STATE) == config_for(Path("elsewhere")) == now
+
+
 def test_it_replaces_nothing_else(folder: Path) -> None:
-    mine = """
-    [schedule]
-    kind = "sliding"
-    window = 7168
-    step = 512
-    [budget]
-    epsilon = 1.0
-    delta = 1e-6
-    [records]
-    classes = [0, 1, 2, 3, 4]
-    norm = 1.0
-    """
-    Gate.open(STATE, Config.parse(mine)).close()
+    Gate.open(STATE, Config.parse(MINE)).close()
     done = tidegate(*SMALL, "demo.png")
     assert (done.returncode, "is not the demo's" in done.stderr) == (2, True)
     assert (STATE / "state.db").exists()
@@ -83,4 +93,6 @@ def test_a_line_of_json_for_every_step() -> None:
     rows = json_lines(*SMALL, "demo.svg")
     assert [row["at"] for row in rows] == list(range(512, 10_241, 512))
     assert all(row["worst_share"] <= 1 for row in rows)
-    assert len(rows[-1]["accuracy"]) == 4
+    assert len(rows[-1]["accuracy"]) == 5
+    assert [span[0] for span in sorted(rows[-1]["chain"])] == [6656, 7680, 9728]
+    assert rows[-1]["emphasis"][-2:] == [[9216, 9728, "7/10"], [9728, 10240, "1"]]

@@ -1,5 +1,6 @@
 """The demo's stream, its comparison and its plot, in small."""
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +9,15 @@ import pytest
 
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot
-from tidegate.demo.side_by_side import CUMULATIVE, NAIVE, NOT_PRIVATE, SLIDING, Comparison, Moment
+from tidegate.demo.side_by_side import (
+    CUMULATIVE,
+    FADING,
+    NAIVE,
+    NOT_PRIVATE,
+    SLIDING,
+    Comparison,
+    Moment,
+)
 
 SMALL = Comparison(
     stream=DriftingStream(records=2560, turns=0.1),
@@ -57,6 +66,7 @@ def test_every_moment_is_told(moments: list[Moment]) -> None:
     assert len(moments) == SMALL.moments
     for moment in moments:
         assert set(moment.accuracy) == {
+            FADING,
             *[SLIDING, NAIVE, NOT_PRIVATE] * (moment.at >= SMALL.window),
             *[CUMULATIVE] * (moment.at >= SMALL.block),
         }
@@ -73,19 +83,30 @@ def test_the_chain_tiles_the_window(moments: list[Moment]) -> None:
         assert all(left.stop == right.start for left, right in pairwise(tiles))
 
 
+def test_the_weights_fade_with_age_over_the_same_records(moments: list[Moment]) -> None:
+    for moment in moments:
+        (fit,) = moment.fading
+        assert tuple(fit.span) == (max(0, moment.at - SMALL.window), moment.at)
+        for (start, stop), part in fit.slot_weights:
+            assert stop - start == SMALL.step
+            assert part == Fraction(7, 10) ** ((moment.at - stop) // SMALL.step)
+
+
 def test_without_noise_the_drift_is_followed(moments: list[Moment]) -> None:
     late = [moment.accuracy[NOT_PRIVATE] for moment in moments if NOT_PRIVATE in moment.accuracy]
     assert min(late) > 0.9
 
 
 @pytest.mark.slow
-def test_at_epsilon_one_the_sliding_window_follows_the_drift(tmp_path: Path) -> None:
+def test_at_epsilon_one_fading_follows_the_drift_best(tmp_path: Path) -> None:
     means: dict[str, float] = {}
     moments = list(Comparison().run(tmp_path / "state"))
-    for name in (SLIDING, CUMULATIVE, NAIVE, NOT_PRIVATE):
-        means[name] = float(np.mean([m.accuracy[name] for m in moments if name in m.accuracy]))
-    assert means[NOT_PRIVATE] > means[SLIDING] > 0.9
-    assert means[CUMULATIVE] < 0.75
+    for name in (FADING, SLIDING, CUMULATIVE, NAIVE, NOT_PRIVATE):
+        late = [m.accuracy[name] for m in moments if m.at >= Comparison.block]
+        means[name] = float(np.mean(late))
+    # Over five runs fading had 98.8 to 98.9 %, the sliding window 97.5 to 97.7 %.
+    assert means[NOT_PRIVATE] > means[FADING] > means[SLIDING] > 0.95
+    assert means[CUMULATIVE] < 0.5
     assert means[NAIVE] < 0.5
 
 

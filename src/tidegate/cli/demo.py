@@ -1,4 +1,4 @@
-"""`tidegate demo`: private models on a drifting stream, beside three other methods."""
+"""`tidegate demo`: private models on a drifting stream, beside other methods."""
 
 import json
 import os
@@ -23,6 +23,7 @@ from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.demo.plot import plot as draw
 from tidegate.demo.side_by_side import (
     CUMULATIVE,
+    FADING,
     NAIVE,
     NOT_PRIVATE,
     SLIDING,
@@ -32,9 +33,10 @@ from tidegate.demo.side_by_side import (
 )
 from tidegate.picture import strip
 from tidegate.privacy.meaning import meaning
-from tidegate.schedule import Span
+from tidegate.schedule import RecordFit, Span
+from tidegate.schedule.fit import SlotWeight
 
-ROWS = 10
+ROWS = 8
 """How many steps the table shows."""
 
 EPILOG = """\b
@@ -55,15 +57,17 @@ together tell about any one record at most
 """
 
 METHODS = {
-    SLIDING: "A model of exactly the newest {demo.window:,} records, made as a chain: a base (█) "
-    "is refined on blocks (digits) and released (◆). Blocks stay while the window moves, so a "
-    "record is read a few times only: the shares of its budget that it pays never add up to more "
-    "than 1.",
+    FADING: "A model of the newest {demo.window:,} records in which old ones count less and less: "
+    "each step █ counts 3/10 less when the next one arrives (▓, ▒, ░), and is deleted in the end. "
+    "Each model ◆ starts from the one before. A record pays less as it fades: all that it pays "
+    "never adds up to more than its budget.",
+    SLIDING: "A model of exactly the newest {demo.window:,} records, made as a chain: a base is "
+    "refined on blocks of records, which are reused while the window moves.",
     CUMULATIVE: "A model of all records so far, made as chains too: good until the ring rotates, "
     "and the wrong schedule from then on.",
     NAIVE: "The newest {demo.window:,} learnt anew each time for epsilon/{demo.releases} and "
     "delta/{demo.releases}, by simple composition over the {demo.releases} releases of this "
-    "stream. Then it must end; the first two never do.",
+    "stream. Then it must end; the first three never do.",
     NOT_PRIVATE: "The same without noise and without any promise: to compare with.",
 }
 
@@ -88,12 +92,12 @@ METHODS = {
     type=PATH,
     default=STATE,
     show_default=True,
-    help="Keep the sliding window's state here; replaces the state of an earlier demo.",
+    help="Keep the state of fading here; replaces the state of an earlier demo.",
 )
 @options.form
 @options.quiet
 def demo(records: int, plot: Path, state: Path, form: str, quiet: bool) -> None:
-    """Watch private models follow a drifting stream, beside three other methods.
+    """Watch private models follow a drifting stream, beside other methods.
 
     The state is kept. Inspect it with tidegate serve, status, ledger, releases and verify.
     """
@@ -119,6 +123,9 @@ def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:
         row = {
             "at": moment.at,
             "chain": [list(fit.span) for fit in moment.chain],
+            "emphasis": [
+                [*span, str(part)] for fit in moment.fading for span, part in fit.slot_weights
+            ],
             "worst_share": moment.worst,
             "accuracy": dict(moment.accuracy),
         }
@@ -152,13 +159,11 @@ def _explain(console: Console, comparison: Comparison) -> None:
 def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("records", justify="right")
-    table.add_column(
-        "the chain as it slides", width=comparison.window // comparison.step + ROWS - 1
-    )
+    table.add_column("weights as they fade", width=comparison.window // comparison.step + ROWS - 1)
     table.add_column("budget\nspent", justify="right")
     for method in METHODS:
         name = title(method).replace(" ", "\n")
-        table.add_column(name, justify="right", style="bold" if method == SLIDING else "")
+        table.add_column(name, justify="right", style="bold" if method == FADING else "")
     first = moments[0].at - comparison.window
     for moment in moments:
         accuracies = [moment.accuracy.get(method) for method in METHODS]
@@ -166,32 +171,36 @@ def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
             f"{moment.at:,}",
             _strip(moment, max(0, first), comparison.step),
             f"{moment.worst:.1%}",
-            *("-" if accuracy is None else f"{accuracy:.0%}" for accuracy in accuracies),
+            *("-" if accuracy is None else f"{accuracy:.1%}" for accuracy in accuracies),
         )
     return table
 
 
 def _strip(moment: Moment, first: int, step: int) -> Text:
-    """Draw the chain, with record `first` in the leftmost column."""
-    moved = tuple(
-        fit._replace(span=Span(fit.span.start - first, fit.span.stop - first))
-        for fit in moment.chain
+    """Draw the slot weights, with record `first` in the leftmost column."""
+    return strip(tuple(_moved(fit, first) for fit in moment.fading), step)
+
+
+def _moved(fit: RecordFit, by: int) -> RecordFit:
+    weights = (
+        SlotWeight(Span(start - by, stop - by), part) for (start, stop), part in fit.slot_weights
     )
-    return strip(moved, step)
+    span = Span(fit.span.start - by, fit.span.stop - by)
+    return fit._replace(span=span, slot_weights=tuple(weights))
 
 
 def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
     turning = comparison.stream.still * comparison.stream.records
-    late = [moment for moment in moments if moment.at > turning and len(moment.accuracy) == 4]
+    late = [moment for moment in moments if moment.at > turning and moment.at >= comparison.block]
     means = {method: mean(moment.accuracy[method] for moment in late) for method in METHODS}
-    listed = ", ".join(f"{title(method)} {accuracy:.0%}" for method, accuracy in means.items())
+    listed = ", ".join(f"{title(method)} {accuracy:.1%}" for method, accuracy in means.items())
     worst = moments[-1].worst
     console = Console(highlight=False)
     console.print()
     console.print(f"Mean accuracy on fresh records after the ring starts to rotate: {listed}.")
     console.print(
-        f"No record has spent more than {worst:.1%} of its budget for the sliding "
-        f"window's {comparison.releases:,} releases, and none ever will spend more than 100%."
+        f"No record has spent more than {worst:.1%} of its budget for the {comparison.moments:,} "
+        "releases of fading, and none ever will spend more than 100%."
     )
 
 

@@ -16,8 +16,7 @@ import click
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
 from tidegate.cli.types import PATH, count
-from tidegate.demo.demo_state import STATE, WINDOW
-from tidegate.demo.demo_state import config as demo_config
+from tidegate.demo.demo_state import STATE, WINDOW, config_for
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate.config import Config
 from tidegate.gate.sources import raw_batch
@@ -85,7 +84,8 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     """
     settings = None if config is None else Config.load(config)
     if demo:
-        state, settings, link = state or STATE, demo_config(DriftingStream()), True
+        state, link = state or STATE, True
+        settings = config_for(state)
     if state is None:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
     lines = logging.StreamHandler()

@@ -1,6 +1,8 @@
 """The demo's state: a Gate on the drifting stream, kept for inspection."""
 
 import shutil
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError
@@ -9,11 +11,18 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import NoStateError
 from tidegate.privacy import ApproxDP, Budget
+from tidegate.schedule import SlidingWindow
 
 STATE = Path("tidegate-demo.state")
 
-WINDOW, STEP, BUDGET = 7168, 512, ApproxDP(1.0, 1e-6)
-"""Records in the window, records between two releases, and the budget of each record."""
+WINDOW, STEP, BUDGET = 3584, 512, ApproxDP(1.0, 1e-6)
+"""Records that a model is trained on, records between two releases, the budget of each record."""
+
+FORGET = Fraction(3, 10)
+"""The fraction of its weight that a step loses when the next one arrives."""
+
+EARLIER = SlidingWindow(window=7168, step=512)
+"""The schedule of the demo in earlier versions."""
 
 
 def config(
@@ -26,17 +35,33 @@ def config(
 ) -> Config:
     """The configuration of a gate on the demo's stream; the arguments are those of `Comparison`.
 
-    >>> config(DriftingStream()).plan().schedule
-    SlidingWindow(window=7168, step=512, sample=None)
+    >>> schedule = config(DriftingStream()).plan().schedule
+    >>> schedule.kind, schedule.step, schedule.largest
+    ('fading', 512, 3584)
     """
     given = {
-        "schedule": {"kind": "sliding", "window": window, "step": step},
+        "schedule": {
+            "kind": "fading",
+            "step": step,
+            "forget": str(FORGET),
+            "memory": window // step,
+        },
         "budget": {"epsilon": budget.epsilon, **({"delta": budget.delta} if budget.delta else {})},
         "records": {"classes": list(range(stream.classes)), "norm": stream.norm},
         "quality": {"share": "1/20"},
         "not_private_seed": not_private_seed,
     }
     return Config.of({name: value for name, value in given.items() if value is not None})
+
+
+def config_for(folder: Path) -> Config:
+    """The configuration for a folder; the state of an earlier version's demo keeps its own."""
+    wanted = config(DriftingStream())
+    try:
+        with Gate.look(folder) as old:
+            return old.config if _is_a_demo(old.config, wanted) else wanted
+    except NoStateError:
+        return wanted
 
 
 def fresh(folder: Path, wanted: Config) -> Gate:
@@ -46,9 +71,14 @@ def fresh(folder: Path, wanted: Config) -> Gate:
     """
     try:
         with Gate.open(folder) as old:
-            if old.config != wanted:
+            if not _is_a_demo(old.config, wanted):
                 raise InvalidValueError(f"{folder} is not the demo's state: name another folder")
             shutil.rmtree(folder)  # while we hold its lock
     except NoStateError:
         pass
     return Gate.open(folder, wanted)
+
+
+def _is_a_demo(found: Config, wanted: Config) -> bool:
+    same_but_for_schedule = found == replace(wanted, schedule=found.schedule)
+    return same_but_for_schedule and found.plan().schedule in (wanted.plan().schedule, EARLIER)

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tidegate.demo.drifting_stream import Floats
 from tidegate.demo.side_by_side import (
     CUMULATIVE,
+    FADING,
     NAIVE,
     NOT_PRIVATE,
     SLIDING,
@@ -21,7 +25,8 @@ if TYPE_CHECKING:
 
 STYLES = {
     NOT_PRIVATE: ("#000000", ":", 1.4),
-    SLIDING: ("#0072B2", "-", 2.2),
+    FADING: ("#0072B2", "-", 2.2),
+    SLIDING: ("#009E73", "-", 1.4),
     CUMULATIVE: ("#D55E00", "--", 1.6),
     NAIVE: ("#CC79A7", "-.", 1.4),
 }
@@ -29,6 +34,10 @@ STYLES = {
 
 DETAILS = {CUMULATIVE: ", all records", NAIVE: ", ε / {comparison.releases} each"}
 """What the legend says after the name of a method."""
+
+TICKS = np.array([0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1])
+FEWEST = 0.004
+"""Added to every error rate, so that none is 0."""
 
 NOT_DRAWN = (
     "Not drawn: the fair baseline, which retrains the whole window at every step and splits the "
@@ -39,7 +48,7 @@ NOT_DRAWN = (
 
 def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) -> None:
     """Write the plot of a comparison, as far as it has gone, to a .png or .svg file."""
-    figure = new_figure(9.5, 6)
+    figure = new_figure(9.5, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     budget, stream = comparison.budget, comparison.stream
     figure.suptitle(
@@ -52,7 +61,7 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
         axes.axvline(turning, color="0.6", linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
     for text, side in (("the ring stands still ", "right"), (" the ring rotates", "left")):
-        above.text(turning, 1.03, text, ha=side, va="bottom", fontsize="small", color="0.35")
+        above.text(turning, 1.001, text, ha=side, va="bottom", fontsize="small", color="0.35")
     _spent(below, moments)
     below.set_xlim(0, stream.records)
     below.xaxis.set_major_formatter("{x:,.0f}")
@@ -70,25 +79,37 @@ def _accuracies(
         if points:
             late = [accuracy for at, accuracy in points if at > turning]  # as the demo's last lines
             label = title(name) + DETAILS.get(name, "").format(comparison=comparison)
-            label += f" ({sum(late) / len(late):.0%})" if late else ""
+            label += f" ({sum(late) / len(late):.1%})" if late else ""
             axes.plot(*zip(*points, strict=True), dashes, color=color, linewidth=width, label=label)
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_ylabel("accuracy on fresh records")
+    axes.set_yscale("function", functions=(_stretched, _accuracy))
+    axes.set_ylim(0, 1)
+    axes.set_yticks(TICKS, [f"{tick:.4g} %" for tick in (100 * TICKS).round(2)])
+    axes.grid(axis="y", color="0.92", linewidth=0.8)
+    axes.set_ylabel("accuracy on fresh records\n(stretched towards 100 %)")
     axes.legend(
         title="in brackets: mean accuracy after the ring starts to rotate",
         loc="upper center",
         bbox_to_anchor=(0.5, -0.02),
-        ncols=4,
+        ncols=3,
         frameon=False,
         fontsize="small",
         title_fontsize="small",
     )
 
 
+def _stretched(accuracy: Floats) -> Floats:
+    """Where an accuracy is drawn: by the logarithm of its errors, so that small ones are seen."""
+    return -np.log(1 + FEWEST - np.minimum(accuracy, 1))
+
+
+def _accuracy(stretched: Floats) -> Floats:
+    """The inverse of `_stretched`."""
+    return 1 + FEWEST - np.exp(-stretched)
+
+
 def _spent(axes: "Axes", moments: Sequence[Moment]) -> None:
     at, spent = [m.at for m in moments], [m.worst for m in moments]
-    axes.step(at, spent, color=STYLES[SLIDING][0], where="post")
+    axes.step(at, spent, color=STYLES[FADING][0], where="post")
     axes.axhline(1, color="black", linewidth=1, linestyle=":")
     axes.text(
         0.005,
@@ -97,9 +118,7 @@ def _spent(axes: "Axes", moments: Sequence[Moment]) -> None:
         transform=axes.get_yaxis_transform(),
         fontsize="small",
     )
-    axes.set_title(
-        "budget spent by the most-charged record (sliding window)", loc="left", fontsize="small"
-    )
+    axes.set_title("budget spent by the most-charged record (fading)", loc="left", fontsize="small")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_ylim(0, 1.35)
     axes.set_ylabel("budget\nspent")

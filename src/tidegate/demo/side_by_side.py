@@ -1,7 +1,8 @@
-"""Four methods of keeping a model fresh, side by side on one stream."""
+"""Five methods of keeping a model fresh, side by side on one stream."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,22 @@ from numpy.typing import NDArray
 
 from tidegate.demo import demo_state
 from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
-from tidegate.estimators import ContinualClassifier, PrivateClassifier
+from tidegate.estimators import (
+    ContinualClassifier,
+    PrivateClassifier,
+    SlidingWindowClassifier,
+)
 from tidegate.gate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.picture import Chain, chain_of
 from tidegate.privacy import Budget
 from tidegate.release import Model
-from tidegate.schedule import RecordFit, SlidingWindow
+from tidegate.schedule import Fading, RecordFit, Schedule, SlidingWindow
 from tidegate.study.baselines.refit import split
 
 Predict = Callable[[Floats], NDArray[Any]]
 
+FADING = "fading"
 SLIDING = "sliding window"
 CUMULATIVE = "cumulative"
 NAIVE = "naive splitting"
@@ -40,35 +46,38 @@ class Moment:
         at: How many records have arrived.
         accuracy: The accuracy of each method's newest model on fresh records; methods that have no
             model yet are missing.
+        fading: The one fit behind Fading's newest release.
         chain: The fits behind the sliding window's newest release, the base first.
-        worst: The share of its budget that the most-charged record has paid, rounded down; at most
-            1.
+        worst: The share of its budget that the most-charged record has paid for Fading, rounded
+            down; at most 1.
     """
 
     at: int
     accuracy: Mapping[str, float]
+    fading: Chain
     chain: Chain
     worst: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The four methods; the first three have the same budget each.
+    """The five methods; the private ones have the same budget each.
 
-    - sliding window: a release at every step, of exactly the newest records, for ever. A Gate
+    - fading: a release at every step, in which old records count less and less, for ever. A Gate
       makes it durably, and also pays for a private accuracy at every step.
+    - sliding window: a release at every step, of exactly the newest records, for ever.
     - cumulative: a release at every step, of all records so far, for ever.
     - naive splitting: trains on the newest records from scratch at every step, with 1/T of epsilon
       and delta. T, the number of releases, must be known in advance; after T releases the budget
-      is spent. (A stronger baseline splits the budget over the window/step windows that contain a
-      record. It too lasts for ever, and is a little more accurate here than the chain. But it reads
-      the whole window at every step, where the chain fits fewer than two blocks.)
+      is spent. (docs/how-to/read-the-demo.md measures stronger baselines.)
     - not private: trains on the newest records from scratch at every step, without noise.
+
+    All but cumulative read the same records: the newest `window`.
 
     Args:
         stream: Where the records come from.
         budget: The budget of each record.
-        window: Records in the window.
+        window: Records in the window, and in Fading's memory.
         step: Records between two releases.
         block: Records before the first cumulative release.
         tests: How many fresh records an accuracy is measured on.
@@ -96,7 +105,7 @@ class Comparison:
     def run(self, folder: Path) -> Iterator[Moment]:
         """Feed the stream to all methods, and yield a moment after each step.
 
-        The sliding window's state is kept in the folder; the state of an earlier demo is replaced.
+        Fading's state is kept in the folder; the state of an earlier demo is replaced.
         """
         config = demo_state.config(
             self.stream,
@@ -109,35 +118,40 @@ class Comparison:
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
-        schedule = SlidingWindow(window=self.window, step=self.step)
-        steps = schedule.steps
-        fits: dict[int, RecordFit] = {}
-        chain: Chain = ()
+        memory = self.window // self.step
+        fading = Fading(step=self.step, forget=demo_state.FORGET, memory=memory)
+        drawn = zip(
+            _chains(fading),
+            _chains(SlidingWindow(window=self.window, step=self.step)),
+            strict=True,
+        )
         view = gate.ledger_view()
         common = self._common(self.budget)
+        sliding = SlidingWindowClassifier(window=self.window, step=self.step, **common)
         cumulative = ContinualClassifier(block=self.block, step=self.step, **common)
         part = split(self.budget, self.releases)
         newest: list[tuple[Floats, Labels]] = []
         for at in range(self.step, self.moments * self.step + 1, self.step):
             X, y = self.stream.batch(at - self.step, self.step)
-            newest = [*newest, (X, y)][-(self.window // self.step) :]
-            models: dict[str, Predict] = {}
+            newest = [*newest, (X, y)][-memory:]
             gate.ingest(X, y)
             view.catch_up()
-            for fit in map(steps.fit, schedule.due(steps.complete(at))):
-                fits[fit.number] = fit
-                chain = chain_of(fit, fits)
+            models: dict[str, Predict] = {}
             if (release := gate.store.newest()) is not None:
-                models[SLIDING] = release.model().predict
+                models[FADING] = release.model().predict
+            if sliding.partial_fit(X, y).releases_:
+                models[SLIDING] = sliding.predict
             if cumulative.partial_fit(X, y).releases_:
                 models[CUMULATIVE] = cumulative.predict
             if at >= self.window:
                 held = [np.concatenate(column) for column in zip(*newest, strict=True)]
                 models[NAIVE] = self._naive(part, *held)
                 models[NOT_PRIVATE] = self._not_private(*held)
+            faded, chain = next(drawn)
             yield Moment(
                 at=at,
                 accuracy=self._accuracies(at, models),
+                fading=faded,
                 chain=chain,
                 worst=view.totals()[0]["paid"],
             )
@@ -161,3 +175,14 @@ class Comparison:
     def _accuracies(self, at: int, models: Mapping[str, Predict]) -> dict[str, float]:
         X, y = self.stream.fresh(at, self.tests)
         return {name: float(np.mean(predict(X) == y)) for name, predict in models.items()}
+
+
+def _chains(schedule: Schedule) -> Iterator[Chain]:
+    """The chain behind the newest release after each step, without end; empty before the first."""
+    fits: dict[int, RecordFit] = {}
+    chain: Chain = ()
+    for now in count(1):
+        for fit in map(schedule.steps.fit, schedule.due(now)):
+            fits[fit.number] = fit
+            chain = chain_of(fit, fits)
+        yield chain
