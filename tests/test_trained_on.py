@@ -1,6 +1,7 @@
 """What a release was trained on is what its whole chain has read, for every schedule."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 import pytest
 
@@ -8,7 +9,7 @@ from tidegate import ApproxDP
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
 from tidegate.release.trained_on import Reach, extended, in_words
-from tidegate.schedule import Continual, Independent, SlidingWindow, TwoStream
+from tidegate.schedule import Continual, Fading, Independent, SlidingWindow, TwoStream
 from tidegate.schedule.fit import Stream
 
 BUDGET = ApproxDP(1.0, 1e-6)
@@ -57,6 +58,24 @@ def test_a_window_is_told_whole_wherever_its_last_fit_is() -> None:
         "a model of records 30 to 99, last updated on records 90 to 99",
         "a model of records 40 to 109, last updated on records 40 to 49",
     ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "weighted"),
+    [
+        (Fading(step=10, memory=7), ", the newest counting most"),
+        (Fading(step=10, memory=7, linger=Fraction(0)), ", the newest counting most"),
+        (SlidingWindow(window=70, step=10, refit=True), ""),
+    ],
+)
+def test_a_model_that_starts_from_the_release_before_remembers_older_records(
+    schedule: Fading | SlidingWindow, weighted: str
+) -> None:
+    words = told(Plan(schedule=schedule, budget=BUDGET).lines(110))
+    older = getattr(schedule, "linger", None) != 0
+    memory = ", remembering older ones through the release before" if older else ""
+    assert words[-1] == f"a model of records 40 to 109{weighted}{memory}"
+    assert f"a model of records 0 to 69{weighted}" in words  # nothing is older
 
 
 def test_two_streams_are_told_apart() -> None:

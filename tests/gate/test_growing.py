@@ -103,7 +103,7 @@ def test_every_kind_is_charged_as_planned_under_both_budgets(
         view = gate.ledger_view()
         view.catch_up()
         trained_on = view.trained_on(len(list(gate.releases())) - 1)
-        assert ("remembers older ones" in trained_on) == (kind != "growing")
+        assert ("remembering older ones" in trained_on) == (kind != "growing")
 
 
 def test_slot_weights_that_follow_from_the_settings_are_not_kept(tmp_path: Path) -> None:

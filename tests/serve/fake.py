@@ -22,7 +22,7 @@ from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
-from tidegate.schedule import RecordFit, SlidingWindow, Span
+from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
 
@@ -32,10 +32,17 @@ CLASSES = ["north", "east", "south", "west"]
 
 
 class Fake:
-    """A sliding window at some time of its stream."""
+    """A schedule at some time of its stream; by default a sliding window."""
 
-    def __init__(self, *, window: int = 7168, step: int = 1024, records: int = 0) -> None:
-        self.schedule = SlidingWindow(window=window, step=step)
+    def __init__(
+        self,
+        *,
+        window: int = 7168,
+        step: int = 1024,
+        records: int = 0,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self.schedule = schedule or SlidingWindow(window=window, step=step)
         self.plan = Plan(
             schedule=self.schedule,
             budget=ApproxDP(1.0, 1e-6),
@@ -77,6 +84,16 @@ class Fake:
                     "stop": fit.span.stop,
                     "role": fit.role,
                     "emphasized": bool(fit.slot_weights),
+                    "started_from": fit.start,
+                    "emphasis": [
+                        {
+                            "start": span.start,
+                            "stop": span.stop,
+                            "weight": float(part),
+                            "share": share * float(part) ** fit.power,
+                        }
+                        for span, part in fit.slot_weights
+                    ],
                     "level": fit.level,
                     "share": share,
                     "stream": None,
@@ -101,6 +118,8 @@ class Fake:
             "start": fit.span.start,
             "stop": fit.span.stop,
             "prior": fit.prior,
+            "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
+            "started_from": fit.start,
             "level": fit.level,
             "stream": None,
             "share": str(share),
@@ -194,8 +213,9 @@ def fake_app(fake: Fake) -> FastAPI:  # noqa: C901 (a list of routes)
     @app.get("/v1/plan")
     def plan() -> Any:
         chain = fake.chain()
-        at = fake.released[-1].at if chain else 0
-        window = {"start": at - fake.schedule.window, "stop": at} if chain else None
+        spans = [(block["start"], block["stop"]) for block in chain]
+        start, stop = min(spans, default=(0, 0))[0], max(stop for _, stop in spans or [(0, 0)])
+        window = {"start": start, "stop": stop} if chain else None
         return {
             "schedule": described(fake.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},

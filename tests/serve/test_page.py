@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, Literal
 
 import pytest
@@ -21,6 +22,7 @@ from tests.serve.fake import TOKEN, Fake, fake_app
 from tidegate.glossary import TERMS
 from tidegate.privacy.meaning import meaning, paid_so_far
 from tidegate.privacy.rounding import down
+from tidegate.schedule import Fading, SlidingWindow
 
 pytestmark = [needed, pytest.mark.xdist_group("page")]
 
@@ -162,6 +164,77 @@ BLOCKS = """[...document.querySelectorAll('.lanes .where')].map((where) => {
   const [start, stop] = where.textContent.replaceAll(',', '').split(' to ').map(Number);
   return [start, stop + 1];
 })"""
+
+
+def test_weights_fade_as_records_arrive(browser: Browser) -> None:
+    fake = Fake(schedule=Fading(step=1024), records=20_000)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator("#stream-words")).to_contain_text("remembering older ones")
+        expect(page.locator("#weight-words")).to_be_visible()
+        expect(page.locator(".lanes li")).to_have_text(
+            ["◆ One fit of 7,168 records12,288 to 19,455"]
+        )
+        before = page.evaluate(BARS)
+        assert [bar["weight"] for bar in before] == pytest.approx([0.7**age for age in range(7)])
+        page.evaluate("document.querySelectorAll('.plot .bar').forEach(bar => bar.known = true)")
+        fake.arrive(1024)
+        shown(page, fake.records)
+        page.wait_for_timeout(1500)  # until nothing moves
+        after = page.evaluate(BARS)
+        assert [bar["known"] for bar in after] == [False] + [True] * 6  # the same bars, moved on
+        assert [bar["weight"] for bar in after] == pytest.approx([0.7**age for age in range(7)])
+        for newer, older in pairwise(after):
+            assert older["from"] < newer["from"]
+            assert older["height"] == pytest.approx(0.7 * newer["height"], abs=0.5)  # in pixels
+        page.get_by_text("Show as a table").first.click()
+        rows = page.locator("#chain-table tbody tr")
+        shown_rows = [" ".join(text.split()) for text in rows.all_inner_texts()]
+        assert shown_rows[0] == "19,456 to 20,479 100 % 48.8 %"
+        assert shown_rows[1] == "18,432 to 19,455 70 % 24 %"
+        page.locator("#releases summary").first.click()
+        expect(page.locator("#releases dl").first).to_contain_text("the model of fit 18")
+        expect(page.locator("#releases dl").first).to_contain_text("Cost of the newest")
+
+
+BARS = """[...document.querySelectorAll('.plot .bar:not(.away)')].map((bar) => ({
+  weight: Number(bar.style.getPropertyValue('--weight')),
+  from: Number(bar.style.getPropertyValue('--from')),
+  height: bar.getBoundingClientRect().height,
+  known: bar.known === true,
+})).sort((one, other) => other.from - one.from)"""
+
+
+def test_a_fading_page_can_be_read(browser: Browser, axe: Any) -> None:
+    fake = Fake(schedule=Fading(step=1024), records=20_000)
+    with (
+        served(fake) as at,
+        opened(browser, f"{at}/#token={TOKEN}", bypass_csp=True, reduced_motion="reduce") as page,
+    ):
+        inside(page)
+        for size in (DESKTOP, PHONE):
+            page.set_viewport_size(size)
+            page.wait_for_timeout(300)
+            assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+            assert page.evaluate(CONTRAST) == []
+        assert axe.run(page).response["violations"] == []
+
+
+def test_a_refitted_window_says_that_it_remembers_more(browser: Browser) -> None:
+    fake = Fake(schedule=SlidingWindow(window=7168, step=1024, refit=True), records=20_000)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        words = "a model of records 12,288 to 19,455, remembering older ones through the release"
+        expect(page.locator("#stream-words")).to_contain_text(words)
+        expect(page.locator(".plot .block")).to_have_count(1)
+        expect(page.locator("#weight-words")).to_be_hidden()
+
+
+def test_the_first_fading_model_comes_after_its_first_steps(browser: Browser) -> None:
+    fake = Fake(schedule=Fading(step=1024, first=3), records=100)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator(".lanes")).to_contain_text("The first model comes with record 3,072")
 
 
 def test_shows_no_ledger_that_is_older_than_the_newest_model(browser: Browser) -> None:

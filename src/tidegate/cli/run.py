@@ -125,7 +125,7 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
     row = release_row(release, view)
     whose = f" {row['stream']}" if row["stream"] else ""
     name = f"release {release.number:,}"
-    payers = "; the newest records" if release.card.get("emphasis") else ", which"
+    payers = "; the newest records" if len(release.card.get("emphasis", [])) > 1 else ", which"
     parts = [
         f"{name} after {row['at']:,}{whose} records: {row['trained_on']}{payers} paid "
         f"{row['share']:.4g} of their budget for it"

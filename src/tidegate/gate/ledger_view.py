@@ -9,7 +9,6 @@ from tidegate.gate.store import Evaluation, Step, Store
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
 from tidegate.release.trained_on import Reach, extended, in_words
-from tidegate.schedule import RecordFit
 
 Row = dict[str, Any]
 
@@ -89,7 +88,7 @@ class LedgerView:
         numbers = [] if self._newest is None else [self._newest]
         while numbers and (prior := self._lines[numbers[-1]][1].fit.prior) is not None:
             numbers.append(prior)
-        return [_block(*self._lines[number][1]) for number in reversed(numbers)]
+        return [_block(self._lines[number][1]) for number in reversed(numbers)]
 
     def trained_on(self, number: int) -> str:
         """A sentence that says what the model of a fit was trained on."""
@@ -117,7 +116,8 @@ def _of_step(step: Step, paid: Evaluation) -> Row:
     return {**made, "at": stop, "start": start, "stop": stop, "share": share}
 
 
-def _block(fit: RecordFit, share: Fraction) -> Row:
+def _block(line: Line) -> Row:
+    fit, share = line
     return {
         "fit": fit.number,
         "stream": fit.stream,
@@ -127,4 +127,9 @@ def _block(fit: RecordFit, share: Fraction) -> Row:
         "level": fit.level,
         "share": down(share),
         "emphasized": bool(fit.slot_weights),
+        "started_from": fit.start,
+        "emphasis": [
+            {"start": span.start, "stop": span.stop, "weight": float(part), "share": down(paid)}
+            for (span, part), (_, paid) in zip(fit.slot_weights, line.charges, strict=False)
+        ],
     }

@@ -68,6 +68,7 @@ class Release:
             "sample": fit.sample,
             "stream": fit.stream,
             "prior": fit.prior,
+            **({} if fit.start is None else {"started_from": fit.start}),
             "level": fit.level,
             "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
             "share": str(self.share),

@@ -32,6 +32,7 @@ def to_markdown(card: Card) -> str:
         "stream": card["stream"],
         "fit": f"{card['fit']}, level {card['level']}",
         "prior": "none" if card["prior"] is None else f"the model of fit {card['prior']}",
+        "started from": _started_from(card),
         "schedule": _words(card.get("schedule")),
         "allocation": _words(card.get("allocation")),
         "share": f"{card['share']} (about {card['share_rounded_down']:.6g})",
@@ -60,9 +61,17 @@ def to_markdown(card: Card) -> str:
     return "\n".join(title) + f"\n\n{table}\n"
 
 
+def _started_from(card: Card) -> str | None:
+    """At which model the descent of a base started, and what follows."""
+    if card.get("started_from") is None:
+        return None
+    memory = ", so this model also remembers older records" if card["start"] > 0 else ""
+    return f"the model of fit {card['started_from']}{memory}"
+
+
 def _slot_weights(slot_weights: Sequence[Sequence[Any]], unit: str) -> str:
     """The slot weights of a fit, in words."""
-    if not slot_weights:
+    if all(part == "1" for _, _, part in slot_weights):
         return "1 for all records"
     weights = f"from {slot_weights[0][2]} in the oldest to 1 in the newest of {len(slot_weights)}"
     charge = "e" if unit == "epsilon" else "e^2"

@@ -32,6 +32,12 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     'a model of records 3,072 to 7,167'
     >>> in_words(extended(of_base, update), update)
     'a model of records 3,072 to 8,191, last updated on records 7,168 to 8,191'
+    >>> from fractions import Fraction
+    >>> from tidegate.schedule.fit import SlotWeight
+    >>> refit = RecordFit(2, 9216, Span(2048, 9216), None, "base", 0, start=1,
+    ...                   slot_weights=(SlotWeight(Span(2048, 9216), Fraction(1)),))
+    >>> in_words(extended({}, refit), refit)
+    'a model of records 2,048 to 9,215, remembering older ones through the release before'
     """
     parts = [
         f"{f'{stream} ' if stream else ''}records {' and '.join(map(_range, spans))}"
@@ -41,8 +47,8 @@ def in_words(reach: Reach, fit: RecordFit) -> str:
     if fit.slot_weights:
         weighted = ", the newest counting most" if fit.slot_weights[0].part < 1 else ""
         older = fit.start is not None and fit.span.start > 0
-        rest = "; it started at the release before, which remembers older records" if older else ""
-        return f"{model}{weighted}{rest}"
+        memory = ", remembering older ones through the release before" if older else ""
+        return f"{model}{weighted}{memory}"
     if fit.prior is None:
         return model
     whose = f"{fit.stream} " if len(reach) > 1 else ""

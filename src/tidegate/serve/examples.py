@@ -48,13 +48,15 @@ PROMISE = {
     "meaning": meaning(1.0, 1e-6),
     "private": True,
 }
-BLOCK = {
+BLOCK: Spec = {
     "fit": 30,
     "stream": None,
     "start": 18432,
     "stop": 19456,
     "role": "update",
     "emphasized": False,
+    "started_from": None,
+    "emphasis": [],
     "level": 0,
     "share": 0.28,
 }

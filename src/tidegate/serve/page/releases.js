@@ -83,8 +83,10 @@ function facts({ card, hash, trained_on: trained }) {
     ["Model", trained],
     ["Released after", `${count(card.at)} records`],
     ["Last fit on", `records ${span(card.start, card.stop)}`],
-    ["Refines", card.prior === null ? "nothing: a base" : `the model of fit ${count(card.prior)}`],
-    [card.emphasis?.length ? "Cost of the newest" : "Cost per record", `${percent(card.share_rounded_down)} of its budget ` +
+    card.started_from == null
+      ? ["Refines", card.prior === null ? "nothing: a base" : `the model of fit ${count(card.prior)}`]
+      : ["Starts from", `the model of fit ${count(card.started_from)}`],
+    [card.emphasis?.length > 1 ? "Cost of the newest" : "Cost per record", `${percent(card.share_rounded_down)} of its budget ` +
       `(${unit === "mu" ? "μ" : "ε"} = ${card[unit].toPrecision(3)})`],
     ...(before ? [["Model before", `${accuracy(before.accuracy)} ± ` +
       `${accuracy(2 * before.deviation)} correct on the step after it`]] : []),

@@ -1,4 +1,6 @@
-// The animated sliding-window figure: the window stands still and the stream moves through it.
+// The animated figure of the newest model: its window stands still and the stream moves through it.
+// A chain has a lane for each of its blocks; a model whose records count less with age has a bar
+// for each slot weight, which moves along and shrinks.
 //
 // The blocks are plain elements, placed in percent and moved by CSS transitions. Plotly cannot do
 // this: it does not animate shapes, and its bars have no identity, so none can slide on its own.
@@ -8,19 +10,24 @@ import { $, count, el, percent, records, span, table, term } from "./elements.js
 const LEAVING = 900; // milliseconds, a little longer than the transitions in page.css
 const MOST_CELLS = 64;
 const MOST_LANES = 10;
+const BAR_LANES = 3; // the height of the bars, in lanes; see .bar in page.css
 
 /** The number of records that the first model needs. */
 export function firstAt(schedule) {
-  const { window, block, step } = schedule.source ?? schedule;
-  return window ?? block ?? step;
+  const { window, block, step, first = 1 } = schedule.source ?? schedule;
+  return window ?? block ?? first * step;
 }
+
+/** Whether some records of a block count less than others. */
+const isFaded = ({ emphasis }) => emphasis.some(({ weight }) => weight < 1);
 
 const figures = new Map();
 
 /** Show each stream with its part of the chain, and the chain as a table. */
 export function showStreams({ streams, schedule, trained_on: trained }, { chain }) {
-  const all = chain.at(-1)?.emphasized;
-  $("stream-words").replaceChildren(...storyOf(chain, all, trained));
+  const newest = chain.at(-1);
+  $("stream-words").replaceChildren(...storyOf(chain, trained));
+  $("weight-words").hidden = !newest || !isFaded(newest);
   const cells = [];
   for (const stream of streams) {
     if (!figures.has(stream.stream)) {
@@ -34,18 +41,42 @@ export function showStreams({ streams, schedule, trained_on: trained }, { chain 
     cells.push(`${records(cell)}${streams.length > 1 ? ` of ${stream.stream}` : ""}`);
   }
   $("cell-words").textContent = `one cell: ${cells.join(", ")}`;
+  if (newest && isFaded(newest)) showWeights(newest.emphasis);
+  else showBlocks(chain);
+}
+
+function showBlocks(chain) {
   const rows = chain.map((block, index) => [
     String(index + 1), words(block, chain.at(-1)), span(block.start, block.stop),
     percent(block.share),
   ]);
-  const heads = ["position", "model", "records", all ? "cost of the newest" : "cost per record"];
-  table($("chain-table"), "The chain of the newest model", heads, rows);
+  const heads = ["position", "model", "records", "cost per record"];
+  const caption = chain.at(-1)?.emphasized ? "The newest model" : "The chain of the newest model";
+  table($("chain-table"), caption, heads, rows);
+}
+
+/** The table of a model whose records count less with age, the newest first. */
+function showWeights(emphasis) {
+  const rows = [...emphasis].reverse().map((part) => [
+    span(part.start, part.stop), percent(part.weight), percent(part.share),
+  ]);
+  const heads = ["records", "weight", "cost per record"];
+  table($("chain-table"), "The slot weights of the newest model", heads, rows);
 }
 
 /** How the newest model was trained, in words. */
-function storyOf(chain, all, trained) {
-  if (all) return [`The newest model is ${trained}. It refines the model before it.`];
+function storyOf(chain, trained) {
   if (!chain.length) return ["The first model is trained when enough records have arrived."];
+  const newest = chain.at(-1);
+  const one = `The newest model is ${trained}. `;
+  if (isFaded(newest)) {
+    return [
+      one, "The lower a bar, the less its records count: their ", term("slot weight"),
+      " falls with age, and they pay less.",
+      newest.started_from === null || newest.start ? "" : " It starts from the model before it.",
+    ];
+  }
+  if (newest.emphasized) return [one, "It is one fit of all these records."];
   return [
     `The newest model is ${trained}. It is the end of a `, term("chain"), ": a ", term("base"),
     `, then ${chain.length - 1} `, term("update", "updates"), ", each on other records. ",
@@ -59,7 +90,8 @@ const colour = (block) => (block.role === "base" ? "base" : `level-${block.level
 /** One block of the chain, in words. */
 function words(block, newest) {
   const size = count(block.stop - block.start);
-  const what = block.role === "base" ? `Base of ${size} records` : `Refined on ${size} more`;
+  const base = block.emphasized ? `One fit of ${size} records` : `Base of ${size} records`;
+  const what = block.role === "base" ? base : `Refined on ${size} more`;
   return block === newest ? `◆ ${what}` : what;
 }
 
@@ -94,15 +126,17 @@ function streamFigure(root, name) {
       { key: "to", kind: "mark to", start: window[0], stop: window[1], text: count(window[1]) },
       ...shown.flatMap((block, lane) => [
         ...(lane ? [link(shown[lane - 1], block, lane)] : []),
-        { key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block },
-        ...(block === newest ? [{ ...middle(block), key: "newest", kind: "gem", lane }] : []),
+        ...(isFaded(block) ? bars(block, lane)
+          : [{ key: `fit ${block.fit}`, kind: `block ${colour(block)}`, lane, ...block }]),
+        ...(block === newest ? [{ ...gemAt(block), key: "newest", kind: "gem", lane }] : []),
       ]),
     ];
     join(plot, drawn, items, view ?? next, next);
     view = next;
 
     // Never less high than before, so that the page below does not jump.
-    const height = Math.max(shown.length, 1, Number(lanes.dataset.most ?? 0));
+    const needed = shown.some(isFaded) ? BAR_LANES : shown.length;
+    const height = Math.max(needed, 1, Number(lanes.dataset.most ?? 0));
     lanes.dataset.most = height;
     root.style.setProperty("--lanes", height);
     const left = blocks.length - shown.length;
@@ -115,6 +149,13 @@ function streamFigure(root, name) {
     lanes.replaceChildren(...(rows.length ? rows : [el("li", {}, nothing(chain, first))]));
     return size;
   };
+}
+
+/** A bar for each slot weight. A step keeps its bar in the next model, where it is lower. */
+function bars(block, lane) {
+  return block.emphasis.map(({ start, stop, weight }) => (
+    { key: `weight ${start}`, kind: `bar ${colour(block)}`, lane, start, stop, weight }
+  ));
 }
 
 /** The window before any model was trained on this stream: up to the first, or the newest steps. */
@@ -147,16 +188,24 @@ function cells(state, blocks, [low, high], size) {
 
 function look(state, start, stop, block) {
   const gone = stop <= state.held_from ? "gone" : "";
-  if (block) return { kind: `cell part ${colour(block)} ${gone}` };
+  if (block) return { kind: `cell part ${colour(block)} ${gone}`, weight: weightOf(block, stop) };
   if (gone) return { kind: "cell gone" };
   if (stop <= state.done) return { kind: "cell held" };
   const arrived = (state.records - start) / (stop - start);
   return { kind: "cell open", fill: Math.min(1, Math.max(0, arrived)) };
 }
 
+/** How much the records before `stop` count in a block. */
+function weightOf({ emphasis }, stop) {
+  return emphasis.find((part) => part.start < stop && stop <= part.stop)?.weight ?? 1;
+}
+
 function middle({ start, stop }) {
   return { start: (start + stop) / 2, stop: (start + stop) / 2 };
 }
+
+/** Where the mark of the newest model is: at its block, or at the bar that counts most. */
+const gemAt = (block) => middle(isFaded(block) ? block.emphasis.at(-1) : block);
 
 /** The line from a block to the one that refines it. */
 function link(from, to, lane) {
@@ -206,5 +255,6 @@ function place(node, item, [low, high]) {
   node.style.setProperty("--wide", percent(item.stop - item.start));
   node.style.setProperty("--lane", item.lane ?? 0);
   node.style.setProperty("--fill", item.fill ?? 0);
+  node.style.setProperty("--weight", item.weight ?? 1);
   if (node.textContent !== (item.text ?? "")) node.textContent = item.text ?? "";
 }
