@@ -51,9 +51,9 @@ def status(state: Path, form: str) -> None:
     streams, budget, schedule = now["streams"], now["budget"], now["schedule"]
     console = Console(highlight=False, soft_wrap=True)
     sizes = ", ".join(
-        f"{name} {size:,}" if isinstance(size, int) else f"{name} {size}"
-        for name, size in schedule.items()
-        if isinstance(size, int) or name == "growth"
+        _setting(name, value)
+        for name, value in schedule.items()
+        if name != "kind" and isinstance(value, int | str)
     )
     spent = amounts(budget["epsilon"], budget["delta"])
     console.print(f"{schedule['kind']} ({sizes}): {spent} for ever")
@@ -123,6 +123,13 @@ def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:
         "accuracy": evaluation.accuracy,
         "deviation": evaluation.deviation,
     }
+
+
+def _setting(name: str, value: int | str) -> str:
+    """A parameter of a schedule: a flag, a size or a fraction."""
+    if value is True:
+        return name
+    return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
 
 
 ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"}

@@ -40,9 +40,9 @@ FEWEST = 0.004
 """Added to every error rate, so that none is 0."""
 
 NOT_DRAWN = (
-    "Not drawn: the fair baseline, which retrains the whole window at every step and splits the "
-    "budget exactly over the {windows} windows\nthat contain a record. It is slightly more "
-    "accurate than the sliding window, and reads several times as many records."
+    "Not drawn: the fair baseline, which retrains the same window at every step and splits the "
+    "budget exactly over the {windows} windows\nthat contain a record. It is about as accurate as "
+    "the sliding window."
 )
 
 
