@@ -524,3 +524,40 @@ def test_a_run_closes_its_sources_however_it_stops(
             monkeypatch.setattr("click.echo", broken)
             runs._show(gate, partial(gate.run, held), form="json", quiet=False)
     assert [getgeneratorstate(each) for each in held.held] == [GEN_CLOSED] * 2  # tried, and run
+
+
+@pytest.mark.parametrize(
+    ("schedule", "header", "cost"),
+    [
+        (
+            'kind = "fading"\nstep = 100',
+            "Fading (step 100, forget 3/10, memory 7, first 1, linger 49/100)",
+            "which cost the newest ",
+        ),
+        (
+            'kind = "sliding"\nstep = 100\nwindow = 300\nrefit = true',
+            "SlidingWindow (window 300, step 100, refit)",
+            "which cost them ",
+        ),
+    ],
+)
+def test_a_model_that_remembers_more_than_it_reads_says_so(
+    schedule: str, header: str, cost: str, folder: Path
+) -> None:
+    text = re.sub(r"\[schedule\][^\[]*", f"[schedule]\n{schedule}\n", written(folder))
+    (folder / "gate.toml").write_text(text)
+    write_csv(folder / "records.csv", 1000)
+    *_, last = (
+        line
+        for line in tidegate("run", str(folder / "gate.toml")).stdout.splitlines()
+        if line.startswith("release ")
+    )
+    assert f"remembering older ones through the release before, {cost}" in last
+    state = str(folder / "gate.state")
+    assert tidegate("status", state).stdout.startswith(header)
+    assert tidegate("export", state, str(folder / "card.md")).returncode == 0
+    card = (folder / "card.md").read_text()
+    assert re.search(r"started from +\| the model of fit \d, so this model also remembers", card)
+    one = "1 for all records" in card
+    assert one == ("refit" in header)
+    assert tidegate("verify", state).returncode == 0
