@@ -98,7 +98,7 @@ def test_every_kind_is_charged_as_planned_under_both_budgets(
         held = sum(piece.n for piece in gate.store.pieces("records", Span(plan.needed(200), 200)))
         assert held == 200 - plan.needed(200)
         if plan.needed(200):
-            with pytest.raises(StoreError, match="they are forgotten"):
+            with pytest.raises(StoreError, match="they were deleted"):
                 gate.store.pieces("records", Span(0, 200))
         view = gate.ledger_view()
         view.catch_up()
