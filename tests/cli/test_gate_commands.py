@@ -323,7 +323,7 @@ def test_the_operator_is_told_of_records_that_cannot_be_used(folder: Path) -> No
 
 def test_what_is_no_state_is_told_from_one_that_is_lost(state: str, folder: Path) -> None:
     found = {
-        "nowhere": "holds no state: check the path, or create one with tidegate run",
+        "nowhere": "holds no state: is the disk mounted? is the path right? Only for a new gate: create one",
         "gate.toml": "is a file: name a state folder",
     }
     for name, told in found.items():

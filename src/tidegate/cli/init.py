@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.checks import refuse
+from tidegate.checks import InvalidValueError
 from tidegate.cli import options
 from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.gate.config import example
@@ -39,7 +39,7 @@ def init(kind: str, output: Path, form: str) -> None:
         with output.open("x", encoding="utf-8") as file:
             file.write(example(kind))
     except FileExistsError:
-        raise refuse("output", "a file that does not exist yet", str(output)) from None
+        raise InvalidValueError(f"{output} exists already; use --output NAME") from None
     if form == "json":
         click.echo(json.dumps({"file": str(output), "kind": kind}))
     else:

@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 
 EPILOG = """\b
 Examples:
-  tidegate serve tidegate.state --config tidegate.toml  create it if missing
+  tidegate serve tidegate.state --config tidegate.toml  first start only
   tidegate serve tidegate.state --open                  print a page link
   tidegate serve --demo                                 built-in stream
 """
@@ -48,7 +48,8 @@ DEMO_BATCH, DEMO_PAUSE = 64, 0.125
 @click.option(
     "--config",
     type=PATH,
-    help="Create the state if there is none; else apply [publish], [compute].",
+    help="If STATE is missing, start an empty ledger there: never in a unit. Else apply [publish] "
+    "and [compute].",
 )
 @click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option(

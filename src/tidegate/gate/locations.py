@@ -36,7 +36,7 @@ class Locations:
     >>> Locations(database="postgresql://tidegate:secret@db.example/ledgers")
     Traceback (most recent call last):
     tidegate.checks.InvalidValueError: database must be a URL without a password (give that in
-    PGPASSWORD, ~/.pgpass or a service file), got one with a password
+    PGPASSFILE, PGPASSWORD or a service file), got one with a password
     """
 
     database: str | None = None
@@ -49,7 +49,7 @@ class Locations:
             raise refuse("database", "a URL such as postgresql://host/database", told=scheme)
         query = parse_qs(url.query, keep_blank_values=True)
         if url.password is not None or any("password" in name.lower() for name in query):
-            without = "a URL without a password (give that in PGPASSWORD, ~/.pgpass or a service"
+            without = "a URL without a password (give that in PGPASSFILE, PGPASSWORD or a service"
             raise refuse("database", f"{without} file)", told="one with a password")
         url = _parts("segments", self.segments or "/")
         if url.scheme in {"", "file"} and not url.path.startswith("/"):

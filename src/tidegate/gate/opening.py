@@ -32,8 +32,10 @@ def holds_state(folder: Path) -> bool:
 
 def no_state(folder: Path) -> NoStateError:
     """An error that says how to create the state that is not in a folder."""
-    create = "create one with tidegate run or tidegate serve --config"
-    return NoStateError(f"{folder} holds no state: check the path, or {create}")
+    create = "Only for a new gate: create one with tidegate run or tidegate serve --config"
+    return NoStateError(
+        f"{folder} holds no state: is the disk mounted? is the path right? {create}"
+    )
 
 
 def open_state(

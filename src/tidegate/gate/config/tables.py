@@ -158,7 +158,7 @@ class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
     database: str | None = key(
-        word, "PostgreSQL; password in PGPASSWORD or ~/.pgpass", default=None
+        word, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
     )
     segments: str | None = key(
         word, "a URL or absolute path; credentials in the environment", default=None
