@@ -67,9 +67,9 @@ def test_every_page_is_on_the_map() -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """The lines of code of a page that run `tidegate`, without a prompt."""
+    """The lines of code of a page that run `tidegate`, or `tg` for short, without a prompt."""
     text = page.read_text(encoding="utf-8")
-    return re.findall(r"(?m)^(?: {4}|\$ |)(tidegate (?:[a-z]|--).*)$", text)
+    return re.findall(r"(?m)^(?: {4}|\$ |)((?:tidegate|tg) (?:[a-z]|--).*)$", text)
 
 
 def mistake(words: list[str], command: click.Command) -> str | None:

@@ -38,6 +38,9 @@ def test_definitions_are_one_or_two_short_sentences() -> None:
         ("ApproxDP", "gaussian budget"),
         ("PureDP", "pure budget"),
         ("sliding-window", "sliding"),
+        ("publish", "publish folder"),
+        ("Idempotency-Key", "batch key"),
+        ("raw records", "raw data"),
     ],
 )
 def test_a_term_is_found_as_people_write_it(asked: str, term: str) -> None:

@@ -27,6 +27,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "complete.",
         "waiting records": "Records that are in no segment yet. The state's database holds "
         "them until there are enough for one.",
+        "raw data": "Records as the state holds them, with features and labels. They are deleted "
+        "when no future fit can read them.",
         "segment": "A file of consecutive records in a state, written once and never changed. "
         "It is deleted when no future fit can read its records.",
         "span": "A range of consecutive records (or steps), with its start and without its stop.",
@@ -38,12 +40,22 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "the norm, and gradients to a length that the learner sets.",
         "quarantine": "The list of records that cannot be used, with the reason. They keep their "
         "slots, and fits ignore their content; only the operator may see the list.",
+        "unusable": "Said of a record that no fit can use: a value that is not a number, a label "
+        "that is not a class, no valid JSON. It keeps its slot, and only the operator may see how "
+        "many there are.",
         "holdout": "Public records, separate from the stream, on which releases are tested. They "
         "cost nothing, because they are not private.",
         "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
         "also the name of the large one.",
         "offset": "How far a source was read. It is stored in the same transaction as the records, "
         "so the next run continues there and takes each record once.",
+        "resume": "A line in [source] with which the operator lets a run continue although its "
+        "source was changed or has lost records. It is valid for one place only; a wrong number "
+        "in it can charge records twice.",
+        "patience": "How many seconds a run waits for a broker that does not answer, before it "
+        "ends with exit code 2. The next run continues where it stopped.",
+        "batch key": "A name that a sender gives a batch (Idempotency-Key). A batch that is sent "
+        "again under the same key is taken once; keys belong to the name of a token.",
         "target": "With two streams, the small one: models of the source stream are refined on it.",
     },
     "Training": {
@@ -116,6 +128,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "allocation": "The rule that divides the budget among levels.",
         "ledger": "The account of what each record has paid: the sum of what all fits charged it, "
         "never more than 1. A sum of 1 is planned, and no cause for alarm.",
+        "worst share": "The budget spent by the most-charged record, from 0 to 1. It is 1 "
+        "according to plan, and no cause for alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
         "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
@@ -126,6 +140,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "resumes after a crash.",
         "state": "The folder in which a gate keeps all it needs: records, ledger, releases. It "
         "holds raw records, so protect it as you protect them.",
+        "lock": "A file in the state that lets one gate at a time open it, and counts its "
+        "transactions. It shows that none was lost: back it up, and never delete it.",
         "store": "The part of a gate that writes its state, so that a crash loses nothing and "
         "charges nothing twice.",
         "durable": "On the disk, so that it survives a crash or a power failure. A batch is "
@@ -161,6 +177,12 @@ SYMBOLS = {
     "sliding window": "sliding",
     "naive": "naive splitting",
     "window refit": "fair baseline",
+    "idempotency key": "batch key",
+    "publish": "publish folder",
+    "raw record": "raw data",
+    "raw records": "raw data",
+    "unusable record": "unusable",
+    "unusable records": "unusable",
     "neighbour": "neighbouring streams",
     "neighbours": "neighbouring streams",
 }
