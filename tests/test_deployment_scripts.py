@@ -89,6 +89,19 @@ def test_backups_of_a_gate_that_runs_are_complete_and_rotate(
         assert list(verify(gate)) == []
 
 
+def test_a_release_made_during_a_backup_does_no_harm(tmp_path: Path) -> None:
+    state, then, folder = tmp_path / "gate", tmp_path / "then", tmp_path / "backups"
+    folder.mkdir()
+    with opened(state, config(publish={"folder": str(tmp_path / "published")})) as gate:
+        gate.ingest(*stream(900))
+    shutil.copytree(state, then)  # as if copied while the gate went on
+    with Gate.open(state) as gate:
+        gate.ingest(*stream(200, 900))
+    assert list((tmp_path / "published").glob("000004.*"))
+    done = back_up(then, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_damaged_state_costs_no_backup(tmp_path: Path) -> None:
     state, folder = tmp_path / "gate", tmp_path / "backups"
     folder.mkdir()

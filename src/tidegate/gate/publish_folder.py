@@ -187,7 +187,7 @@ def unexpected(folder: Path, store: Store) -> Iterator[Problem]:
     """The first release in the folder that the state has not made, as a problem."""
     newest = _newest_made(store)
     for number in [each for each in _numbers(folder) if each > newest][:1]:
-        what = f"the state has not made release {number}, which is in the folder: {REPAIR}"
+        what = f"the state has not made release {number}, which is in the folder: {OTHER}"
         yield Problem(str(folder), what)
 
 
