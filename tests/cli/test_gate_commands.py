@@ -532,12 +532,12 @@ def test_a_run_closes_its_sources_however_it_stops(
         (
             'kind = "fading"\nstep = 100',
             "Fading (step 100, forget 3/10, memory 7, first 1, linger 49/100)",
-            "which cost the newest ",
+            "the newest records paid ",
         ),
         (
             'kind = "sliding"\nstep = 100\nwindow = 300\nrefit = true',
             "SlidingWindow (window 300, step 100, refit)",
-            "which cost them ",
+            "these records paid ",
         ),
     ],
 )
@@ -552,7 +552,7 @@ def test_a_model_that_remembers_more_than_it_reads_says_so(
         for line in tidegate("run", str(folder / "gate.toml")).stdout.splitlines()
         if line.startswith("release ")
     )
-    assert f"remembering older ones through the release before, {cost}" in last
+    assert f"remembering older ones through the release before; {cost}" in last
     state = str(folder / "gate.state")
     assert tidegate("status", state).stdout.startswith(header)
     assert tidegate("export", state, str(folder / "card.md")).returncode == 0

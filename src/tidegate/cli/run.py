@@ -125,7 +125,10 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
     row = release_row(release, view)
     whose = f" {row['stream']}" if row["stream"] else ""
     name = f"release {release.number:,}"
-    payers = "; the newest records" if len(release.card.get("emphasis", [])) > 1 else ", which"
+    weighted = len(release.card.get("emphasis", []))
+    payers = (
+        "; the newest records" if weighted > 1 else "; these records" if weighted else ", which"
+    )
     parts = [
         f"{name} after {row['at']:,}{whose} records: {row['trained_on']}{payers} paid "
         f"{row['share']:.4g} of their budget for it"
