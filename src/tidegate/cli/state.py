@@ -201,13 +201,13 @@ Examples:
 def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
     """Check a state, or a folder of published releases; exit with 1 on any problem.
 
-    A state: recompute the plan, the ledger, the hash chain and all checksums, and compare them with
-    the charges, the cards and the published files. All is read at one moment, so the gate can keep
-    running.
+    A state: recompute the plan, the ledger, the noise of every fit, the hash chain and all
+    checksums, and compare them with the charges, the cards and the published files. All is read at
+    one moment, so the gate can keep running.
 
     A published folder alone: check that the hash chain has no gap, that every card belongs to its
-    model and that every file matches its manifest. It cannot tell whether newer releases were
-    deleted; only the state can.
+    model and states the noise that its share requires, and that every file matches its manifest.
+    It cannot tell whether newer releases were deleted; only the state can.
 
     See docs/how-to/check-the-proof.md: neither shows that noise was really added.
     """
@@ -250,7 +250,10 @@ def _verify_state(folder: Path, report: Report) -> Checked:
         hashes = [] if problems else [release.hash for release in gate.releases()]
         fits = sum(1 for _ in gate.store.lines())
         files, publish = len(gate.store.published()), gate.config.publish
-    sound = f"{fits:,} fits match the plan, {len(hashes):,} releases form an unbroken hash chain"
+    sound = (
+        f"{fits:,} fits match the plan, their cards state the noise that it requires, "
+        f"{len(hashes):,} releases form an unbroken hash chain"
+    )
     if files and publish is not None:
         sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
     elif files:
@@ -270,7 +273,8 @@ def _verify_published(folder: Path, report: Report) -> Checked:
     problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
     hashes = [] if problems else [release.hash for release in published_releases(folder)]
     sound = (
-        f"{len(hashes):,} releases form an unbroken hash chain, their files match the manifests."
+        f"{len(hashes):,} releases form an unbroken hash chain, their cards state the noise that "
+        "their shares require, their files match the manifests."
     )
     unseen = "This check cannot tell whether newer releases were deleted; only the state can."
     return problems, hashes, f"{sound} {unseen}"

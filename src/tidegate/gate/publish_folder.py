@@ -17,6 +17,7 @@ from tidegate.gate import export
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.store import Problem, Store
+from tidegate.gate.verify_noise import problems_of_card
 from tidegate.gate.whole_file import read_whole
 from tidegate.release import StoredRelease
 
@@ -164,7 +165,7 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
             last = max(last, release.number)
         wanted[release.number] = files
     if last >= 0:
-        for what in verify(folder, last):
+        for what in verify(folder, last, cards=False):  # those of the state are checked
             yield Problem(str(folder), what)
     wrong = [
         name
@@ -191,7 +192,7 @@ def unexpected(folder: Path, store: Store) -> Iterator[Problem]:
         yield Problem(str(folder), what)
 
 
-def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
+def verify(folder: Path | str, newest: int | None = None, *, cards: bool = True) -> Iterator[str]:
     """Problems of a published folder that can be found without the state.
 
     Whoever can write to the folder can delete the newest releases, or edit a Markdown card together
@@ -200,6 +201,7 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
     Args:
         folder: The published folder.
         newest: All releases up to this one must exist; by default up to the last one in the folder.
+        cards: Also check that each card states the noise which its share of the budget requires.
     """
     folder = Path(folder)
     numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
@@ -225,6 +227,8 @@ def verify(folder: Path | str, newest: int | None = None) -> Iterator[str]:
             before = None
             continue
         yield from _problems_of(folder, number, release, before)
+        for what in problems_of_card(release.card) if cards else ():
+            yield f"release {number}: {what}: do not use it"
         before = release
 
 

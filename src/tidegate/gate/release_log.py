@@ -1,6 +1,7 @@
 """The release log: the charges and models of each step, and the hash chain of releases."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -216,6 +217,16 @@ class ReleaseLog:
         if sha256_of(weights) != row[2]:
             raise StoreError(f"the model of fit {number}: hash mismatch; {RESTORE}")
         return weights
+
+    def norm(self, number: int) -> float:
+        """The norm of the model of a fit, also of one that is gone."""
+        row = self._state.one("SELECT norm FROM dropped WHERE number = ?", number)
+        if row is None:
+            return float(np.linalg.norm(self.fit(number)))
+        with readable(f"the norm of fit {number}"):
+            if not 0 <= (norm := float(row[0])) < math.inf:
+                raise ValueError(norm)
+            return norm
 
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The stream and the card of every fit, released or not, in order."""

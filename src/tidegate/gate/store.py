@@ -224,6 +224,9 @@ class Store(Protocol):
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, read-only and bit for bit. Superseded models may be gone."""
 
+    def norm(self, number: int) -> float:
+        """The norm of the model of a fit, also of one that is gone."""
+
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The stream and the card of every fit, released or not, in order."""
 

@@ -4,15 +4,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import publish_folder
 from tidegate.gate.durable_run import as_text
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.quality import on_card
-from tidegate.gate.store import Evaluation, Problem, Step, damage, reported
+from tidegate.gate.store import UNREADABLE, Evaluation, Problem, Step, damage, reported
+from tidegate.gate.verify_noise import Recomputed, same, unknown_settings, value_of
 from tidegate.privacy import Line
+from tidegate.privacy.rounding import down
 from tidegate.progress import lines_at
 from tidegate.release import Card, canonical
 from tidegate.schedule import Span
@@ -27,8 +29,8 @@ def verify(gate: Gate, report: Report = str) -> Iterator[Problem]:
 
     The store verifies checksums, sums of tables, the history and the hash chain. Then this function
     recomputes the plan from the order of the steps and compares it with the charges. It adds up the
-    ledger, compares cards with settings, charges and evaluations, and checks the publish folder. It
-    reads one snapshot, so a gate may run meanwhile.
+    ledger, compares cards with settings, charges and evaluations, and recomputes the noise that
+    they state. Last it checks the publish folder. It reads one snapshot, so a gate may run.
 
     Args:
         gate: The gate, possibly read-only.
@@ -98,6 +100,7 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
     settings, named = text_digest(gate.store.settings()), False
     about = json.loads(canonical(gate.about.card()))
     evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
+    recomputed = Recomputed(gate.store, gate.about)
     for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
         named = named or SETTINGS in card
         wanted = {
@@ -105,8 +108,15 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             "evaluation.step_before": _measured(evaluations.get((stream, line.fit.at))),
             **({SETTINGS: settings} if named else {key: about[key] for key in FIXED}),
         }
+        try:
+            wanted |= recomputed.of_fit(stream, line)
+            wanted |= unknown_settings(card, wanted)
+        except (InvalidValueError, StoreError, *UNREADABLE):
+            what = "its settings cannot be recomputed: its charge or its prior is damaged"
+            yield damage(f"fit {line.fit.number}", what)
         for key in sorted(wanted):
-            if wanted[key] != (value := _value(card, key)):
+            value, exact = value_of(card, key), not key.startswith("settings.")
+            if value != wanted[key] if exact else not same(value, wanted[key]):
                 what = f"its card says {key} {value}, not {wanted[key]}"
                 yield damage(f"fit {line.fit.number}", what)
 
@@ -124,6 +134,11 @@ def _of_line(gate: Gate, line: Line) -> Card:
         "start": fit.span.start,
         "stop": fit.span.stop,
         "share": str(line.share),
+        "share_rounded_down": down(line.share),
+        "sample": fit.sample,
+        "prior": fit.prior,
+        "level": fit.level,
+        "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
         "budget.epsilon": budget.epsilon,
         "budget.delta": budget.delta,
         budget.unit: budget.of_share(line.share),
@@ -137,19 +152,12 @@ def _measured(step: Step | None) -> Card | None:
     return on_card(step.evaluation, step.span)
 
 
-def _value(card: Card, key: str) -> Any:
-    """The value of a key in a card, None if missing; a dot separates nested keys."""
-    value: Any = card
-    for name in key.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 class _Planned:
     """Recomputes the plan from the steps, in the order in which they completed."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._recomputed = Recomputed(gate.store, gate.about)
         self._releases = 0
         self.so_far = Arrived()
         self.done = dict.fromkeys(gate.streams, 0)
@@ -162,6 +170,7 @@ class _Planned:
             span = Span(start, start + self._gate.progress.step(step.stream))
             self._expect(step, "its records are", span, step.span)
             self._expect(step, "its evaluation cost", self._evaluation(), _paid(step.evaluation))
+            self._expect(step, "its accuracy's deviation is", *self._deviations(step))
             self.done[step.stream] = step.span.stop
             due, self.so_far = lines_at(self._gate.plan, self.so_far, step.stream, step.span.stop)
             for line in due:
@@ -172,6 +181,14 @@ class _Planned:
         share = self._gate.config.quality.share
         bought = share is not None and self._releases > 0
         return f"{share} for release {self._releases - 1}" if bought else "nothing"
+
+    def _deviations(self, step: Step) -> tuple[float | None, float | None]:
+        """The recomputed deviation of a private accuracy, and the stored one if it differs."""
+        if step.evaluation is None:
+            return None, None
+        wanted = self._recomputed.deviation(step.evaluation, step.span.size)
+        stored = step.evaluation.deviation
+        return wanted, wanted if same(stored, wanted) else stored
 
     def _expect(self, step: Step, what: str, wanted: object, actual: object) -> None:
         if wanted != actual:

@@ -6,7 +6,7 @@ the computed sums. Proofs: docs/proofs/gradient.md.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -173,6 +173,21 @@ class GradientPerturbation:
             "sensitivity": up(Fraction(descent.sensitivity) / n),
             "lattice": lattice(descent.sigma) / n,
         }
+
+    def restated(
+        self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
+    ) -> Mapping[str, float]:
+        """The settings for the steps, rate and clip that a card states, where none were given.
+
+        Those depend on what the fits before have read, which a card does not tell.
+        """
+        given = replace(
+            self,
+            steps=self.steps or whole("steps", stated["steps"]),
+            rate=self.rate or positive("rate", stated["rate"]),
+            clip=self.clip or positive("clip", stated["clip"]),
+        )
+        return given.settings(task, terms, n=n, d=d)
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
         """The public numbers of one fit that reads n slots.

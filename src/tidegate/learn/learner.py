@@ -97,6 +97,9 @@ class Learner(Protocol[AnyTask]):
     def settings(self, task: AnyTask, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit: all that its card says about how it was made private.
 
+        `tidegate verify` recomputes them for every card of a state. So of the prior only its norm
+        may matter, and for one version's states a later version must return the same numbers.
+
         Args:
             task: What to learn.
             terms: The settings of this fit.
@@ -129,6 +132,19 @@ class NamedLearner(Learner[Task], Protocol):
     default_regularization: ClassVar[float | None]
 
     def __init__(self, **parameters: Any) -> None: ...
+
+    def restated(
+        self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
+    ) -> Mapping[str, float]:
+        """The settings that a card must have, given those that cannot be recomputed from a card.
+
+        Args:
+            task: What to learn.
+            terms: The settings of the fit, as far as its card tells; any prior stands for all.
+            stated: The settings on the card.
+            n: Number of slots that it reads.
+            d: Number of features.
+        """
 
 
 L = TypeVar("L", bound=NamedLearner)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
-from tidegate.checks import MAX_COUNT, between, refuse
+from tidegate.checks import MAX_COUNT, between, positive, refuse
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
@@ -131,23 +131,27 @@ class OutputPerturbation:
             d: Number of features.
             prior: The point towards which the solution is pulled.
         """
-        tolerance = Fraction(self.tolerance(task, n, d, prior))
-        exact = Fraction(task.loss.lipschitz(task.norm)) / Fraction(n) + tolerance
-        return up(exact / Fraction(_given(task)))
+        return _sensitivity(task, n, self.tolerance(task, n, d, prior))
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
-        allowance, prior, total = terms.allowance, terms.prior, up(mass(terms.slot_weights, n))
-        task = replace(task, regularization=self.pull(task, total, d, allowance))
-        sensitivity = self.sensitivity(task, total, d, prior)
-        noise_scale = up(Fraction(sensitivity) / Fraction(allowance.amount))
-        return {
-            "regularization": _given(task),
-            "sensitivity": sensitivity,
-            "tolerance": self.tolerance(task, total, d, prior),
-            "noise_scale": noise_scale,
-            "lattice": lattice(noise_scale * _spread(task, d, allowance)),
-        }
+        total = up(mass(terms.slot_weights, n))
+        task = replace(task, regularization=self.pull(task, total, d, terms.allowance))
+        tolerance = self.tolerance(task, total, d, terms.prior)
+        sensitivity = self.sensitivity(task, total, d, terms.prior)
+        return _settings(task, terms.allowance, d, tolerance, sensitivity)
+
+    def restated(
+        self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
+    ) -> Mapping[str, float]:
+        """The settings for the tolerance that a card states: it depends on the norm of a prior."""
+        least = self.settings(task, terms, n=n, d=d)
+        tolerance = positive("tolerance", stated["tolerance"])
+        if terms.prior is None or tolerance <= least["tolerance"]:
+            return least
+        task = replace(task, regularization=least["regularization"])
+        sensitivity = _sensitivity(task, up(mass(terms.slot_weights, n)), tolerance)
+        return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
@@ -169,6 +173,26 @@ class OutputPerturbation:
         solution = certified_minimum(objective, settings["tolerance"])
         add_noise = l2_laplace if terms.allowance.unit == "epsilon" else gaussian
         return add_noise(solution.weights, settings["noise_scale"], bits)
+
+
+def _sensitivity(task: Task, n: float, tolerance: float) -> float:
+    """(G/n + tau)/lambda, rounded up."""
+    exact = Fraction(task.loss.lipschitz(task.norm)) / Fraction(n) + Fraction(tolerance)
+    return up(exact / Fraction(_given(task)))
+
+
+def _settings(
+    task: Task, allowance: Allowance, d: int, tolerance: float, sensitivity: float
+) -> Mapping[str, float]:
+    """The public numbers of a fit."""
+    noise_scale = up(Fraction(sensitivity) / Fraction(allowance.amount))
+    return {
+        "regularization": _given(task),
+        "sensitivity": sensitivity,
+        "tolerance": tolerance,
+        "noise_scale": noise_scale,
+        "lattice": lattice(noise_scale * _spread(task, d, allowance)),
+    }
 
 
 def discounted(slot_weights: Sequence[SlotWeight], theta: Fraction) -> dict[float, float]:

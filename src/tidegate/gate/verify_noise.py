@@ -1,0 +1,173 @@
+"""Recompute what cards say about noise, from the shares of their fits and the fixed settings.
+
+A checksum shows only that a card is the one that was written. These checks show that it states the
+noise which its share of the budget requires.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tidegate.checks import InvalidValueError
+from tidegate.gate.store import UNREADABLE, Evaluation, Store
+from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
+from tidegate.learn.loss import LOSSES, Loss
+from tidegate.learn.private_accuracy import deviation
+from tidegate.learn.trainer import Trainer
+from tidegate.privacy import Budget, Line
+from tidegate.privacy.bits import SystemBits
+from tidegate.privacy.budget import allowance_of, budget_of
+from tidegate.release import About, Card
+from tidegate.schedule import RecordFit, SlotWeight, Span
+
+CLOSE = 1e-9
+"""Largest relative difference between a number on a card and the recomputed one.
+
+Another Python or NumPy may round a norm or a root differently. A card that states a billionth too
+little noise overstates epsilon or mu by a billionth, so the tolerance hides nothing that matters.
+"""
+
+PRIOR = np.zeros(1)
+"""Stands for a prior of which a card tells only that there is one."""
+
+
+def same(stated: Any, wanted: Any) -> bool:
+    """Whether what a card states is what was recomputed; a float may differ by rounding.
+
+    >>> same(0.1 + 0.2, 0.3), same(0.29, 0.3), same(None, 0.3), same(True, 1.0), same(64, 63)
+    (True, False, False, False, False)
+    """
+    if type(stated) is float and type(wanted) is float:
+        return math.isclose(stated, wanted, rel_tol=CLOSE, abs_tol=0.0)
+    return type(stated) is type(wanted) and bool(stated == wanted)
+
+
+class Recomputed:
+    """The settings that the cards of a state must have.
+
+    They follow from the charge of a fit, the settings of the state, the number of features and the
+    norm of the prior, which the store keeps also when it drops a model.
+    """
+
+    def __init__(self, store: Store, about: About) -> None:
+        self._budget = about.plan.budget
+        self._trainer = Trainer(
+            task=about.task, learner=about.learner, budget=self._budget, bits=SystemBits()
+        )
+        self._norm = lru_cache(maxsize=1024)(store.norm)
+        self._form = lru_cache(store.form)
+
+    def of_fit(self, stream: str, line: Line) -> Card:
+        """The settings and the shape on the card of a fit."""
+        form = self._form(stream)
+        if form is None:
+            raise LookupError(stream)
+        d, prior = form.shape[1], line.fit.prior
+        norm = None if prior is None else np.array([self._norm(prior)])
+        settings = self._trainer.settings(line, d, norm)
+        shape = self._trainer.task.loss.shape(d)
+        return {"shape": list(shape), **{f"settings.{key}": settings[key] for key in settings}}
+
+    def deviation(self, evaluation: Evaluation, slots: int) -> float:
+        """The deviation of the noise in a private accuracy."""
+        return deviation(slots, allowance_of(self._budget, evaluation.share))
+
+
+def problems_of_card(card: Card) -> Iterator[str]:
+    """What is wrong with the noise that a published card states, as far as the card alone shows.
+
+    The clip, steps and rate of a descent and the tolerance of a solver may depend on fits that are
+    not published. They are taken as stated: the noise must be right for them.
+    """
+    try:
+        wanted = {**_from_card(card), **_evaluation_from_card(card)}
+    except InvalidValueError as error:
+        yield f"its settings cannot be recomputed: {error}"
+        return
+    except UNREADABLE:
+        yield "its settings cannot be recomputed: the card is not one that this version can read"
+        return
+    for key, value in wanted.items():
+        stated = value_of(card, key)
+        if not same(stated, value):
+            yield f"its card says {key} {stated}, not {value}"
+
+
+def value_of(card: Card, key: str) -> Any:
+    """The value of a key in a card, None if missing; a dot separates nested keys."""
+    value: Any = card
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def unknown_settings(card: Card, wanted: Mapping[str, Any]) -> dict[str, None]:
+    """Settings on a card that it should not have."""
+    names = (f"settings.{key}" for key in card["settings"])
+    return {name: None for name in names if name not in wanted}
+
+
+def _from_card(card: Card) -> Card:
+    """What a card must say about the budget and the noise of its fit."""
+    budget, share = _budget(card), Fraction(card["share"])
+    learner: NamedLearner = _built(LEARNERS, card["learner"])
+    loss: Loss = _built(LOSSES, card["loss"])
+    task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
+    trainer = Trainer(task=task, learner=learner, budget=budget, bits=SystemBits())
+    line, d = Line(_fit(card), share), card["shape"][0]
+    prior: Weights | None = None if card["prior"] is None else PRIOR
+    settings = learner.restated(
+        task,
+        trainer.terms(line, prior),
+        card["settings"],
+        n=line.fit.sample or line.fit.span.size,
+        d=d,
+    )
+    wanted = {
+        "shape": list(loss.shape(d)),
+        budget.unit: budget.of_share(share),
+        **{f"settings.{key}": settings[key] for key in settings},
+    }
+    return {**wanted, **unknown_settings(card, wanted)}
+
+
+def _fit(card: Card) -> RecordFit:
+    weights = (SlotWeight(Span(a, b), Fraction(part)) for a, b, part in card.get("emphasis", ()))
+    return RecordFit(
+        number=card["fit"],
+        at=card["at"],
+        span=Span(card["start"], card["stop"]),
+        prior=card["prior"],
+        role="base" if card["prior"] is None else "update",
+        level=card["level"],
+        sample=card["sample"],
+        slot_weights=tuple(weights),
+    )
+
+
+def _evaluation_from_card(card: Card) -> Card:
+    measured = value_of(card, "evaluation.step_before")
+    if measured is None:
+        return {}
+    allowance = allowance_of(_budget(card), Fraction(measured["share"]))
+    slots = measured["stop"] - measured["start"]
+    return {"evaluation.step_before.deviation": deviation(slots, allowance)}
+
+
+def _budget(card: Card) -> Budget:
+    epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
+    return budget_of(epsilon, delta, weak_delta=True) if delta else budget_of(epsilon)
+
+
+def _built(kinds: Mapping[str, Any], described: Mapping[str, Any]) -> Any:
+    """The object that `described` wrote on a card."""
+    fields = dict(described)
+    name = fields.pop("kind")
+    for each in kinds.values():
+        if each.__name__ == name:
+            return each(**fields)
+    raise InvalidValueError(f"this version has no {name}")
