@@ -70,6 +70,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "update": "A fit that refines the model before it in a chain, on records of its own.",
         "chain": "A base and the updates that refine it, one after the other. The last model has "
         "learned from the records of all of them.",
+        "phase": "The time from one base to the next, in continual and basic schedules. With two "
+        "streams, from one model of the source to the next.",
         "level": "The size class of an update: a block of one level up is twice as long.",
         "schedule": "The rule that says which fits happen when. It depends on public numbers only, "
         "never on what the records contain.",
@@ -116,6 +118,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "gaussian dp": "Mu-Gaussian differential privacy (GDP): the releases tell two contents of "
         "a record apart no better than one draw tells a normal variable of mean 0 from one of mean "
         "mu, both of deviation 1.",
+        "ball arithmetic": "Arithmetic on intervals that are guaranteed to contain the true value. "
+        "It decides where rounding could matter for the guarantee.",
         "sensitivity": "The most that replacing one record can move what a fit computes before "
         "noise is added. The noise has to be in proportion to it.",
         "lattice": "The public grid of numbers to which a noisy result is rounded, so that the "
@@ -136,8 +140,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "share of the budget is reserved for it.",
     },
     "Running": {
-        "gate": "The program that executes a plan: it takes in records and publishes releases, and "
-        "resumes after a crash.",
+        "gate": "One run of a plan, with a ledger of its own: it takes in records, publishes "
+        "releases and resumes after a crash. A Python estimator counts as one.",
         "state": "The folder in which a gate keeps all it needs: records, ledger, releases. It "
         "holds raw records, so protect it as you protect them.",
         "lock": "A file in the state that lets one gate at a time open it, and counts its "
@@ -153,10 +157,13 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "card": "The description of a release: which records it was trained on, what they paid, "
         "how it was made and what is promised.",
         "publish folder": "The folder that [publish] names: each release is also written there, "
-        "for others to read. It holds no records, and a state that lacks its newest release is "
-        "refused.",
-        "hash chain": "The hash of each release covers the hash of the one before. So an edited or "
-        "missing release is detected.",
+        "for others to read. It holds no records; if it has a newer release than the state (a "
+        "restored backup), the gate refuses to run.",
+        "manifest": "The file NNNNNN.sha256 next to each published release: the SHA-256 of its "
+        "files, for sha256sum --check.",
+        "hash chain": "The hash of each release covers the hash of the one before. So nobody can "
+        "change or remove a release without changing the hashes of all later ones: note the newest "
+        "hash to notice that.",
         "fleet": "Many gates run from one configuration, each with its own ledger.",
         "token": "A secret that lets a program or a person use a served gate: send records, read "
         "releases, or read the audit log.",
@@ -216,8 +223,10 @@ def to_markdown() -> str:
     lines = [
         "# Glossary",
         "",
-        "One word for one thing, in code, command line, page and documentation. In a terminal:",
-        "`tidegate explain share`. This page is written by `python -m tidegate.glossary`.",
+        "One definition for each word, in code, command line, page and documentation. A few words "
+        "have two",
+        "meanings, and say so. In a terminal: `tidegate explain share`.",
+        "This page is written by `python -m tidegate.glossary`.",
     ]
     for subject, terms in GLOSSARY.items():
         lines += ["", f"## {subject}", "", "| term | meaning |", "|---|---|"]
