@@ -44,12 +44,13 @@ class Progress:
         return steps.records(Span(done, done + 1))
 
     def next_model(self, stream: str) -> int:
-        """How many records of a stream have arrived when its next model (not the first) is made."""
+        """How many records of a stream have arrived when its next model is made."""
         if isinstance(self._plan, TwoStreamPlan):
             return self.next(stream).stop
-        steps = self._plan.steps
+        steps, schedule = self._plan.steps, self._plan.schedule
         done = steps.complete(self._counts.done(stream))
-        return steps.count(next(self._plan.schedule.reads(done)))
+        # The first model may not read the next step, but it reads the last one before it.
+        return steps.count(next(schedule.reads(max(done, schedule.first - 1))))
 
     def complete(self, stream: str) -> bool:
         """Whether all records of a stream's next step have arrived."""

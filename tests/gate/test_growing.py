@@ -13,6 +13,7 @@ from tests.gate.gatelife import TIME
 from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.gate.config import ConfigError
+from tidegate.gate.status import public_status
 from tidegate.gate.verify import verify
 from tidegate.plan import Plan
 from tidegate.release import to_markdown
@@ -163,3 +164,19 @@ def test_the_growth_is_frozen_where_it_is_not_given() -> None:
     config = Config.parse(CONFIG.replace('growth = "1/2"', ""))
     assert '"growth":"1/16"' in config.privacy_json()
     assert Config.from_json(config.to_json()) == config
+
+
+def test_a_late_first_model_is_announced_before_its_records_come(tmp_path: Path) -> None:
+    late = FADING.replace("first = 3", "first = 10").replace("memory = 3", "memory = 2")
+    X, y = records(132)
+    with Gate.open(tmp_path / "state", Config.parse(late)) as gate:
+        for start, stop, next_model, held in (
+            (0, 33, 100, 0),
+            (33, 99, 100, 19),
+            (99, 132, 140, 12),
+        ):
+            gate.ingest(X[start:stop], y[start:stop])
+            shown = public_status(gate, gate.ledger_view())["streams"][0]
+            assert (shown["next_model"], shown["held_records"]) == (next_model, held)
+            assert list(verify(gate)) == []
+        assert [release.card["at"] for release in gate.releases()] == [100, 110, 120, 130]

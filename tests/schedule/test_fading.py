@@ -86,3 +86,17 @@ def test_no_record_is_held_that_no_fit_reads_again(memory: int) -> None:
         budget=PureDP(1.0), window=30, step=10, classes=[0, 1], norm=1.0, refit=True
     )
     assert len(window.partial_fit(X, y).releases_) == 8
+
+
+@pytest.mark.parametrize("batch", [7, 60, 200])
+def test_a_late_first_model_waits_for_its_records(batch: int) -> None:
+    """No fit reads the first eight steps: they are dropped, but they are still counted."""
+    X, y = [[0.01 * i, 1.0] for i in range(200)], [i % 2 for i in range(200)]
+    fading = FadingClassifier(
+        budget=PureDP(1.0), step=10, classes=[0, 1], norm=1.0, memory=2, first=10
+    )
+    for start in range(0, 200, batch):
+        fading.partial_fit(X[start : start + batch], y[start : start + batch])
+        taken = min(200, start + batch)
+        expected = list(range(100, taken + 1, 10))
+        assert [release.fit.at for release in fading._begun.run.releases] == expected

@@ -61,7 +61,8 @@ class Held:
         ]
 
     def forget(self, before: int) -> None:
-        """Drop all records before this one."""
+        """Drop all records before this one; later ones are kept as they arrive."""
+        before = min(before, self.count)  # or records to come would count as arrived
         if before > self.first:
             self.first = before
             runs = [(start, run) for start, run in self._runs if start + run.n > before]
