@@ -1,6 +1,7 @@
 """Fading and a refitted window: what is refused, in one line, and what is left to defaults."""
 
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from tidegate import FadingClassifier, PureDP, SlidingWindowClassifier
 from tidegate.checks import InvalidValueError
+from tidegate.kinds import values_of
 from tidegate.plan import Plan
 from tidegate.privacy import Tapered
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, TwoStream, fits
+from tidegate.schedule.registry import build
 
 
 @pytest.mark.parametrize(
@@ -30,7 +33,10 @@ from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, Tw
         ({"forget": 1, "memory": 2}, "memory must be 1 where forget is 1"),
         ({"first": 0}, "first must be a whole number from 1 to 9007199254740992, got 0"),
         ({"linger": 1}, "linger must be below 1, or nothing would ever be forgotten, got 1"),
-        ({"linger": "1/1001"}, "linger must be a fraction with a denominator of at most 1000"),
+        (
+            {"linger": "1/1000001"},
+            "linger must be a fraction with a denominator of at most 1000000",
+        ),
         ({"step": 0}, "step must be a whole number from 1 to 9007199254740992, got 0"),
     ],
 )
@@ -46,6 +52,13 @@ def test_fractions_may_be_written_in_three_ways() -> None:
     assert Fading(step=1).look_back == 7  # 0.7^7 is the first power below a tenth
     assert Fading(step=1).linger == Fraction(49, 100)
     assert Fading(step=1, linger=0).due(5)[0].start is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("forget", [Fraction(33, 100), Fraction(32, 997), Fraction(1)])
+def test_its_parameters_make_it_again(forget: Fraction) -> None:
+    """A state keeps the parameters with their defaults filled in, and is opened with these."""
+    fading = Fading(step=1, forget=forget)
+    assert replace(fading) == build("fading", values_of(fading)) == fading
 
 
 def test_forgetting_all_is_independent() -> None:

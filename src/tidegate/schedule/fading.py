@@ -20,7 +20,8 @@ MOST_MEMORY = 128
 """Steps that a fit may read: the card of a fit lists the weight of each."""
 
 FINEST = 1000
-"""The largest denominator of `forget` and `linger`: the ledger adds up their powers exactly."""
+"""The largest denominator of `forget`, whose powers the ledger adds up exactly; that of `linger` is
+the square, so that its default can be given too."""
 
 
 @register
@@ -88,7 +89,7 @@ class Fading(Stepped):
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "first", whole("first", self.first))
-        object.__setattr__(self, "forget", _exact("forget", self.forget))
+        object.__setattr__(self, "forget", _exact("forget", self.forget, FINEST))
         if self.forget < LEAST_FORGET:
             raise refuse("forget", f"at least {LEAST_FORGET}, and at most 1", told=str(self.forget))
         if self.memory is None:
@@ -101,7 +102,7 @@ class Fading(Stepped):
         if self.linger is None:
             object.__setattr__(self, "linger", self.keep**2)
         else:
-            object.__setattr__(self, "linger", _exact("linger", self.linger))
+            object.__setattr__(self, "linger", _exact("linger", self.linger, FINEST**2))
         if self.linger == 1:
             raise refuse("linger", "below 1, or nothing would ever be forgotten", told="1")
 
@@ -201,11 +202,11 @@ class Fading(Stepped):
         return max(0, now + 1 - self._memory)
 
 
-def _exact(name: str, value: object) -> Fraction:
+def _exact(name: str, value: object, finest: int) -> Fraction:
     """A fraction from 0 to 1 whose powers stay short."""
     exact = fraction(name, value)
-    if exact.denominator > FINEST:
-        raise refuse(name, f"a fraction with a denominator of at most {FINEST}", told=str(exact))
+    if exact.denominator > finest:
+        raise refuse(name, f"a fraction with a denominator of at most {finest}", told=str(exact))
     return exact
 
 
