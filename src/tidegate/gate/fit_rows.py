@@ -49,6 +49,8 @@ def line_of(fields: Mapping[str, Any], share: str) -> Line:
     weights = (SlotWeight(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ()))
     others = {name: value for name, value in fields.items() if name != "emphasis"}
     fit = {**others, "span": Span(*fields["span"]), "slot_weights": tuple(weights)}
+    if type(fields.get("power", 2)) is not int:  # a float would turn charges into floats
+        raise ValueError(fields["power"])
     return Line(RecordFit(**fit), Fraction(share))
 
 

@@ -127,7 +127,7 @@ FIXED = ("norm", "regularization", "classes", "dtype", "columns", "label")
 
 def _of_line(gate: Gate, line: Line) -> Card:
     """The values that a card must have, given the ledger line of its fit."""
-    fit, budget = line.fit, gate.plan.budget
+    fit, budget, weights = line.fit, gate.plan.budget, line.fit.slot_weights
     return {
         "fit": fit.number,
         "at": fit.at,
@@ -143,6 +143,7 @@ def _of_line(gate: Gate, line: Line) -> Card:
         "budget.delta": budget.delta,
         budget.unit: budget.of_share(line.share),
         "private": gate.config.not_private_seed is None,
+        **({"emphasis": [[*span, str(part)] for span, part in weights]} if weights else {}),
     }
 
 
@@ -208,4 +209,5 @@ def _line(line: Line | None) -> str:
     charge = f"{line.share} to records [{line.fit.span.start}, {line.fit.span.stop})"
     if line.fit.slot_weights:
         charge += f" with slot weights {', '.join(str(part) for _, part in line.fit.slot_weights)}"
+        charge += f" to the power {line.fit.power}"
     return charge
