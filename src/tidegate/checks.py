@@ -110,7 +110,9 @@ def ratio(name: str, value: object) -> Fraction:
     Fraction(7, 10)
     """
     try:
-        exact = Fraction(str(value)) if isinstance(value, str | float | Fraction) else None
+        text = str(value) if isinstance(value, str | float | Fraction) else ""
+        # No longer exponent than a float's: 10 to the power of a billion would take for ever.
+        exact = Fraction(text) if len(text.lower().partition("e")[2]) <= len("-324") else None
     except (ValueError, ZeroDivisionError):
         exact = None
     if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:

@@ -26,6 +26,8 @@ from tidegate.schedule.registry import build
         ({"forget": "a third"}, "forget must be a fraction from 0 to 1"),
         ({"forget": float("nan")}, "forget must be a fraction from 0 to 1"),
         ({"forget": True}, "forget must be a fraction from 0 to 1"),
+        ({"forget": "1e-99999999"}, "forget must be a fraction from 0 to 1"),
+        ({"linger": "1E+9_9999_999"}, "linger must be a fraction from 0 to 1"),
         ({"forget": "333/1001"}, "forget must be a fraction with a denominator of at most 1000"),
         ({"memory": 0}, "memory must be a whole number from 1 to 128, got 0"),
         ({"memory": 129}, "memory must be a whole number from 1 to 128, got 129"),
