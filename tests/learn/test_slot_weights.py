@@ -134,6 +134,8 @@ def test_a_row_that_counts_for_nothing_is_not_read() -> None:
     )
     assert not kept.X[:2].any()
     assert not kept.usable[:2].any()
+    assert plain.y[:2].any()
+    assert not kept.y[:2].any()
     assert np.array_equal(kept.X[2:], plain.X[2:])
     with pytest.raises(InvalidValueError, match="slot_weights must be those of the fit"):
         reweighed(laid(spans([Fraction(1, 3), Fraction(1)], 2), plain), factors={0.25: 0.0})

@@ -53,7 +53,7 @@ def weighing(records: Records, *, expected: bool) -> Records:
 
 
 def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
-    """Replace slot weights; a slot that gets 0 becomes unusable and its row zeros.
+    """Replace slot weights; a slot that gets 0 becomes unusable: zeros and label 0.
 
     A solver that still saw the row, for example in a preconditioner, could depend on it.
 
@@ -75,7 +75,8 @@ def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
         raise refuse("slot_weights", "those of the fit", None)
     weights = news[places]
     out = weights == 0
-    return Records(zeroed(records.X, out), records.y, records.usable & ~out, weights)
+    labels = np.where(out, 0, records.y)
+    return Records(zeroed(records.X, out), labels, records.usable & ~out, weights)
 
 
 def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> list[Piece]:
