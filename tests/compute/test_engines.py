@@ -3,6 +3,8 @@
 import math
 import weakref
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,11 +22,15 @@ from tidegate.compute.cuts import gathered, recut, shared_out
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
+from tidegate.learn.gradient import Exact, clipped_sum
 from tidegate.learn.learner import Task, Terms
+from tidegate.learn.mean import counted, exact_sum
 from tidegate.learn.objective import Objective
 from tidegate.learn.parts import total
-from tidegate.learn.records import Records
+from tidegate.learn.records import Records, join
+from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
+from tidegate.schedule import SlotWeight, Span
 
 DISK = Disk(small=64)
 
@@ -38,7 +44,10 @@ def agree(one: Any, other: Any, learner: str) -> None:
             np.testing.assert_allclose(model, same, atol=2e-3)
             continue
         n, d = line.fit.span.size, len(model)
-        terms = Terms(allowance=Allowance("epsilon", 2 * float(line.share)))
+        terms = Terms(
+            allowance=Allowance("epsilon", 2 * float(line.share)),
+            slot_weights=line.fit.slot_weights,
+        )
         task = Task(loss=Logistic(), norm=1.0, regularization=None)
         public = OutputPerturbation().settings(task, terms, n=n, d=d)
         # a prior from another engine moves the minimiser by as much as it differs itself
@@ -52,6 +61,7 @@ def agree(one: Any, other: Any, learner: str) -> None:
         ("output", None, "continual"),
         ("gradient", 600, "continual"),
         ("gradient", None, "growing"),  # whose records do not all count for 1
+        ("output", None, "growing"),
     ],
 )
 def test_a_stream_from_the_disk_is_the_stream_in_memory(
@@ -74,6 +84,58 @@ def test_sums_over_the_disk_are_the_sums_in_memory(kind: Any) -> None:
     for draft in (False, True):
         one, other = F.gradient(w, draft=draft), G.gradient(w, draft=draft)
         np.testing.assert_allclose(one, other, atol=1e-6 if draft else 1e-14)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A piece that is not in memory until it is loaded."""
+
+    records: Records
+    place = None
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    def ahead(self) -> None:
+        """Do nothing."""
+
+    def load(self) -> Records:
+        return self.records
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("piece", [Stored, Records.load])
+def test_slots_keep_their_weights_however_they_are_cut(piece: Any, kind: Any) -> None:
+    """On the disk, on workers and in memory; weights change in the middle of pieces and parts."""
+    whole = records(3000, dtype=np.float64)
+    whole = Records(kind(whole.X), whole.y, whole.usable)
+    edges = [(0, 1), (1, 700), (700, 1501), (1501, 3000)]
+    slot_weights = [SlotWeight(Span(*e), Fraction(1 + j, 4)) for j, e in enumerate(edges)]
+    (alone,) = weighted([whole], slot_weights)
+    ends = [(0, 3), (3, 1000), (1000, 1001), (1001, 3000)]
+    pieces = weighted([piece(whole.take(slice(*each))) for each in ends], slot_weights)
+    sizes = (512, 512, 512, 512, 512, 440)
+    on_workers = join([run.load() for run in shared_out(pieces, sizes)])
+    assert np.array_equal(on_workers.slot_weights, alone.load().slot_weights)  # type: ignore[arg-type]
+    held, parts, w = alone.load(), DISK.parts(pieces, whole.form), np.ones(whole.d)
+    x = whole.X if isinstance(whole.X, np.ndarray) else whole.X.toarray()
+    residuals = Logistic().residual(x @ w, whole.y) * whole.usable
+    sizes_of = np.maximum(np.linalg.norm(x, axis=1) * abs(residuals), 0.2)
+    for each in (held, parts):
+        objective = Objective(each, Logistic(), regularization=0.1, norm=1.0, mass=2000.0)
+        for draft in (False, True):
+            naive = x.T @ (residuals * held.slot_weights) / 2000 + 0.2 * w
+            np.testing.assert_allclose(objective.gradient(w, draft=draft), naive, atol=1e-6)
+        slopes = partial(clipped_sum, w=w, loss=Logistic(), clip=0.2, bits=30)
+        summed = total(each.map(partial(Exact.of, bits=20, weighted=True)), slopes)
+        naive = x.T @ (residuals * 0.2 / sizes_of * held.slot_weights)
+        np.testing.assert_allclose(summed, naive, atol=0.01)
+        mean = total(each, partial(exact_sum, bits=30))
+        np.testing.assert_allclose(mean, held.slot_weights @ x, atol=1e-4)
+        counts = total(each, partial(counted, categories=2, bits=30))
+        used = held.slot_weights * whole.usable
+        assert counts.tolist() == [used[whole.y == label].sum() for label in range(2)]
 
 
 @given(
