@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,9 +15,10 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn import Logistic, OutputPerturbation
+from tidegate.learn import Logistic, OutputPerturbation, output
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.objective import Objective
 from tidegate.learn.output import discounted
 from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import reweighed, weighted
@@ -116,6 +119,28 @@ def test_an_output_is_the_weighted_minimiser(unit: Any, weights: list[Fraction],
     assert np.linalg.norm(fitted - naive) <= public["tolerance"] / (2 * 0.05) + 1e-4
 
 
+@given(parts, st.integers(1, 40))
+def test_one_mass_is_in_the_objective_and_its_sensitivity(
+    weights: list[Fraction], size: int
+) -> None:
+    """To the last bit: M is not below the sum of the weights, and Delta is that of this M."""
+    slot_weights = spans(weights, size)
+    plain, task = records(size * len(weights)), Task(loss=Logistic(), norm=1.0, regularization=0.5)
+    terms, learner = Terms(allowance=AMPLE, slot_weights=slot_weights), OutputPerturbation()
+    with patch.object(output, "Objective", wraps=Objective) as made:
+        learner.fit(task, terms, laid(slot_weights, plain), NotPrivateBits(1))
+    mass = Fraction(made.call_args.kwargs["mass"])
+    assert mass >= sum(span.size * e for span, e in slot_weights)
+    public = learner.settings(task, terms, n=plain.n, d=3)
+    tolerance, lipschitz = Fraction(public["tolerance"]), Fraction(task.loss.lipschitz(1.0))
+    moved = (lipschitz / mass + tolerance) / Fraction(public["regularization"])
+    assert moved <= Fraction(public["sensitivity"]) <= moved * (1 + Fraction(1, 2**50))
+    theta = tolerance * mass / lipschitz
+    expected = discounted(slot_weights, theta)
+    (part,) = made.call_args.args[:1]
+    assert {*part.fold(attrgetter("slot_weights"), max)} == {*expected.values()}
+
+
 @given(parts, st.fractions(0, 3, max_denominator=50))
 def test_a_slot_moves_the_solution_by_its_weight_at_most(
     weights: list[Fraction], theta: Fraction
@@ -125,6 +150,15 @@ def test_a_slot_moves_the_solution_by_its_weight_at_most(
         e = max(each for each in weights if down(each) == weight)
         assert factor == 0 or Fraction(factor) + theta <= e * (1 + theta)
         assert factor <= weight
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_weights_that_round_to_one_float_the_smaller_decides(order: int) -> None:
+    theta, tiny = Fraction(1, 10**20), Fraction(1, 10**20)
+    weights = [tiny, tiny + Fraction(1, 10**40)][::order]
+    assert down(weights[0]) == down(weights[1])
+    (factor,) = discounted(spans(weights, 1), theta).values()
+    assert Fraction(factor) + theta <= min(weights) * (1 + theta)
 
 
 def test_a_row_that_counts_for_nothing_is_not_read() -> None:
