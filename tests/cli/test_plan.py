@@ -81,6 +81,11 @@ def test_a_schedule_with_shares_of_its_own_names_no_allocation() -> None:
     assert done.stdout.splitlines()[0] == "growing, epsilon = 1, delta = 1e-06, its own allocation"
 
 
+def test_a_refitted_window_has_its_own_allocation() -> None:
+    done = tidegate(*SLIDING, "--refit")
+    assert done.stdout.splitlines()[0].endswith(", its own allocation")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("allocation", ["paper", "tapered"])
 @pytest.mark.parametrize("delta", [[], ["--delta", "1e-6"]])
