@@ -38,6 +38,7 @@ from tidegate.schedule import (
     Growing,
     Schedule,
     SlidingWindow,
+    SlotWeight,
     Span,
     Steps,
     Stream,
@@ -440,13 +441,13 @@ def test_behind_follows_from_the_information(
             linger = (1 - schedule.step / schedule.window) ** 2
         case Growing():
             linger = 1.0
-    for fit, share in plan.lines(until):
-        mass = (
-            float(sum(s.size * w for s, w in fit.slot_weights))
-            if fit.slot_weights
-            else fit.span.size
-        )
-        own = mass**2 * float(share)
+    for fit in fits(schedule, until):  # in steps, where `behind` is not rounded
+        weights = fit.slot_weights or (SlotWeight(fit.span, Fraction(1)),)
+        mass = float(sum(span.size * weight for span, weight in weights))
+        own = mass**2 * float(plan.shares.of(fit))
         information = own + linger * information
-        new = mass / (mass + (fit.behind or 0))
-        assert abs(new - math.sqrt(own / information)) <= 1 / mass + 1e-9
+        new = mass / (mass + sum(fit.behind))
+        assert new == pytest.approx(math.sqrt(own / information), rel=1e-9)
+        (line,) = plan.due(plan.steps.count(fit.at))
+        rounded = round(sum(fit.behind) * plan.steps.size)
+        assert line.fit.behind == (max(1, rounded) if fit.behind else None)
