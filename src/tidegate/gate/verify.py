@@ -127,7 +127,7 @@ FIXED = ("norm", "regularization", "classes", "dtype", "columns", "label")
 
 def _of_line(gate: Gate, line: Line) -> Card:
     """The values that a card must have, given the ledger line of its fit."""
-    fit, budget, weights = line.fit, gate.plan.budget, line.fit.slot_weights
+    fit, budget = line.fit, gate.plan.budget
     return {
         "fit": fit.number,
         "at": fit.at,
@@ -143,7 +143,6 @@ def _of_line(gate: Gate, line: Line) -> Card:
         "budget.delta": budget.delta,
         budget.unit: budget.of_share(line.share),
         "private": gate.config.not_private_seed is None,
-        **({"emphasis": [[*span, str(part)] for span, part in weights]} if weights else {}),
     }
 
 
