@@ -117,25 +117,27 @@ def test_slots_keep_their_weights_however_they_are_cut(piece: Any, kind: Any) ->
     pieces = weighted([piece(whole.take(slice(*each))) for each in ends], slot_weights)
     sizes = (512, 512, 512, 512, 512, 440)
     on_workers = join([run.load() for run in shared_out(pieces, sizes)])
-    assert np.array_equal(on_workers.slot_weights, alone.load().slot_weights)  # type: ignore[arg-type]
     held, parts, w = alone.load(), DISK.parts(pieces, whole.form), np.ones(whole.d)
-    weighed = np.asarray(held.slot_weights)
+    laid = held.slot_weights
+    assert laid is not None
+    assert on_workers.slot_weights is not None
+    assert np.array_equal(on_workers.slot_weights, laid)
     x = whole.X if isinstance(whole.X, np.ndarray) else whole.X.toarray()
     residuals = Logistic().residual(x @ w, whole.y) * whole.usable
     sizes_of = np.maximum(np.linalg.norm(x, axis=1) * abs(residuals), 0.2)
     for each in (held, parts):
         objective = Objective(each, Logistic(), regularization=0.1, norm=1.0, mass=2000.0)
         for draft in (False, True):
-            naive = x.T @ (residuals * weighed) / 2000 + 0.2 * w
+            naive = x.T @ (residuals * laid) / 2000 + 0.2 * w
             np.testing.assert_allclose(objective.gradient(w, draft=draft), naive, atol=1e-6)
         slopes = partial(clipped_sum, w=w, loss=Logistic(), clip=0.2, bits=30)
         summed = total(each.map(partial(Exact.of, bits=20, weighted=True)), slopes)
-        naive = x.T @ (residuals * 0.2 / sizes_of * weighed)
+        naive = x.T @ (residuals * 0.2 / sizes_of * laid)
         np.testing.assert_allclose(summed, naive, atol=0.01)
         mean = total(each, partial(exact_sum, bits=30))
-        np.testing.assert_allclose(mean, weighed @ x, atol=1e-4)
+        np.testing.assert_allclose(mean, laid @ x, atol=1e-4)
         counts = total(each, partial(counted, categories=2, bits=30))
-        used = weighed * whole.usable
+        used = laid * whole.usable
         assert counts.tolist() == [used[whole.y == label].sum() for label in range(2)]
 
 

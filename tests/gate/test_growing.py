@@ -13,6 +13,8 @@ from tests.gate.gatelife import TIME
 from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.gate.config import ConfigError
+from tidegate.gate.planned_weights import PlannedWeights
+from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.status import public_status
 from tidegate.gate.verify import verify
 from tidegate.plan import Plan
@@ -180,3 +182,22 @@ def test_a_late_first_model_is_announced_before_its_records_come(tmp_path: Path)
             assert (shown["next_model"], shown["held_records"]) == (next_model, held)
             assert list(verify(gate)) == []
         assert [release.card["at"] for release in gate.releases()] == [100, 110, 120, 130]
+
+
+def test_only_weights_that_can_be_restored_are_left_out(tmp_path: Path) -> None:
+    """Other weights stay as they are, and other texts of the same JSON are refused."""
+    with Gate.open(tmp_path / "state", Config.parse(CONFIG)) as gate:
+        gate.ingest(*records(200))
+    database = SqliteDatabase(tmp_path / "state", writes=False)
+    database.connect()
+    with closing(database):
+        planned = PlannedWeights(database)
+        ((short,),) = database.execute("SELECT fit FROM fits WHERE number = 2").fetchall()
+        long = planned.written_out(short)
+        assert planned.left_out(long) == short
+        other = long.replace('"1/2"', '"1/3"')
+        assert other != long
+        assert planned.left_out(other) == other
+        for text in (short.replace(":", ": ", 1), short.replace("{", '{"at":1,', 1)):
+            with pytest.raises(StoreError, match="a fit or its card in the database"):
+                planned.fields(text)

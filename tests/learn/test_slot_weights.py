@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, OutputPerturbation, output
+from tidegate.learn.gradient import exact_bits
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
@@ -92,6 +93,32 @@ def test_no_row_of_a_mean_is_longer_than_its_weight(weights: list[Fraction], see
         row = learner.summed(task, laid(slot_weights, Records(alone, plain.y, plain.usable)))
         for x, weighed in zip(plain.X[slot], row, strict=True):
             assert abs(Fraction(float(weighed))) <= e * abs(Fraction(float(x)))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_product_that_floats_round_up_stays_below(form: Any) -> None:
+    """The float below 1/3 times 3/4 is a tie between 1/4 and the float below it."""
+    third = Fraction(1 / 3)
+    assert Fraction(float(third) * 0.75) > third * Fraction(3, 4)
+    plain = Records(form(np.array([[0.75]])), np.zeros(1, np.intp), np.ones(1, np.bool_))
+    task = Pull(norm=1.0, regularization=0.0)
+    (summed,) = MeanPerturbation().summed(task, laid(spans([third], 1), plain))
+    assert Fraction(float(summed)) <= third * Fraction(3, 4)
+
+
+@given(parts, st.integers(1, 50))
+def test_counts_are_exact_sums_on_their_lattice(weights: list[Fraction], size: int) -> None:
+    """Then they are the same in any order, and no count exceeds the sum of its weights."""
+    slot_weights = spans(weights, size)
+    plain = records(size * len(weights))
+    n, task = plain.n, Pull(norm=1.0, regularization=0.0)
+    counts = HistogramPerturbation(2).summed(task, laid(slot_weights, plain))
+    unit = 2 ** exact_bits(n, 1.0)
+    slots = [Fraction(int(e * unit), unit) for span, e in slot_weights for _ in range(*span)]
+    for label, count in enumerate(counts):
+        used = plain.usable & (plain.y == label)
+        exact = sum(e for e, counts in zip(slots, used, strict=True) if counts)
+        assert Fraction(float(count)) == exact
 
 
 @pytest.mark.parametrize("unit", ["epsilon", "mu"])
