@@ -1,7 +1,10 @@
 """Slot weights under every learner, beside a naive reference."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -15,8 +18,8 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn import Logistic, OutputPerturbation, output
-from tidegate.learn.gradient import exact_bits
+from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, output
+from tidegate.learn.gradient import Exact, clipped_sum, exact_bits, lattice_bits
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
@@ -104,6 +107,59 @@ def test_a_product_that_floats_round_up_stays_below(form: Any) -> None:
     task = Pull(norm=1.0, regularization=0.0)
     (summed,) = MeanPerturbation().summed(task, laid(spans([third], 1), plain))
     assert Fraction(float(summed)) <= third * Fraction(3, 4)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@given(weights=parts, seed=st.integers(0, 99))
+def test_weighted_gradients_are_exact_and_short(
+    form: Any, weights: list[Fraction], seed: int
+) -> None:
+    """The sum is that of each slot by itself, on the lattice; a slot's norm is at most e C."""
+    size, clip, w = 2, 0.25, np.array([2.0, -3.0, 1.0])  # margins of whole weights are exact
+    slot_weights, plain = spans(weights, size), records(size * len(weights), seed)
+    held = laid(slot_weights, plain)
+    x_bits, e_bits = lattice_bits(plain.n, 1.0, clip)
+    sums = partial(clipped_sum, w=w, loss=Logistic(), clip=clip, bits=e_bits)
+
+    def summed(slots: slice) -> list[Fraction]:
+        part = held.take(slots)
+        part = replace(part, X=form(part.X))
+        return [Fraction(float(s)) for s in sums(Exact.of(part, bits=x_bits, weighted=True))]
+
+    alone = [summed(slice(slot, slot + 1)) for slot in range(plain.n)]
+    for slot, e in enumerate(e for span, e in slot_weights for _ in range(*span)):
+        assert sum(s * s for s in alone[slot]) <= (e * Fraction(clip)) ** 2
+        assert all((s * 2 ** (x_bits + e_bits)).denominator == 1 for s in alone[slot])
+    assert summed(slice(None)) == [sum(column) for column in zip(*alone, strict=True)]
+
+
+@given(parts)
+def test_weights_are_rounded_down_and_cover_the_slots(weights: list[Fraction]) -> None:
+    slot_weights, plain = spans(weights, 2), records(2 * len(weights))
+    placed = laid(slot_weights, plain).slot_weights
+    assert placed is not None
+    for weight, e in zip(placed[::2], weights, strict=True):
+        assert Fraction(float(weight)) <= e < Fraction(math.nextafter(weight, 2))
+    with pytest.raises(InvalidValueError, match="slot_weights must be for"):
+        laid(slot_weights, records(2 * len(weights) + 1))
+
+
+def test_a_fit_without_a_model_before_it_descends_as_any_other() -> None:
+    task, learner = Task(loss=Logistic(), norm=1.0, regularization=0.0), GradientPerturbation()
+    weights = spans([Fraction(1)], 100)
+    plain, first, later = (
+        learner.settings(task, Terms(allowance=Allowance("mu", 1.0), **given), n=100, d=2)
+        for given in ({}, {"slot_weights": weights}, {"slot_weights": weights, "behind": 100})
+    )
+    assert plain == first != later
+
+
+@pytest.mark.parametrize("learner", [MeanPerturbation(), HistogramPerturbation(2)])
+def test_the_noise_of_a_mean_is_told_as_it_is(learner: Any) -> None:
+    slot_weights, task = spans([Fraction(1, 4), Fraction(1)], 8), Pull(norm=1.0, regularization=0)
+    terms = Terms(allowance=Allowance("mu", 0.5), slot_weights=slot_weights)
+    told = learner.settings(task, terms, n=16, d=2)["noise_scale"]
+    assert told == learner.scale(task, terms.allowance) / 10
 
 
 @given(parts, st.integers(1, 50))
