@@ -4,6 +4,7 @@ import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +202,23 @@ def test_only_weights_that_can_be_restored_are_left_out(tmp_path: Path) -> None:
         for text in (short.replace(":", ": ", 1), short.replace("{", '{"at":1,', 1)):
             with pytest.raises(StoreError, match="a fit or its card in the database"):
                 planned.fields(text)
+
+
+@pytest.mark.parametrize("budget", [str, pure])
+@pytest.mark.parametrize("kind", KINDS)
+def test_fits_leave_what_is_reserved_for_quality(
+    kind: str, budget: Callable[[str], str], tmp_path: Path
+) -> None:
+    measured = budget(KINDS[kind]) + '[quality]\nshare = "1/10"\n'
+    X, y = records(200)
+    with Gate.open(tmp_path / "state", Config.parse(measured)) as gate:
+        gate.ingest(X[:95], y[:95])
+    with Gate.open(tmp_path / "state") as gate:
+        gate.ingest(X[95:], y[95:])
+        plan, (ledger,) = gate.plan, gate.ledgers().values()
+        assert isinstance(plan, Plan)
+        assert plan.forever == Fraction(9, 10)
+        assert list(verify(gate)) == []
+        assert ledger.paid(100) == plan.paid(100, 200) + Fraction(1, 10)
+        if kind != "growing":  # whose records only tend to 1
+            assert ledger.worst().share == ledger.paid(100) == 1
