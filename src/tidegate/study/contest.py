@@ -1,13 +1,21 @@
 """Panels that are not in the paper: this library and the alternatives to it."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 from tidegate.learn import GradientPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Paper, Tapered
-from tidegate.schedule import Continual, Growing, Independent, Schedule, SlidingWindow
+from tidegate.schedule import (
+    Continual,
+    Fading,
+    Growing,
+    Independent,
+    Schedule,
+    SlidingWindow,
+)
 from tidegate.study.baselines.diffprivlib import MISSING, Diffprivlib, installed
 from tidegate.study.baselines.ftrl import DPFTRL
 from tidegate.study.baselines.nonprivate import NonPrivate
@@ -21,6 +29,19 @@ BUDGET = ApproxDP(1.0, 1e-6)
 BLOCK, STEP = 8192, 1024
 WINDOW = 7 * STEP
 SLIDING = SlidingWindow(window=WINDOW, step=STEP)
+REFIT = SlidingWindow(window=WINDOW, step=STEP, refit=True)
+FADING = tuple(
+    Fading(step=STEP, forget=Fraction(percent, 100), memory=memory)
+    for percent, memory in ((30, 8), (40, 6), (20, 10), (13, 14), (7, 20))
+)
+"""From fast to slow forgetting; the first is the one to use where nothing is known."""
+
+MEMORYLESS = Fading(step=STEP, forget=Fraction(1, 5), memory=1)
+"""Every record is read once, in its own step; the model alone remembers."""
+
+SLOW = Fading(step=STEP, forget=Fraction(1, 10))
+"""For a stream that does not drift."""
+
 FTRL_RATES = tuple(DPFTRL.rate * factor for factor in (0.5, 1, 2))
 """The plot shows the best of them, chosen on the test records, which favours DP-FTRL."""
 
@@ -46,10 +67,16 @@ def contests(
             without="" if installed() else MISSING,
         ),
         _panel("window", f"MNIST, the newest {WINDOW} records", _newest_records(digits)),
+        _panel("still", "MNIST, a stream that does not drift", _still(digits)),
         _panel(
             "drift",
             "streams that drift",
             *(_drift(title, source) for title, source in moving.items()),
+        ),
+        _panel(
+            "forget",
+            "streams that drift, by what a step forgets",
+            *(_forget(title, source) for title, source in moving.items()),
         ),
     ]
 
@@ -112,18 +139,58 @@ def _newest_records(source: Source) -> Column:
     )
 
 
+def _still(source: Source) -> Column:
+    """What forgetting costs where there is nothing to forget."""
+    times = Times(first=BLOCK, step=STEP)
+    return Column(
+        title=f"{source.shape[0]} features",
+        lines=(
+            _line(source, "not private", "not private", NonPrivate(times=seldom(times))),
+            _line(source, "growing", "gradient", _ours(Growing(block=BLOCK, step=STEP))),
+            _line(source, _title(SLOW), "gradient", _ours(SLOW)),
+            _line(source, _title(FADING[0]), "gradient", _ours(FADING[0])),
+            _line(source, "sliding window", "gradient", _ours(SLIDING)),
+            _line(source, "sliding window, refit", "gradient", _ours(REFIT)),
+        ),
+        near=True,
+    )
+
+
 def _drift(title: str, source: Source) -> Column:
     """Methods on a drifting stream; the model without privacy learns the window, too."""
-    times = Times(first=WINDOW, step=STEP, window=WINDOW)
     return Column(
         title=title,
         lines=(
-            _line(source, "not private", "not private", NonPrivate(times=times)),
+            _window_not_private(source),
+            _line(source, _title(FADING[0]), "gradient", _ours(FADING[0])),
+            _line(source, "fading, the best of five", "gradient", *map(_ours, FADING)),
+            _line(source, "fading, memory 1", "gradient", _ours(MEMORYLESS)),
             _line(source, "sliding window", "gradient", _ours(SLIDING)),
+            _line(source, "sliding window, refit", "gradient", _ours(REFIT)),
             _line(source, "continual", "gradient", _ours(Continual(block=BLOCK, step=STEP))),
             _line(source, "independent", "gradient", _ours(Independent(step=STEP))),
         ),
     )
+
+
+def _forget(title: str, source: Source) -> Column:
+    """The five settings of which `drift` shows the best, each on its own."""
+    lines = (_line(source, _title(each), "gradient", _ours(each)) for each in FADING)
+    return Column(title=title, lines=(_window_not_private(source), *lines))
+
+
+def _window_not_private(source: Source) -> Line:
+    times = Times(first=WINDOW, step=STEP, window=WINDOW)
+    return _line(source, "not private", "not private", NonPrivate(times=times))
+
+
+def _title(schedule: Fading) -> str:
+    """The label of a line.
+
+    >>> _title(FADING[0])
+    'fading, forget 3/10, memory 8'
+    """
+    return f"fading, forget {schedule.forget}, memory {schedule.memory}"
 
 
 def _ours(schedule: Schedule) -> Method:
