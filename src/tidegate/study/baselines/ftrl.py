@@ -1,8 +1,8 @@
 """DP-FTRL: one pass of descent with correlated noise, which partly cancels in the sums.
 
 The noise is correlated by the square root of the matrix of prefix sums (Fichtenberger, Henzinger
-and Upadhyay, 2022; Henzinger, Upadhyay and Upadhyay, 2022). Its privacy under replacement of one
-record is proved in docs/proofs/ftrl.md.
+and Upadhyay, 2022; Henzinger, Upadhyay and Upadhyay, 2022), or of decaying sums, for a model that
+forgets. Its privacy under replacement of one record is proved in docs/proofs/ftrl.md.
 """
 
 import math
@@ -27,40 +27,62 @@ Floats = NDArray[np.float64]
 RATES = (14.0, 28.0, 55.0, 110.0)
 """Learning rates to choose from; the other settings matter less, and depend less on the data."""
 
+TERMS = 512
+"""How many coefficients of an infinite column are added up; a bound on the others is added."""
 
-def root(n: int) -> Floats:
-    """The first column of C, the lower triangular Toeplitz matrix whose square gives prefix sums.
 
-    It holds the coefficients of (1 - x)^(-1/2), just as the coefficients of 1/(1 - x) are all 1.
+def root(n: int, keep: float = 1.0) -> Floats:
+    """The first column of C, the lower triangular Toeplitz matrix whose square gives the sums.
+
+    It holds the coefficients of (1 - q x)^(-1/2), just as those of 1/(1 - q x) are 1, q, q^2 and so
+    on, where q is `keep`: prefix sums for q = 1, decaying sums below that.
 
     >>> root(4)
     array([1.    , 0.5   , 0.375 , 0.3125])
+    >>> root(3, keep=0.5)
+    array([1.     , 0.25   , 0.09375])
     """
     k = np.arange(1, n)
-    return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k)))
+    return np.cumprod(np.append(1.0, keep * (2 * k - 1) / (2 * k)))
 
 
-def inverse_root(n: int) -> Floats:
-    """The first column of the inverse of C: the coefficients of (1 - x)^(1/2).
+def inverse_root(n: int, keep: float = 1.0) -> Floats:
+    """The first column of the inverse of C: the coefficients of (1 - q x)^(1/2).
 
     >>> inverse_root(4)
     array([ 1.    , -0.5   , -0.125 , -0.0625])
     """
     k = np.arange(1, n)
-    return np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
+    return np.cumprod(np.append(1.0, keep * (2 * k - 3) / (2 * k)))
 
 
-def correlated(noise: Floats) -> Floats:
-    """The rows of C^-1 noise, from independent rows; their prefix sums are the rows of C noise."""
+def correlated(noise: Floats, keep: float = 1.0) -> Floats:
+    """The rows of C^-1 noise, from independent rows; their sums are the rows of C noise."""
     n = len(noise)
-    return np.asarray(fftconvolve(noise, inverse_root(n)[:, None], axes=0)[:n])
+    return np.asarray(fftconvolve(noise, inverse_root(n, keep)[:, None], axes=0)[:n])
+
+
+def squared_norm(n: int, keep: float) -> float:
+    """The squared norm of the first column of C with n rows; below keep = 1, with infinitely many.
+
+    The coefficients shrink by more than the factor `keep` each, so a geometric sum bounds those
+    that are not added up one by one.
+
+    >>> squared_norm(3, keep=1.0), squared_norm(3, keep=0.0)
+    (1.390625, 1.0)
+    """
+    if keep == 1:
+        return math.fsum(root(n) ** 2)
+    squares = root(TERMS, keep) ** 2
+    return math.fsum(squares) + float(squares[-1]) * keep**2 / (1 - keep**2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DPFTRL:
     """Descent along noisy gradients of one batch after the other; for ApproxDP budgets.
 
-    The number of batches must be known in advance: the noise grows with its logarithm.
+    Without `forget`, the number of batches must be known in advance: the noise grows with its
+    logarithm. With it, the weights are decaying sums of the gradients, and the stream need not end.
 
     The defaults are the best of some 45 settings on the scattering of MNIST at (1, 1e-6), chosen by
     its test images: clips from 0.03 to 0.7, rates from 0.8 to 220, batches of 256 to 1024, momentum
@@ -74,6 +96,7 @@ class DPFTRL:
         clip: The largest norm of a record's gradient, in units of the loss's Lipschitz constant.
         momentum: The fraction of the last move that is kept.
         average: The fraction of the running average of iterates that is kept; 0 releases iterates.
+        forget: The fraction of the weights that is lost between two releases.
 
     >>> times = Times(first=8192, step=1024)
     >>> round(DPFTRL(budget=ApproxDP(1.0, 1e-6), times=times).sensitivity(batches=64), 3)
@@ -87,6 +110,7 @@ class DPFTRL:
     clip: float = 0.07
     momentum: float = 0.6
     average: float = 0.7
+    forget: float = 0.0
     name: str = "DP-FTRL"
 
     private = True
@@ -97,16 +121,23 @@ class DPFTRL:
         positive("clip", self.clip)
         between("momentum", self.momentum, -1e-9, 1)
         between("average", self.average, -1e-9, 1)
+        between("forget", self.forget, -1e-9, 1)
         if self.times.first % self.batch or self.times.step % self.batch:
             raise refuse("batch", "a divisor of the first release and of the step", self.batch)
+
+    @property
+    def keep(self) -> float:
+        """The factor by which the weights are multiplied at each batch."""
+        return float((1 - self.forget) ** (self.batch / self.times.step))
 
     def sensitivity(self, batches: int) -> float:
         """How far replacing one record moves C times the sums of gradients, in units of the clip.
 
         The record is in one batch, so it moves one row of the sums, by 2. C multiplies that move by
-        one of its columns; the first column is the longest.
+        one of its columns; the first column is the longest. With `forget`, columns are bounded as
+        if there were infinitely many batches.
         """
-        return 2 * math.sqrt(math.fsum(root(batches) ** 2)) * (1 + 2.0**-40)
+        return 2 * math.sqrt(squared_norm(batches, self.keep)) * (1 + 2.0**-40)
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""
@@ -116,7 +147,7 @@ class DPFTRL:
         rate = self.rate / (task.loss.smoothness(task.norm) * self.batch)
         sigma = clip * self.sensitivity(batches) / self.budget.mu
         noise = gaussian(np.zeros((batches, math.prod(shape))), sigma, NotPrivateBits(seed))
-        noise = correlated(noise).reshape(batches, *shape)
+        noise = correlated(noise, self.keep).reshape(batches, *shape)
         released = {span.stop for span in self.times.spans(stream.n)}
         weights, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for j in range(batches):
@@ -126,7 +157,7 @@ class DPFTRL:
             residuals = clipped(residuals.astype(np.float64), row_lengths(records.X), clip)
             slope = np.asarray(records.X.T @ residuals) + noise[j]
             velocity = self.momentum * velocity - rate * slope
-            weights = weights + velocity
+            weights = self.keep * weights + velocity
             mean = self.average * mean + (1 - self.average) * weights
             if stop in released:
                 yield stop, mean
