@@ -1,6 +1,8 @@
 """DP-FTRL: the factorisation, its noise and what one record can move."""
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from scipy.linalg import toeplitz
 from tests.study.blobs import blobs
 from tidegate import ApproxDP
 from tidegate.checks import InvalidValueError
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.noise import gaussian
 from tidegate.study.baselines.ftrl import DPFTRL, correlated, inverse_root, root
 from tidegate.study.baselines.refit import Times
 from tidegate.study.curve import measure
@@ -25,26 +29,114 @@ def lower(column: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 256])
 def test_the_factor_is_the_root_of_the_prefix_sums(n: int) -> None:
-    C, inverse = lower(root(n)), lower(inverse_root(n))
+    C, inverse = lower(root(n, 1.0)), lower(inverse_root(n, 1.0))
     assert np.allclose(C @ C, np.tri(n), atol=1e-12)
     assert np.allclose(C @ inverse, np.eye(n), atol=1e-12)
 
 
-@given(n=st.integers(1, 40), seed=st.integers(0, 2**32))
-def test_correlated_noise_is_the_inverse_times_the_noise(n: int, seed: int) -> None:
+def decaying(n: int, keep: float) -> np.ndarray:
+    """The matrix of decaying sums, written out."""
+    return np.array([[keep ** (t - s) if s <= t else 0.0 for s in range(n)] for t in range(n)])
+
+
+KEEPS = st.lists(st.floats(0, 1), min_size=1, max_size=3)
+
+
+def sums(n: int, keeps: Sequence[float]) -> np.ndarray:
+    """The matrix of decaying sums, written out; of several factors, sums of sums."""
+    one = [
+        np.array([[q ** (t - s) if s <= t else 0.0 for s in range(n)] for t in range(n)])
+        for q in keeps
+    ]
+    return np.asarray(reduce(np.matmul, one))
+
+
+@given(n=st.integers(1, 40), keeps=KEEPS)
+def test_the_factor_is_the_root_of_decaying_sums(n: int, keeps: list[float]) -> None:
+    C, inverse = lower(root(n, *keeps)), lower(inverse_root(n, *keeps))
+    assert np.allclose(C @ C, sums(n, keeps), rtol=1e-10)
+    assert np.allclose(C @ inverse, np.eye(n), atol=1e-10)
+
+
+@given(n=st.integers(1, 40), keeps=KEEPS, seed=st.integers(0, 2**32))
+def test_correlated_noise_is_the_inverse_times_the_noise(
+    n: int, keeps: list[float], seed: int
+) -> None:
     Z = np.random.default_rng(seed).normal(size=(n, 3))
-    assert np.allclose(correlated(Z), np.linalg.inv(lower(root(n))) @ Z, atol=1e-10)
+    assert np.allclose(lower(root(n, *keeps)) @ correlated(Z, *keeps), Z, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 5, 64])
-def test_the_noise_has_the_covariance_of_the_factorisation(n: int) -> None:
+@pytest.mark.parametrize("keeps", [(1.0,), (0.7,), (0.7, 0.8, 0.3)])
+def test_the_noise_has_the_covariance_of_the_factorisation(
+    n: int, keeps: tuple[float, ...]
+) -> None:
     # What a linear map does to independent noise is the map times its transpose.
-    map_ = correlated(np.eye(n))
-    C = lower(root(n))
+    map_ = correlated(np.eye(n), *keeps)
+    C = lower(root(n, *keeps))
     assert np.allclose(map_ @ map_.T, np.linalg.inv(C.T @ C), atol=1e-10)
-    # In the prefix sums the variance is that of C: logarithmic.
-    sums = np.tri(n) @ map_
-    assert np.allclose(np.diag(sums @ sums.T), np.cumsum(root(n) ** 2))
+    # In the sums the variance is that of C: logarithmic, or bounded.
+    summed = sums(n, keeps) @ map_
+    assert np.allclose(np.diag(summed @ summed.T), np.cumsum(root(n, *keeps) ** 2))
+
+
+@settings(max_examples=30)
+@given(batches=st.integers(1, 300), forget=st.floats(0.03, 0.9), matched=st.booleans())
+def test_with_forgetting_the_sensitivity_holds_for_a_stream_that_never_ends(
+    batches: int, forget: float, matched: bool
+) -> None:
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=64, forget=forget, matched=matched)
+    known = method.sensitivity(batches)
+    assert known == method.sensitivity(1)  # it does not depend on a length known in advance
+    longest = 2 * np.linalg.norm(root(6000, *method.keeps))
+    assert longest <= known <= longest * (1 + 1e-8)
+
+
+@settings(max_examples=30)
+@given(
+    n=st.integers(1, 30),
+    batch=st.integers(0, 29),
+    forget=st.floats(0.03, 0.9),
+    matched=st.booleans(),
+)
+def test_with_forgetting_no_replaced_record_moves_the_release_further(
+    n: int, batch: int, forget: float, matched: bool
+) -> None:
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=32, forget=forget, matched=matched)
+    rows = np.zeros((n, 3))
+    rows[batch % n] = [0, 2, 0]  # g becomes -g
+    assert np.linalg.norm(lower(root(n, *method.keeps)) @ rows) <= method.sensitivity(n)
+
+
+@pytest.mark.parametrize("forget", [0.0, 0.2])
+def test_matched_noise_is_correlated_for_what_is_released(forget: float) -> None:
+    """With nothing but noise, releases are rate times C Z: momentum and averages included."""
+    stream = blobs(n=256)
+    stream.records.X[:] = 0
+    method = DPFTRL(budget=BUDGET, times=TIMES, batch=32, forget=forget, matched=True)
+    released = [weights.reshape(-1) for _, weights in method.models(stream, seed=5)]
+    rate = method.rate / (stream.task().loss.smoothness(1.0) * 32)
+    sigma = method.clip * stream.task().loss.lipschitz(1.0) * method.sensitivity(8) / BUDGET.mu
+    Z = gaussian(np.zeros((8, released[0].size)), sigma, NotPrivateBits(5))
+    expected = -rate * (1 - method.average) * lower(root(8, *method.keeps)) @ Z
+    assert np.allclose(released, expected[1::2], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("batch", [16, 32, 64])
+def test_without_anything_to_learn_weights_fade_by_the_step(batch: int) -> None:
+    stream = blobs(n=128)
+    stream.records.X[64:] = 0
+    method = DPFTRL(
+        budget=ApproxDP(1e5, 1e-6),
+        times=TIMES,
+        batch=batch,
+        forget=0.3,
+        momentum=0.0,
+        average=0.0,
+    )
+    (_, before), (_, after) = method.models(stream, seed=1)
+    assert np.linalg.norm(before) > 0.1
+    assert np.allclose(after, 0.7 * before, atol=0.05 * np.linalg.norm(before))
 
 
 @settings(max_examples=30)
@@ -53,7 +145,7 @@ def test_no_replaced_record_moves_the_release_by_more_than_the_sensitivity(
     n: int, data: st.DataObject
 ) -> None:
     method = DPFTRL(budget=BUDGET, times=TIMES, batch=1)
-    C, moves = lower(root(n)), []
+    C, moves = lower(root(n, 1.0)), []
     for batch in range(n):
         # The record's clipped gradient g becomes -g: as far as two vectors of norm 1 can be apart.
         g = np.array(data.draw(st.lists(st.floats(0.1, 1), min_size=3, max_size=3)))

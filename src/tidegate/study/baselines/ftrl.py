@@ -6,7 +6,7 @@ forgets. Its privacy under replacement of one record is proved in docs/proofs/ft
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,54 +27,68 @@ Floats = NDArray[np.float64]
 RATES = (14.0, 28.0, 55.0, 110.0)
 """Learning rates to choose from; the other settings matter less, and depend less on the data."""
 
-TERMS = 512
+TERMS = 4096
 """How many coefficients of an infinite column are added up; a bound on the others is added."""
 
 
-def root(n: int, keep: float = 1.0) -> Floats:
-    """The first column of C, the lower triangular Toeplitz matrix whose square gives the sums.
+def root(n: int, *keeps: float) -> Floats:
+    """The first column of C, a lower triangular Toeplitz matrix whose square gives sums.
 
-    It holds the coefficients of (1 - q x)^(-1/2), just as those of 1/(1 - q x) are 1, q, q^2 and so
-    on, where q is `keep`: prefix sums for q = 1, decaying sums below that.
+    It holds the coefficients of the product of (1 - q x)^(-1/2) over all q in `keeps`. The
+    coefficients of 1/(1 - q x) are 1, q, q^2 and so on: prefix sums for q = 1, decaying sums below.
+    Several factors are such sums of such sums.
 
-    >>> root(4)
+    >>> root(4, 1.0)
     array([1.    , 0.5   , 0.375 , 0.3125])
-    >>> root(3, keep=0.5)
-    array([1.     , 0.25   , 0.09375])
+    >>> root(3, 0.5, 0.5)
+    array([1.  , 0.5 , 0.25])
     """
     k = np.arange(1, n)
-    return np.cumprod(np.append(1.0, keep * (2 * k - 1) / (2 * k)))
+    return _product(n, [np.append(1.0, q * (2 * k - 1) / (2 * k)) for q in keeps])
 
 
-def inverse_root(n: int, keep: float = 1.0) -> Floats:
-    """The first column of the inverse of C: the coefficients of (1 - q x)^(1/2).
+def inverse_root(n: int, *keeps: float) -> Floats:
+    """The first column of the inverse of C: the coefficients of the product of (1 - q x)^(1/2).
 
-    >>> inverse_root(4)
+    >>> inverse_root(4, 1.0)
     array([ 1.    , -0.5   , -0.125 , -0.0625])
     """
     k = np.arange(1, n)
-    return np.cumprod(np.append(1.0, keep * (2 * k - 3) / (2 * k)))
+    return _product(n, [np.append(1.0, q * (2 * k - 3) / (2 * k)) for q in keeps])
 
 
-def correlated(noise: Floats, keep: float = 1.0) -> Floats:
+def _product(n: int, ratios: Sequence[Floats]) -> Floats:
+    """The product of power series, each given by the ratios of its coefficients, up to n terms."""
+    series = np.zeros(n)
+    series[0] = 1.0
+    for each in ratios:
+        series = np.convolve(series, np.cumprod(each))[:n]
+    return series
+
+
+def correlated(noise: Floats, *keeps: float) -> Floats:
     """The rows of C^-1 noise, from independent rows; their sums are the rows of C noise."""
     n = len(noise)
-    return np.asarray(fftconvolve(noise, inverse_root(n, keep)[:, None], axes=0)[:n])
+    return np.asarray(fftconvolve(noise, inverse_root(n, *keeps)[:, None], axes=0)[:n])
 
 
-def squared_norm(n: int, keep: float) -> float:
-    """The squared norm of the first column of C with n rows; below keep = 1, with infinitely many.
+def squared_norm(n: int, *keeps: float) -> float:
+    """The squared norm of C's first column, of n rows; if all keeps are below 1, of endless rows.
 
-    The coefficients shrink by more than the factor `keep` each, so a geometric sum bounds those
-    that are not added up one by one.
+    For q = max(keeps) and at most four of them, coefficient k is at most (k + 1) q^k. So a
+    geometric sum bounds the squares of those that are not added up one by one.
 
-    >>> squared_norm(3, keep=1.0), squared_norm(3, keep=0.0)
+    >>> squared_norm(3, 1.0), squared_norm(3, 0.0)
     (1.390625, 1.0)
     """
-    if keep == 1:
-        return math.fsum(root(n) ** 2)
-    squares = root(TERMS, keep) ** 2
-    return math.fsum(squares) + float(squares[-1]) * keep**2 / (1 - keep**2)
+    slowest = max(keeps)
+    if slowest == 1:
+        return math.fsum(root(n, *keeps) ** 2)
+    ratio = slowest**2 * ((TERMS + 2) / (TERMS + 1)) ** 2
+    if ratio >= 1:
+        raise refuse("forget", "more, or the sum of a column could not be bounded", slowest)
+    rest = (TERMS + 1) ** 2 * slowest ** (2 * TERMS) / (1 - ratio)
+    return math.fsum(root(TERMS, *keeps) ** 2) + rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +111,8 @@ class DPFTRL:
         momentum: The fraction of the last move that is kept.
         average: The fraction of the running average of iterates that is kept; 0 releases iterates.
         forget: The fraction of the weights that is lost between two releases.
+        matched: Whether to correlate the noise for what is released: sums with momentum, averaged.
+            Otherwise for plain sums.
 
     >>> times = Times(first=8192, step=1024)
     >>> round(DPFTRL(budget=ApproxDP(1.0, 1e-6), times=times).sensitivity(batches=64), 3)
@@ -111,6 +127,7 @@ class DPFTRL:
     momentum: float = 0.6
     average: float = 0.7
     forget: float = 0.0
+    matched: bool = False
     name: str = "DP-FTRL"
 
     private = True
@@ -130,6 +147,11 @@ class DPFTRL:
         """The factor by which the weights are multiplied at each batch."""
         return float((1 - self.forget) ** (self.batch / self.times.step))
 
+    @property
+    def keeps(self) -> tuple[float, ...]:
+        """The factors of the sums that the noise is correlated for."""
+        return (self.keep, self.momentum, self.average) if self.matched else (self.keep,)
+
     def sensitivity(self, batches: int) -> float:
         """How far replacing one record moves C times the sums of gradients, in units of the clip.
 
@@ -137,7 +159,7 @@ class DPFTRL:
         one of its columns; the first column is the longest. With `forget`, columns are bounded as
         if there were infinitely many batches.
         """
-        return 2 * math.sqrt(squared_norm(batches, self.keep)) * (1 + 2.0**-40)
+        return 2 * math.sqrt(squared_norm(batches, *self.keeps)) * (1 + 2.0**-30)
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""
@@ -147,7 +169,7 @@ class DPFTRL:
         rate = self.rate / (task.loss.smoothness(task.norm) * self.batch)
         sigma = clip * self.sensitivity(batches) / self.budget.mu
         noise = gaussian(np.zeros((batches, math.prod(shape))), sigma, NotPrivateBits(seed))
-        noise = correlated(noise, self.keep).reshape(batches, *shape)
+        noise = correlated(noise, *self.keeps).reshape(batches, *shape)
         released = {span.stop for span in self.times.spans(stream.n)}
         weights, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for j in range(batches):
