@@ -70,11 +70,13 @@ class Column:
         title: What the curves have in common.
         lines: The curves.
         near: Whether the curves are so close that they need a scale of their own.
+        since: Means leave out releases before so many records.
     """
 
     title: str
     lines: tuple[Line, ...]
     near: bool = False
+    since: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,10 @@ Curves = Mapping[Line, Curve]
 
 Dashes = Literal["-", "--", "-.", ":"]
 
-COLORS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#882255")
-"""By Okabe and Ito, the last by Tol, one per label, for people with any colour vision."""
+OKABE_ITO = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
+TOL = ("#882255", "#999933")
+COLORS = (*OKABE_ITO, *TOL)
+"""One per label; people with any colour vision can distinguish them."""
 
 STYLES: Mapping[Kind, tuple[Dashes, float, str]] = {
     "not private": ("--", 1.8, "not private"),

@@ -7,34 +7,48 @@ import numpy as np
 
 from tidegate.study.curve import Curve
 from tidegate.study.experiment import Notebook
-from tidegate.study.panels import Line, Panel
+from tidegate.study.panels import Column, Line, Panel
 
 
 def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
-    """The curve of each line; if it has several settings, the curve with the largest mean."""
+    """The curve of each line; if it has several settings, the curve with the largest mean.
 
-    def best(line: Line) -> Curve:
-        candidates = [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
-        return max(candidates, key=lambda curve: curve.mean)
+    As in `rows`, the mean is over the releases that the column's curves have in common.
+    """
+    found = {}
+    for column in panel.columns:
+        settings = {
+            line: [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
+            for line in column.lines
+        }
+        shared = _shared(column, {line: each[0] for line, each in settings.items()})
+        for line, each in settings.items():
+            found[line] = max(each, key=lambda curve: _mean(curve, shared))
+    return found
 
-    return {line: best(line) for line in panel.lines}
+
+def _shared(column: Column, curve_of: Mapping[Line, Curve]) -> set[int]:
+    """The releases common to all curves but the non-private one and those marked seldom."""
+    others = [line for line in column.lines if line.kind != "not private" and not line.seldom]
+    common = set.intersection(*(set(curve_of[line].at) for line in others))
+    return {at for at in common if at >= column.since}
+
+
+def _mean(curve: Curve, shared: set[int]) -> float:
+    """The mean of a curve's medians over those of its releases that are shared."""
+    return float(np.mean(curve.median[[at in shared for at in curve.at]]))
 
 
 def rows(panel: Panel, curve_of: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
     """Each curve of a panel in numbers: medians of the runs, at its releases.
 
-    The mean is over the releases common to all curves of the column, not counting the non-private
-    curve and those marked seldom.
+    The mean is over the releases common to all curves of the column, from its `since` on, not
+    counting the non-private curve and those marked seldom.
     """
     for column in panel.columns:
-        others = [line for line in column.lines if line.kind != "not private" and not line.seldom]
-        common = set.intersection(*(set(curve_of[line].at) for line in others))
-
-        def mean(line: Line, common: set[int] = common) -> float:
-            curve = curve_of[line]
-            return float(np.mean(curve.median[[at in common for at in curve.at]]))
-
+        shared = _shared(column, curve_of)
         reference = next(line for line in column.lines if line.kind == "not private")
+        not_private = _mean(curve_of[reference], shared)
         for line in column.lines:
             curve = curve_of[line]
             yield {
@@ -45,8 +59,8 @@ def rows(panel: Panel, curve_of: Mapping[Line, Curve]) -> Iterator[dict[str, Any
                 "private": curve.private,
                 "first": round(float(curve.median[0]), 4),
                 "last": round(float(curve.median[-1]), 4),
-                "mean": round(mean(line), 4),
-                "beyond_not_private": round(mean(line) - mean(reference), 4),
+                "mean": round(_mean(curve, shared), 4),
+                "beyond_not_private": round(_mean(curve, shared) - not_private, 4),
                 **curve.row,
             }
 
