@@ -28,6 +28,7 @@ COLUMNS = [f"x{index}" for index in range(WIDTH)]
 CHUNK = 2**16
 SCHEDULES: dict[str, dict[str, Any]] = {
     "sliding window": {"kind": "sliding", "window": 7 * 2**16, "step": 2**16},
+    "fading": {"kind": "fading", "step": 2**16, "forget": "3/10", "memory": 8},
     "continual, sampled": {"kind": "continual", "block": 2**17, "step": 2**14, "sample": 2**16},
     "continual": {"kind": "continual", "block": 2**17, "step": 2**14},
 }

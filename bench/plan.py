@@ -7,10 +7,11 @@ from functools import partial
 
 from bench.table import seconds, show
 from tidegate.plan import Plan
-from tidegate.privacy import PureDP, Tapered
+from tidegate.privacy import Paper, PureDP, Tapered
 from tidegate.schedule import (
     Basic,
     Continual,
+    Fading,
     Independent,
     MultiResolution,
     Schedule,
@@ -24,6 +25,8 @@ SCHEDULES: list[Schedule] = [
     Continual(block=8, step=1),
     MultiResolution(block=1),
     SlidingWindow(window=7, step=1),
+    SlidingWindow(window=7, step=1, refit=True),
+    Fading(step=1, memory=8),
     SlidingWindow(window=1000, step=1),
     SlidingWindow(window=100_000, step=1),
 ]
@@ -42,7 +45,8 @@ def peak_megabytes(plan: Plan) -> float:
 
 
 def row(schedule: Schedule) -> list[str]:
-    plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=Tapered())
+    allocation = Tapered() if schedule.allocated else Paper()
+    plan = Plan(schedule=schedule, budget=PureDP(1.0), allocation=allocation)
     planned = seconds(partial(exhaust, plan.lines(STEPS)))
     charged = seconds(partial(exhaust, plan.charge(plan.ledger(), STEPS)))
     return [
