@@ -205,3 +205,41 @@ def test_of_several_settings_the_best_is_shown(tmp_path: Path) -> None:
     overview(tmp_path / "all.svg", [SMALL, SMALL, SMALL], {"small": found})
     for name in ("small.png", "all.svg"):
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_drifting_streams_are_compared_on_the_same_terms() -> None:
+    """DP-FTRL forgets at the rates of Fading, for the same budget and at the same releases."""
+    for column in ALL["drift"].columns:
+        lines = {line.label: line for line in column.lines}
+        fading = [lines["fading, the best of five"].experiment.method]
+        fading += [each.method for each in lines["fading, the best of five"].others]
+        ftrl = [lines["DP-FTRL that forgets"].experiment.method]
+        ftrl += [each.method for each in lines["DP-FTRL that forgets"].others]
+        rates = {float(m.plan.schedule.forget) for m in fading}  # type: ignore[attr-defined]
+        assert len(fading) == len(rates) == 5
+        assert {m.forget for m in ftrl} == rates  # type: ignore[attr-defined]
+        assert {m.budget for m in ftrl} == {m.plan.budget for m in fading}  # type: ignore[attr-defined]
+        assert column.since == 8192
+
+
+def test_forget_shows_the_settings_that_drift_chooses_from() -> None:
+    for drift, forget in zip(ALL["drift"].columns, ALL["forget"].columns, strict=True):
+        best = next(line for line in drift.lines if line.label == "fading, the best of five")
+        shown = {line.experiment.key for line in forget.lines if line.kind == "gradient"}
+        assert {e.key for e in (best.experiment, *best.others)} == shown
+
+
+def test_means_begin_where_the_column_says_and_the_best_is_chosen_by_them(tmp_path: Path) -> None:
+    learning = Experiment(source=Flat(), method=Learning(True))  # wrong, then right
+    fading = Experiment(source=Flat(), method=Learning(False))  # right, then wrong
+    lines = (
+        Line(label="not private", kind="not private", experiment=RIGHT),
+        Line(label="ours", kind="gradient", experiment=fading, others=(learning,)),
+    )
+    notebook = Notebook(tmp_path)
+    list(notebook.keep(e.run(0) for e in (RIGHT, learning, fading)))
+    for since, expected in ((0, 0.5), (40, 1.0)):
+        column = Column(title="both", lines=lines, since=since)
+        panel = Panel(name="since", title="", claim="", columns=(column,))
+        table = {row["curve"]: row for row in rows(panel, curves(panel, notebook, 1))}
+        assert table["ours"]["mean"] == expected
