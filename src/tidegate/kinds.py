@@ -54,7 +54,7 @@ def parameters(kind: type[Any]) -> Iterator[Parameter]:
 
     >>> from tidegate.schedule import SlidingWindow
     >>> [each.name for each in parameters(SlidingWindow)]
-    ['window', 'step', 'sample']
+    ['window', 'step', 'sample', 'refit']
     """
     for each in fields(kind):
         if "parameter" in each.metadata:

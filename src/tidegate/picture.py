@@ -170,7 +170,12 @@ def is_weighted(chain: Chain) -> bool:
 
 def _memory(rows: list[Chain]) -> str:
     """Say that releases remember records that their fits do not read, where they do."""
-    if any(fit.start is not None and fit.span.start > 0 for chain in rows for fit in chain):
+    # Learners of pure budgets do not descend: they start nowhere.
+    if any(
+        fit.start is not None and fit.span.start > 0 and fit.power > 1
+        for chain in rows
+        for fit in chain
+    ):
         return ". It starts from the release before, so it also remembers older records"
     return ""
 

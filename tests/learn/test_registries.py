@@ -56,6 +56,7 @@ class Fixed:
     about: ClassVar[str] = "a public number and noise"
     budgets: ClassVar[tuple[Unit, ...]] = ("mu",)
     automatic: ClassVar[tuple[Unit, ...]] = ()
+    descends: ClassVar[bool] = False
     default_regularization: ClassVar[float | None] = 0.25
 
     height: float = parameter("the number", positive, default=2.0)

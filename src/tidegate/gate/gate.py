@@ -27,7 +27,7 @@ from tidegate.gate.taken import (
     check_sources,
 )
 from tidegate.gate.whole_file import delete_unfinished
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import LEARNERS, Weights
 from tidegate.learn.records import Records
 from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
@@ -301,7 +301,8 @@ class Gate:
 
     def ledger_view(self) -> LedgerView:
         """A view of all charges that can be updated as they grow."""
-        return LedgerView(self.store, self.streams)
+        descends = LEARNERS[self.config.learner.kind].descends
+        return LedgerView(self.store, self.streams, descends=descends)
 
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:

@@ -14,10 +14,16 @@ Row = dict[str, Any]
 
 
 class LedgerView:
-    """All charges of a store, which can be updated as they grow."""
+    """All charges of a store, which can be updated as they grow.
 
-    def __init__(self, store: Store, streams: Sequence[str]) -> None:
-        self._store = store
+    Args:
+        store: The store.
+        streams: Its streams.
+        descends: Whether fits start at earlier models, as those of a descent do.
+    """
+
+    def __init__(self, store: Store, streams: Sequence[str], *, descends: bool) -> None:
+        self._store, self._descends = store, descends
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
         self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tested
         self._lines: dict[int, tuple[str, Line]] = {}
@@ -35,7 +41,8 @@ class LedgerView:
         for stream, ledger in self.ledgers.items():
             for line in self._store.lines(stream, ledger.last):
                 ledger.post(line)
-                self._lines[line.fit.number] = (stream, line)
+                shown = line if self._descends else line._replace(fit=line.fit._replace(start=None))
+                self._lines[line.fit.number] = (stream, shown)
                 if line.fit.released:
                     self._newest = max(line.fit.number, self._newest or 0)
         for step in self._store.steps(self._steps):

@@ -85,6 +85,7 @@ class GradientPerturbation:
     about: ClassVar[str] = "noise on every gradient of a descent, for a budget with a delta"
     budgets: ClassVar[tuple[Unit, ...]] = ("mu",)
     automatic: ClassVar[tuple[Unit, ...]] = ("mu",)
+    descends: ClassVar[bool] = True
     default_regularization: ClassVar[float | None] = 0.0
 
     steps: int | None = parameter("number of gradients released", whole, default=None)

@@ -122,6 +122,7 @@ class NamedLearner(Learner[Task], Protocol):
         about: How it makes a fit private, in a few words.
         budgets: The units of the budgets that it supports.
         automatic: The units of the budgets for which "auto" chooses it.
+        descends: Whether a fit starts at the model of its `start`; other learners ignore it.
         default_regularization: Lambda if none is given; None if it chooses one for each fit.
     """
 
@@ -129,6 +130,7 @@ class NamedLearner(Learner[Task], Protocol):
     about: ClassVar[str]
     budgets: ClassVar[tuple[Unit, ...]]
     automatic: ClassVar[tuple[Unit, ...]]
+    descends: ClassVar[bool]
     default_regularization: ClassVar[float | None]
 
     def __init__(self, **parameters: Any) -> None: ...

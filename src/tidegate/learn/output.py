@@ -52,6 +52,7 @@ class OutputPerturbation:
     about: ClassVar[str] = "noise on the solution of a fit, for any budget"
     budgets: ClassVar[tuple[Unit, ...]] = ("epsilon", "mu")
     automatic: ClassVar[tuple[Unit, ...]] = ("epsilon",)
+    descends: ClassVar[bool] = False
     default_regularization: ClassVar[float | None] = None
 
     slack: float = parameter(

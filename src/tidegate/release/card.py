@@ -58,7 +58,7 @@ class Release:
 
     def card(self) -> Card:
         """The part of the card about this release; `make_card` adds the part about its run."""
-        fit = self.fit
+        fit, descends = self.fit, "rate" in self.settings  # only a descent starts somewhere
         return {
             "release": self.number,
             "fit": fit.number,
@@ -68,7 +68,7 @@ class Release:
             "sample": fit.sample,
             "stream": fit.stream,
             "prior": fit.prior,
-            **({} if fit.start is None else {"started_from": fit.start}),
+            **({"started_from": fit.start} if fit.start is not None and descends else {}),
             "level": fit.level,
             "emphasis": [[*span, str(part)] for span, part in fit.slot_weights],
             "share": str(self.share),

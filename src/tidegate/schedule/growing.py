@@ -63,7 +63,7 @@ class Growing(Stepped):
     block: int = parameter("records before the first model, a multiple of the step", 8192)
     step: int = parameter("models come at multiples of this many records", 1024)
     growth: Fraction = parameter(
-        "release again after this fraction more records (minimum 1/64, and at least one step)",
+        "release again after this fraction more records (at least 1/64 and one step)",
         "1/16",
         default=Fraction(1, 16),
     )

@@ -80,7 +80,7 @@ class Config:
     ... norm = 1.0
     ... ''')
     >>> config.plan().schedule
-    SlidingWindow(window=7168, step=1024, sample=None)
+    SlidingWindow(window=7168, step=1024, sample=None, refit=None)
     >>> Config.parse('''
     ... [schedule]
     ... kind = "sliding"
