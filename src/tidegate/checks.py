@@ -23,7 +23,7 @@ class ComputeError(StoreError):
 
 
 def refuse(
-    name: str, allowed: str, value: object = None, *, told: str | None = None
+    name: str, allowed: str, value: object = None, *, shown: str | None = None
 ) -> InvalidValueError:
     """Build the error for a value that is not allowed.
 
@@ -31,14 +31,14 @@ def refuse(
         name: The name of the value.
         allowed: What it must be.
         value: What it is; text is shown in quotes, so that "1" is not taken for 1.
-        told: Text to show instead of the value.
+        shown: Text to show instead of the value.
 
     >>> print(refuse("epsilon", "a finite number above 0", "1"))
     epsilon must be a finite number above 0, got '1'
-    >>> print(refuse("X", "two-dimensional", told="no rows"))
+    >>> print(refuse("X", "two-dimensional", shown="no rows"))
     X must be two-dimensional, got no rows
     """
-    text = repr(value) if told is None else told
+    text = repr(value) if shown is None else shown
     return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
 
 

@@ -179,5 +179,5 @@ def run_all(
 
 def _every(holdout: Fraction) -> int:
     if not 0 < holdout <= Fraction(1, 2):
-        raise refuse("holdout", "above 0 and at most 1/2", told=str(holdout))
+        raise refuse("holdout", "above 0 and at most 1/2", shown=str(holdout))
     return round(1 / holdout)

@@ -99,7 +99,7 @@ def predict(model: Path, file: Path, columns: tuple[str, ...], form: str) -> Non
     trained = tuple(release.card.get("columns") or ())
     if columns and trained and len(columns) != len(trained):
         allowed = f"given once for each of {', '.join(trained)}"
-        raise refuse("--column", allowed, told=", ".join(columns))
+        raise refuse("--column", allowed, shown=", ".join(columns))
     rows = _predictions(release, _records(file, columns or trained, release))
     options.show(rows if form == "json" else _narrow(rows, release.card["classes"]), form)
 

@@ -90,7 +90,7 @@ def _number(allowed: str, *, below: float) -> Read[float]:
         except ValueError:
             raise refuse(name, allowed, value) from None
         if not 0 < number < below:
-            raise refuse(name, allowed, told=str(value))
+            raise refuse(name, allowed, shown=str(value))
         return number
 
     return Read("X", read)

@@ -63,7 +63,7 @@ class PrivateHistogram(Summary):
         query = np.asarray(weights)
         if query.dtype.kind not in "biuf" or query.shape != self.histogram_.shape:
             shown = f"an array of {query.dtype}, shape {query.shape}"
-            raise refuse("weights", f"{self.histogram_.size} numbers", told=shown)
+            raise refuse("weights", f"{self.histogram_.size} numbers", shown=shown)
         if not np.isfinite(query).all():
             raise refuse("weights", "finite", weights)
         return float(query @ self.histogram_)

@@ -129,7 +129,7 @@ def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:
         return [("source", slice(0, half)), ("target", slice(half, count))]
     names = as_labels(stream, "stream")
     if len(names) != count:
-        raise refuse("stream", f"{count} names, one for each row", told=f"{len(names)}")
+        raise refuse("stream", f"{count} names, one for each row", shown=f"{len(names)}")
     if wrong := [name for name in names if name not in STREAMS]:
         raise refuse("stream", "source or target for each row", wrong[0])
     runs, start = [], 0

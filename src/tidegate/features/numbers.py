@@ -32,7 +32,7 @@ def as_numbers(X: Any) -> Any:
     if batch.dtype.kind in "OUST" and batch.ndim == 2:
         batch = _from_rows(batch.tolist())
     elif batch.dtype.kind not in "OUSTbiuf":
-        raise refuse("X", "of real numbers (Complex data not supported)", told=str(batch.dtype))
+        raise refuse("X", "of real numbers (Complex data not supported)", shown=str(batch.dtype))
     elif not isinstance(X, np.ndarray) and _plain(batch):
         batch = batch.astype(np.float64)
     if isinstance(X, np.ma.MaskedArray) and _plain(batch):
@@ -59,14 +59,16 @@ def _from_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
         return batch.astype(np.float64)
     cells = [row if isinstance(row, list | tuple) else _row(row) for row in rows]
     if len({len(row) for row in cells}) > 1:
-        raise refuse("X", "two-dimensional", told="rows of different lengths")
+        raise refuse("X", "two-dimensional", shown="rows of different lengths")
     return np.array([[_number(value) for value in row] for row in cells], np.float64)
 
 
 def _row(row: object) -> list[Any]:
     values = np.asarray(row)
     if values.ndim != 1:
-        raise refuse("X", "two-dimensional (Reshape your data: one row per record)", told="no rows")
+        raise refuse(
+            "X", "two-dimensional (Reshape your data: one row per record)", shown="no rows"
+        )
     return list(values.tolist())
 
 

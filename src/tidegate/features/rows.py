@@ -37,9 +37,9 @@ def as_rows(X: Any) -> Rows:
     batch = X if issparse(X) else np.asarray(X)
     if batch.ndim != 2:
         shape = "two-dimensional (Reshape your data: one row per record)"
-        raise refuse("the records' array", shape, told=f"{batch.ndim} dimension(s)")
+        raise refuse("the records' array", shape, shown=f"{batch.ndim} dimension(s)")
     if batch.dtype.kind not in "biuf" or batch.dtype.itemsize > 8:
-        raise refuse("the records' dtype", "real, of at most 64 bits", told=str(batch.dtype))
+        raise refuse("the records' dtype", "real, of at most 64 bits", shown=str(batch.dtype))
     kinds = [np.float64, np.float32]
     rows = check_array(batch, accept_sparse="csr", dtype=kinds, ensure_all_finite=False)
     if issparse(rows) and not rows.has_canonical_format:

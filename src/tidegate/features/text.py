@@ -68,7 +68,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Sequence[object]) -> csr_array:
         """The counts of each text, shape (records, n_features)."""
         if isinstance(X, str) or getattr(X, "ndim", 1) != 1:
-            raise refuse("the records", "a sequence of texts", told=type(X).__name__)
+            raise refuse("the records", "a sequence of texts", shown=type(X).__name__)
         texts = list(X)
         columns = whole("n_features", self.n_features, most=2**31 - 1)
         grams = self._grams()

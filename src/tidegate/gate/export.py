@@ -157,7 +157,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         if not isinstance(each, InOnnx):
             supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
             allowed = f"{' and '.join(supported)} only for ONNX (other export kinds take all)"
-            raise refuse("features", allowed, told=step["kind"])
+            raise refuse("features", allowed, shown=step["kind"])
         rows = each.onnx(graph, rows)
     rows = NormClip(norm=card["norm"]).onnx(graph, rows)
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")

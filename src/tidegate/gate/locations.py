@@ -46,11 +46,11 @@ class Locations:
         url = _parts("database", self.database or "postgresql:")
         if url.scheme not in {"postgresql", "postgres"}:
             scheme = url.scheme or "none"
-            raise refuse("database", "a URL such as postgresql://host/database", told=scheme)
+            raise refuse("database", "a URL such as postgresql://host/database", shown=scheme)
         query = parse_qs(url.query, keep_blank_values=True)
         if url.password is not None or any("password" in name.lower() for name in query):
             without = "a URL without a password (give that in PGPASSFILE, PGPASSWORD or a service"
-            raise refuse("database", f"{without} file)", told="one with a password")
+            raise refuse("database", f"{without} file)", shown="one with a password")
         url = _parts("segments", self.segments or "/")
         if url.scheme in {"", "file"} and not url.path.startswith("/"):
             allowed = "an absolute path, or a URI such as s3://bucket/records"
@@ -60,14 +60,14 @@ class Locations:
         names = " ".join(parse_qs(url.query, keep_blank_values=True)).lower()
         if "@" in url.netloc or any(word in names for word in SECRETS):
             without = "a URI without credentials (give those in the environment)"
-            raise refuse("segments", without, told="one with credentials")
+            raise refuse("segments", without, shown="one with credentials")
 
 
 def _parts(name: str, value: str) -> SplitResult:
     try:
         return urlsplit(value)
     except ValueError:
-        raise refuse(name, "a path or URL", told="one that cannot be parsed") from None
+        raise refuse(name, "a path or URL", shown="one that cannot be parsed") from None
 
 
 class Elsewhere(NamedTuple):

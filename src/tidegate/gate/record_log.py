@@ -80,7 +80,7 @@ class RecordLog:
             raise refuse("stream", "a name of letters, digits and _", stream)
         if batch.key is not None and not 0 < len(batch.key.encode(errors="replace")) <= LONGEST_KEY:
             length = f"{len(batch.key)} letters"
-            raise refuse("key", f"a name of 1 to {LONGEST_KEY} bytes", told=length)
+            raise refuse("key", f"a name of 1 to {LONGEST_KEY} bytes", shown=length)
         query = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
         if batch.key is not None and self._state.one(query, stream, batch.key):
             return self.count(stream)

@@ -157,7 +157,7 @@ class GradientPerturbation:
         del task
         if unit != "mu":
             allowed = "ApproxDP for GradientPerturbation (OutputPerturbation takes PureDP too)"
-            raise refuse("budget", allowed, told="PureDP")
+            raise refuse("budget", allowed, shown="PureDP")
 
     def check_size(self, task: Task, largest: int | None) -> None:
         """Accept every task: the number of steps is always bounded."""

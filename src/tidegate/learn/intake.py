@@ -123,7 +123,7 @@ class CategoryIntake:
         del y
         values = as_labels(X, "X")
         if not values:
-            raise refuse("X", "one record or more", told="none")
+            raise refuse("X", "one record or more", shown="none")
         codes = class_codes(values, self.categories)
         usable = codes >= 0
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)

@@ -50,7 +50,7 @@ def check_kind(y: Any, classes: Sequence[Any]) -> None:
     text = kind == "U" or str(getattr(y, "dtype", "")) in {"str", "string"}  # of pandas
     if (kind in {"b", "i", "u", "f"} and all(texts)) or (text and not any(texts)):
         wanted = "text" if all(texts) else "numbers"
-        raise refuse("y", f"{wanted}, like the classes", told=f"dtype {y.dtype}")
+        raise refuse("y", f"{wanted}, like the classes", shown=f"dtype {y.dtype}")
 
 
 def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:

@@ -102,14 +102,14 @@ def _matrix(X: Any) -> Matrix:
 def _mask(weights: ArrayLike, n: int) -> NDArray[np.bool_]:
     mask = np.asarray(weights)
     if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
-        raise refuse("weights", f"{n} numbers that are 0 or 1", told=f"shape {mask.shape}")
+        raise refuse("weights", f"{n} numbers that are 0 or 1", shown=f"shape {mask.shape}")
     return mask.astype(np.bool_)
 
 
 def _center(center: ArrayLike | None, shape: tuple[int, ...]) -> Weights:
     c = np.zeros(shape) if center is None else np.array(center, np.float64)
     if c.shape != shape or not np.isfinite(c).all():
-        raise refuse("center", f"finite and of shape {shape}", told=f"shape {c.shape}")
+        raise refuse("center", f"finite and of shape {shape}", shown=f"shape {c.shape}")
     return c
 
 
@@ -119,13 +119,13 @@ def _norm(X: Matrix, norm: float | None) -> float:
         return positive("norm", norm)
     norms, powers = row_norms(X)
     if np.isnan(norms).any():
-        raise refuse("X", "finite", told="a row with an infinite entry or NaN")
+        raise refuse("X", "finite", shown="a row with an infinite entry or NaN")
     if not norms.any():
         return 1.0
     with np.errstate(over="ignore", under="ignore"):
         largest = float((norms / powers).max() * (1 + 2 * (X.shape[1] + 16) * UNIT))
     if not math.isfinite(largest):
-        raise refuse("X", "of finite norms", told="a row whose norm is too large for a float")
+        raise refuse("X", "of finite norms", shown="a row whose norm is too large for a float")
     return max(largest, sys.float_info.min)  # below it, rounding can exceed the factor
 
 
@@ -152,7 +152,7 @@ def _coded(
 def _indices(y: NDArray[Any], labels: NDArray[Any]) -> Indices:
     indices = np.searchsorted(labels, y).clip(max=labels.size - 1)
     if not np.array_equal(labels[indices], y):
-        raise refuse("y", "made of the classes alone", told="another label")  # never say which
+        raise refuse("y", "made of the classes alone", shown="another label")  # never say which
     return indices.astype(np.intp)
 
 

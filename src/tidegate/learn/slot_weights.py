@@ -48,7 +48,7 @@ def weighing(records: Records, *, expected: bool) -> Records:
     """Refuse records that have slot weights if the fit has none, or the reverse."""
     # Fail closed: a record could lose more privacy than it is charged for.
     if expected != (records.slot_weights is not None):
-        raise refuse("slot_weights", "on fit and records, or on neither", told="on one of them")
+        raise refuse("slot_weights", "on fit and records, or on neither", shown="on one of them")
     return records
 
 
@@ -93,7 +93,7 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
         return list(pieces)
     covered, held = sum(span.size for span, _ in slot_weights), sum(piece.n for piece in pieces)
     if covered != held:
-        raise refuse("slot_weights", f"for {held} slots", told=f"weights for {covered}")
+        raise refuse("slot_weights", f"for {held} slots", shown=f"weights for {covered}")
     left = [(span.size, down(weight)) for span, weight in slot_weights]
     result: list[Piece] = []
     for piece in pieces:

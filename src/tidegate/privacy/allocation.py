@@ -64,7 +64,7 @@ class Tapered:
             return budget.tapered_rate
         if not budget.even_rate < self.rate:
             allowed = f"above {budget.even_rate} and below 1 for this budget"
-            raise refuse("rate", allowed, told=str(self.rate))
+            raise refuse("rate", allowed, shown=str(self.rate))
         return self.rate
 
     def levels_for(self, budget: Budget) -> Levels:

@@ -155,10 +155,10 @@ def _independent(
 def _checked(center: object) -> Floats:
     """The center as a plain array; another type or a value not finite is refused, unquoted."""
     if not isinstance(center, np.ndarray) or center.dtype != np.float64:
-        raise refuse("center", "a float64 array", told=str(getattr(center, "dtype", type(center))))
+        raise refuse("center", "a float64 array", shown=str(getattr(center, "dtype", type(center))))
     plain = np.asarray(center)  # a mask would hide values that are not finite
     if not np.isfinite(plain).all():
-        raise refuse("center", "finite everywhere", told="a value that is not finite")
+        raise refuse("center", "finite everywhere", shown="a value that is not finite")
     return plain
 
 

@@ -43,7 +43,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if not 0 <= self.reserve < 1:
-            raise refuse("reserve", "a share from 0 to below 1", told=str(self.reserve))
+            raise refuse("reserve", "a share from 0 to below 1", shown=str(self.reserve))
         name = type(self.schedule).__name__
         if not self.schedule.allocated and not isinstance(self.allocation, Paper):
             allowed = f"left out for a {name} schedule, which sets its own shares"
@@ -98,5 +98,5 @@ def certify(schedule: Charged, levels: Levels) -> Certificate:
         # A subclass may make fits that the certificate does not cover.
         names = ", ".join(each.__name__ for each in SCHEDULES.values())
         allowed = f"one that a certificate is proved for ({names})"
-        raise refuse("schedule", allowed, told=type(schedule).__name__)
+        raise refuse("schedule", allowed, shown=type(schedule).__name__)
     return schedule.certificate(levels)

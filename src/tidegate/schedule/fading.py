@@ -91,7 +91,9 @@ class Fading(Stepped):
         object.__setattr__(self, "first", whole("first", self.first))
         object.__setattr__(self, "forget", _exact("forget", self.forget, FINEST))
         if self.forget < LEAST_FORGET:
-            raise refuse("forget", f"at least {LEAST_FORGET}, and at most 1", told=str(self.forget))
+            raise refuse(
+                "forget", f"at least {LEAST_FORGET}, and at most 1", shown=str(self.forget)
+            )
         if self.memory is None:
             object.__setattr__(self, "memory", _steps_to_a_tenth(self.keep))
         object.__setattr__(self, "memory", whole("memory", self.memory, most=MOST_MEMORY))
@@ -104,7 +106,7 @@ class Fading(Stepped):
         else:
             object.__setattr__(self, "linger", _exact("linger", self.linger, FINEST**2))
         if self.linger == 1:
-            raise refuse("linger", "below 1, or nothing would ever be forgotten", told="1")
+            raise refuse("linger", "below 1, or nothing would ever be forgotten", shown="1")
 
     @property
     def keep(self) -> Fraction:
@@ -206,7 +208,7 @@ def _exact(name: str, value: object, finest: int) -> Fraction:
     """A fraction from 0 to 1 whose powers stay short."""
     exact = fraction(name, value)
     if exact.denominator > finest:
-        raise refuse(name, f"a fraction with a denominator of at most {finest}", told=str(exact))
+        raise refuse(name, f"a fraction with a denominator of at most {finest}", shown=str(exact))
     return exact
 
 

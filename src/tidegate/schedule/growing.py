@@ -75,7 +75,7 @@ class Growing(Stepped):
             raise refuse("block", f"a multiple of the step ({self.step})", self.block)
         growth: object = self.growth
         if not (isinstance(growth, Fraction) and Fraction(1, 64) <= growth < 1):
-            raise refuse("growth", "a Fraction from 1/64 to below 1", told=str(growth))
+            raise refuse("growth", "a Fraction from 1/64 to below 1", shown=str(growth))
 
     @cached_property
     def first(self) -> int:

@@ -129,7 +129,7 @@ def _of_year(lines: Iterable[str], year: int) -> Iterator[tuple[str, str, str]]:
 def _in_order(articles: Iterable[tuple[str, str, str]]) -> Titles:
     ordered = sorted((a for a in articles if a[1] in ARCHIVES), key=lambda article: article[0])
     if not ordered:
-        raise refuse("the articles", "of the archives of 2007, at least one", told="none of these")
+        raise refuse("the articles", "of the archives of 2007, at least one", shown="none of these")
     dates, archives, texts = zip(*ordered, strict=True)
     return Titles(np.array(dates, "datetime64[D]"), archives, texts)
 

@@ -15,7 +15,7 @@ def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
 
     As in `rows`, the mean is over the releases that the column's curves have in common.
     """
-    found = {}
+    best = {}
     for column in panel.columns:
         settings = {
             line: [notebook.curve(each, runs) for each in (line.experiment, *line.others)]
@@ -23,8 +23,8 @@ def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
         }
         shared = _shared(column, {line: each[0] for line, each in settings.items()})
         for line, each in settings.items():
-            found[line] = max(each, key=lambda curve: _mean(curve, shared))
-    return found
+            best[line] = max(each, key=lambda curve: _mean(curve, shared))
+    return best
 
 
 def _shared(column: Column, curve_of: Mapping[Line, Curve]) -> set[int]:

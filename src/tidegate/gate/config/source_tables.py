@@ -102,7 +102,7 @@ def urls(name: str, value: object) -> tuple[str, ...]:
     given = _one_or_more(name, value)
     for url in given:
         if "@" in url:
-            raise refuse(name, "without user and password (see docs/sources.md)", told="some")
+            raise refuse(name, "without user and password (see docs/sources.md)", shown="some")
         if not _is_server(url):
             raise refuse(name, "such as nats://host:4222 or tls://host:4222", url)
     return given
@@ -141,7 +141,7 @@ def servers(name: str, value: object) -> tuple[str, ...]:
     for each in given:
         host, colon, port = each.rpartition(":")
         if not (host and colon and port.isascii() and port.isdigit()) or set("/@,") & set(each):
-            raise refuse(name, "such as host:9092", told="something else")
+            raise refuse(name, "such as host:9092", shown="something else")
     return given
 
 
