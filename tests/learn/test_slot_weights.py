@@ -264,8 +264,6 @@ def test_weights_of_the_fit_that_the_records_lack_are_refused(learner: Any) -> N
     task, bits = Pull(norm=1.0, regularization=0.0), NotPrivateBits(1)
     with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
         learner.fit(task, Terms(allowance=AMPLE, slot_weights=weights), plain, bits)
-    with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
-        learner.fit(task, Terms(allowance=AMPLE), laid(weights, plain), bits)
     task = Task(loss=Logistic(), norm=1.0, regularization=0.1)
     with pytest.raises(InvalidValueError, match="on fit and records, or on neither"):
         OutputPerturbation().fit(task, Terms(allowance=AMPLE, slot_weights=weights), plain, bits)

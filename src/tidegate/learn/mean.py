@@ -67,7 +67,7 @@ class _NoisySum(ABC):
     def fit(self, task: Pull, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """The private mean of all slots, pulled towards the prior."""
         add_noise = self.pure_noise if terms.allowance.unit == "epsilon" else gaussian
-        parts = records.map(partial(weighing, expected=bool(terms.slot_weights)))
+        parts = records.map(partial(weighing, expected=True)) if terms.slot_weights else records
         noisy = add_noise(self.summed(task, parts), self.scale(task, terms.allowance), bits)
         divisor = float(mass(terms.slot_weights, records.n))
         return drawn_to(noisy / divisor, terms.prior, _pull(task, terms))

@@ -16,7 +16,7 @@ from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
-from tidegate.learn.slot_weights import reweighed, weighing
+from tidegate.learn.slot_weights import reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -158,8 +158,8 @@ class OutputPerturbation:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
         settings = self.settings(task, terms, n=records.n, d=records.d)
         total = up(mass(terms.slot_weights, records.n))
-        parts = records.map(partial(weighing, expected=bool(terms.slot_weights)))
-        if terms.slot_weights:
+        parts = records
+        if terms.slot_weights:  # else nothing is mapped: a cluster would copy every part
             theta = Fraction(settings["tolerance"]) * Fraction(total)
             theta /= Fraction(task.loss.lipschitz(task.norm))
             parts = parts.map(partial(reweighed, factors=discounted(terms.slot_weights, theta)))

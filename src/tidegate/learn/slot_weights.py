@@ -67,7 +67,7 @@ def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
            [0., 1.]])
     """
     if records.slot_weights is None:
-        raise refuse("slot_weights", "given with the records", None)
+        raise refuse("slot_weights", "on fit and records, or on neither", shown="on one of them")
     olds = np.array(sorted(factors))
     news = np.array([factors[old] for old in olds])
     places = np.searchsorted(olds, records.slot_weights)
