@@ -3,7 +3,9 @@
 import os
 import random
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import mkdtemp
 from unittest.mock import patch
@@ -292,6 +294,19 @@ def flips(folder: Path, expected: list[str], times: int) -> None:
             shutil.rmtree(folder / name)
             shutil.copytree(folder / copy, folder / name)
     ends_as_if_undisturbed(folder, expected)
+
+
+@pytest.mark.parametrize("column", ["history", "sources", "stop"])
+def test_no_release_is_chained_to_a_damaged_step(column: str, folder: Path) -> None:
+    """Releases that follow would name a history that no steps lead to."""
+    with closing(sqlite3.connect(folder / "gate.state" / "state.db")) as database:
+        newest = "number = (SELECT max(number) FROM steps)"
+        (value,) = database.execute(f"SELECT {column} FROM steps WHERE {newest}").fetchone()
+        other = value + 1 if isinstance(value, int) else value.translate(str.maketrans("01", "10"))
+        assert other != value
+        database.execute(f"UPDATE steps SET {column} = ? WHERE {newest}", (other,))
+        database.commit()
+    refused(run(folder), "hash mismatch" if column != "stop" else "")
 
 
 def test_flipped_bits_of_the_database(folder: Path, expected: list[str]) -> None:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tidegate.checks import StoreError
 from tidegate.gate.fit_rows import drop, fit_row, line_of, paid_of, sha256_of, step_of, weights_of
 from tidegate.gate.integrity import BEGINNING, after
+from tidegate.gate.layout import FIT, STEP
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
@@ -18,6 +19,9 @@ from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
+
+MOST_FITS = 64
+"""More than a step has: one for each level of a schedule, and a base."""
 
 
 class ReleaseLog:
@@ -105,8 +109,7 @@ class ReleaseLog:
         newest = self.newest()  # raises if it is damaged: the next hash covers it
         first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
         number = first
-        row = self._state.one("SELECT history FROM steps ORDER BY number DESC LIMIT 1")
-        history = BEGINNING if row is None else str(row[0])
+        history = self._history()
         for one in made:
             row = list(fit_row(stream, one, previous, number, history))
             if one.line.fit.released:
@@ -117,6 +120,27 @@ class ReleaseLog:
             marks = ", ".join("?" * len(row))
             self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
         return first, history
+
+    def _history(self) -> str:
+        """The digest of all steps so far; refused if the newest step does not lead to it."""
+        steps = f"SELECT {STEP}, history FROM steps ORDER BY number DESC LIMIT 2"  # noqa: S608
+        rows = self._db.execute(steps).fetchall()
+        if not rows:
+            return BEGINNING
+        (*step, kept), *earlier = rows
+        history = str(earlier[0][-1]) if earlier else BEGINNING
+        fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MOST_FITS}"  # noqa: S608
+        texts = self._planned
+        newest = takewhile(
+            lambda row: (row[1], texts.fields(row[2])["at"]) == (step[1], step[3]),
+            self._db.execute(fits).fetchall(),
+        )
+        for row in reversed(list(newest)):
+            fit, card = texts.written_out(row[2]), texts.written_out(row[4])
+            history = after(history, [*row[:2], fit, row[3], card, *row[5:]])
+        if after(history, step) != kept:
+            raise StoreError(f"step {step[0]}: hash mismatch in the step or its fits; {RESTORE}")
+        return str(kept)
 
     def _drop_superseded(self, stream: str, due: Sequence[RecordFit]) -> None:
         """Within a transaction, delete models that no fit needs after the ones that are due."""
