@@ -6,16 +6,27 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
 
-from tidegate.checks import whole
+from tidegate.checks import refuse, whole
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
-from tidegate.schedule import Fit, Schedule, Steps, Stream, TwoStream, fits
+from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
 from tidegate.schedule.levels import Certificate
 from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
+
+
+def survey_share(share: Fraction) -> Fraction:
+    """Check the share of a survey.
+
+    >>> survey_share(Fraction(1, 20))
+    Fraction(1, 20)
+    """
+    if not 0 <= share < 1:
+        raise refuse("survey", "a share from 0 to below 1", shown=str(share))
+    return share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +39,8 @@ class Plan:
         schedule: Which fits happen when.
         budget: The budget of each record, over all time.
         allocation: How the budget is divided among levels.
-        reserve: The share of every record's budget that fits leave unspent.
+        reserve: The share of every record's budget that nothing in this plan spends.
+        survey: The share that every record pays for the survey of its step.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -47,6 +59,7 @@ class Plan:
     budget: Budget
     allocation: Allocation = Paper()
     reserve: Fraction = Fraction(0)
+    survey: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _ = self.shares  # refuse at once what the budget does not allow
@@ -58,7 +71,7 @@ class Plan:
             schedule=self.schedule,
             budget=self.budget,
             allocation=self.allocation,
-            reserve=self.reserve,
+            reserve=self.reserve + survey_share(self.survey),
         )
 
     @property
@@ -68,8 +81,8 @@ class Plan:
 
     @property
     def forever(self) -> Fraction:
-        """The most that any record ever pays for fits."""
-        return self.shares.forever
+        """The most that any record ever pays for fits and its survey."""
+        return self.shares.forever + self.survey
 
     @property
     def first(self) -> int:
@@ -103,7 +116,8 @@ class Plan:
     def paid(self, record: int, at: int) -> Fraction:
         """What a record has paid once `at` records have arrived, computed from the schedule."""
         step, now = self.steps.step_of(whole("record", record, least=0)), self.steps.complete(at)
-        return self._add_up(step, lambda fit: fit.at <= now)
+        fits = self._add_up(step, lambda fit: fit.at <= now)
+        return fits + self.survey if step < now else fits
 
     def _paid_before(self, step: int, number: int) -> Fraction:
         """What the records of a step have paid for all fits before this number."""
@@ -121,7 +135,9 @@ class Plan:
 
     def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger for this plan's lines."""
-        return Ledger(recall=self._paid_before, steps=self.steps, crowd=crowd)
+        return Ledger(
+            recall=self._paid_before, steps=self.steps, crowd=crowd, survey=self.survey
+        )
 
     def settle(self, ledger: Ledger, at: int) -> None:
         """Settle a ledger once `at` records have arrived: drop detail no later fit needs."""
@@ -141,6 +157,8 @@ class Plan:
         """
         steps, schedule = self.steps, self.schedule
         for now in range(max(1, steps.complete(ledger.at)), steps.complete(until) + 1):
+            if self.survey and ledger.surveyed < steps.count(now):
+                ledger.take_survey(steps.records(Span(now - 1, now)))
             for fit in schedule.due(now):
                 if fit.number > ledger.last:
                     line = self._line(fit)
@@ -171,6 +189,7 @@ class TwoStreamPlan:
     budget: Budget
     allocation: Allocation = Paper()
     reserve: Fraction = Fraction(0)
+    survey: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _ = self.source  # refuse at once what the budget does not allow
@@ -183,12 +202,18 @@ class TwoStreamPlan:
             budget=self.budget,
             allocation=self.allocation,
             reserve=self.reserve,
+            survey=self.survey,
         )
 
     @cached_property
     def target(self) -> Shares:
         """The shares of the target stream, for any order of arrivals."""
         return replace(self.source.shares, schedule=Target())
+
+    @property
+    def forever(self) -> dict[Stream, Fraction]:
+        """The most that any record of each stream ever pays for fits and its survey."""
+        return {"source": self.source.forever, "target": self.target.forever + self.survey}
 
     @property
     def first(self) -> int:
@@ -218,8 +243,12 @@ class TwoStreamPlan:
         so_far = Arrived()
         for stream in arrivals:
             so_far, lines = self.arrive(so_far, stream)
+            ledger, steps = ledgers.of(stream), self.schedule.steps[stream]
+            if self.survey:
+                done = steps.complete(ledger.surveyed)
+                ledger.take_survey(steps.records(Span(done, done + 1)))
             for line in lines:
-                ledgers.of(stream).post(line)
+                ledger.post(line)
                 yield line
             ledgers.settle(so_far)
 
@@ -232,7 +261,9 @@ class TwoLedgers:
         self._phases = TargetPhases(plan.target)
         self.source = plan.source.ledger(crowd=crowd)
         steps = plan.schedule.steps["target"]
-        self.target = Ledger(recall=self._phases.paid, steps=steps, crowd=crowd)
+        self.target = Ledger(
+            recall=self._phases.paid, steps=steps, crowd=crowd, survey=plan.survey
+        )
 
     def of(self, stream: str) -> Ledger:
         """The ledger of a stream."""

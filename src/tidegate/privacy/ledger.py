@@ -55,6 +55,7 @@ class Ledger:
         steps: The mapping between steps and records; by default a step is one record.
         crowd: How many runs to keep before settled ones are merged.
         limit: The most that a record may pay; None to add up charges without a limit.
+        survey: The share that every record pays when its step is complete; see `take_survey`.
 
     Attributes:
         posted: How many fits were posted.
@@ -81,11 +82,13 @@ class Ledger:
         steps: Steps | None = None,
         crowd: int = 64,
         limit: Fraction | None = Fraction(1),
+        survey: Fraction = Fraction(0),
     ) -> None:
         self.posted = 0
         self.at = 0
         self.last = -1
         self._recall = recall
+        self._survey, self._surveyed = survey, 0
         self._steps = Steps() if steps is None else steps
         self._limit = None if limit is None else limit.as_integer_ratio()
         self._unit = 1  # totals count units of 1/_unit: far faster to add than Fractions
@@ -106,6 +109,23 @@ class Ledger:
             )
         self._charge(line.charges)
         self.posted, self.at, self.last = self.posted + 1, fit.at, fit.number
+
+    def take_survey(self, span: Span) -> None:
+        """Charge the records of the next step for its survey: once, before the step's fits."""
+        steps = self._steps.whole(span)
+        if steps is None or steps.start != self._surveyed or steps.size < 1:
+            done = self._steps.count(self._surveyed)
+            raise LedgerError(
+                f"records before {done} have paid for their surveys: "
+                f"charge whole steps from there on, in order, not [{span.start}, {span.stop})"
+            )
+        self._charge([(span, self._survey)])
+        self._surveyed = steps.stop
+
+    @property
+    def surveyed(self) -> int:
+        """The number of records that have paid for their surveys."""
+        return self._steps.count(self._surveyed)
 
     def charge(self, span: Span, share: Fraction) -> None:
         """Charge a share to every record of a span, outside of any plan."""
@@ -232,7 +252,7 @@ class Ledger:
                 raise LedgerError(
                     f"what record {record} has paid is forgotten: ask for record {before} or later"
                 )
-            return self._recall(step, self.posted)
+            return self._recall(step, self.posted) + self._survey
         run = bisect_right(self._starts, step)
         return Fraction(self._totals[run - 1] if run else 0, self._unit)
 

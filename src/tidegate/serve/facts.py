@@ -6,6 +6,7 @@ Nothing else that depends on the content of records is public, not even how many
 import threading
 from itertools import islice
 from pathlib import Path
+from fractions import Fraction
 from typing import Any
 
 from tidegate.gate.gate import Gate
@@ -103,7 +104,7 @@ class Facts:
         """The most that any record of each stream ever pays; at most 1."""
         plan = self.gate.plan
         if isinstance(plan, TwoStreamPlan):
-            most = {"source": plan.source.forever, "target": plan.target.forever}
+            most = dict[str, Fraction](plan.forever)
         else:
             most = {self.gate.streams[0]: plan.forever}
         return {stream: down(share + plan.reserve) for stream, share in most.items()}
