@@ -135,9 +135,7 @@ class Plan:
 
     def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger for this plan's lines."""
-        return Ledger(
-            recall=self._paid_before, steps=self.steps, crowd=crowd, survey=self.survey
-        )
+        return Ledger(recall=self._paid_before, steps=self.steps, crowd=crowd, survey=self.survey)
 
     def settle(self, ledger: Ledger, at: int) -> None:
         """Settle a ledger once `at` records have arrived: drop detail no later fit needs."""
@@ -261,9 +259,7 @@ class TwoLedgers:
         self._phases = TargetPhases(plan.target)
         self.source = plan.source.ledger(crowd=crowd)
         steps = plan.schedule.steps["target"]
-        self.target = Ledger(
-            recall=self._phases.paid, steps=steps, crowd=crowd, survey=plan.survey
-        )
+        self.target = Ledger(recall=self._phases.paid, steps=steps, crowd=crowd, survey=plan.survey)
 
     def of(self, stream: str) -> Ledger:
         """The ledger of a stream."""

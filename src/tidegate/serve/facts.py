@@ -4,9 +4,9 @@ Nothing else that depends on the content of records is public, not even how many
 """
 
 import threading
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from fractions import Fraction
 from typing import Any
 
 from tidegate.gate.gate import Gate
