@@ -1,7 +1,7 @@
 """The executor: trains the fits of a step in order, then charges and publishes them together."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from tidegate.compute import Engine
@@ -11,6 +11,8 @@ from tidegate.learn.parts import Parts
 from tidegate.learn.records import Piece, Records, Slots
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Read, Trainer
+from tidegate.learn.transform import Transform
+from tidegate.learn.transformed import transformed
 from tidegate.privacy import Line
 from tidegate.progress import Progress
 from tidegate.release import Release
@@ -27,10 +29,11 @@ class FitJob:
     trainer: Trainer[Any]  # with random bits for this fit
     prior: Weights | None  # the model that the fit is regularized towards
     start: Weights | None  # the model that a descent may start at
+    transform: Transform | None = None  # how features are centred and scaled, if surveyed
 
     def train(self, store: "RecordStore", engine: Engine) -> Weights:
         """Train on the records in a store, with sums from an engine; return the private weights."""
-        read = reader(store, self.stream, engine)
+        read = reader(store, self.stream, engine, self.transform)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
 
@@ -55,9 +58,29 @@ class TrainedFit:
             share=self.line.share,
             budget=trainer.budget,
             weights=self.weights,
+            transform=self.job.transform,
             settings=trainer.settings(self.line, d, self.job.prior),
             private=trainer.bits.private,
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Surveyed:
+    """What the fits of a step use of the surveys so far."""
+
+    transform: Transform  # how features are centred and scaled
+    class_shares: tuple[float, ...]
+
+    def trainer(self, trainer: Trainer[Any]) -> Trainer[Any]:
+        """The trainer for transformed records."""
+        task = trainer.task.centred()
+        return replace(trainer, task=task, class_shares=self.class_shares)
+
+    def carried(self, weights: Weights, before: Transform | None) -> Weights:
+        """An earlier model, for records transformed as in this step."""
+        if before is None:
+            raise LookupError("an earlier model has no transform")
+        return self.transform.carried(weights, before)
 
 
 Published = TypeVar("Published", covariant=True)
@@ -76,6 +99,12 @@ class Runtime(Protocol[Published]):
     def fit(self, number: int, /) -> Weights:
         """The weights of a fit of an earlier step, bit for bit as trained."""
 
+    def transform(self, number: int, /) -> Transform | None:
+        """The transform of a fit of an earlier step; None without surveys."""
+
+    def survey(self, stream: str, step: Span, /) -> Surveyed | None:
+        """Survey a complete step, if the plan pays for that; `publish` charges it."""
+
     def trainer(self, number: int, /) -> Trainer[Any]:
         """The trainer of the fit with this number, with random bits for it."""
 
@@ -85,7 +114,7 @@ class Runtime(Protocol[Published]):
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived, /
     ) -> Sequence[Published]:
-        """Charge the fits of a step and publish those to release: all of them or none.
+        """Charge the survey and the fits of a step, and publish releases: all of them or none.
 
         Args:
             stream: The stream whose step is complete.
@@ -102,23 +131,29 @@ def advance(runtime: Runtime[Published]) -> Iterator[Published]:
 
 
 def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
-    """Train, charge and publish the fits of a stream's next step, which must be complete."""
+    """Survey a stream's next step, which must be complete; train, charge and publish its fits."""
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
+    surveyed = runtime.survey(stream, step)
     made: dict[int, TrainedFit] = {}
 
     def model(number: int | None) -> Weights | None:
         if number is None:
             return None
-        return made[number].weights if number in made else runtime.fit(number)
+        if number in made:
+            return made[number].weights
+        weights = runtime.fit(number)
+        return weights if surveyed is None else surveyed.carried(weights, runtime.transform(number))
 
     for line in lines:
+        trainer = runtime.trainer(line.fit.number)
         job = FitJob(
             stream=stream,
             line=line,
-            trainer=runtime.trainer(line.fit.number),
+            trainer=trainer if surveyed is None else surveyed.trainer(trainer),
             prior=model(line.fit.prior),
             start=model(line.fit.start),
+            transform=None if surveyed is None else surveyed.transform,
         )
         made[line.fit.number] = TrainedFit(job=job, weights=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
@@ -134,8 +169,10 @@ class RecordStore(Protocol):
         """The records of a span, or of some of its slots, in pieces that are loaded on demand."""
 
 
-def reader(store: RecordStore, stream: str, engine: Engine) -> Read:
-    """The function with which fits read the records of a stream."""
+def reader(
+    store: RecordStore, stream: str, engine: Engine, transform: Transform | None = None
+) -> Read:
+    """The function with which fits read the records of a stream, centred and scaled if surveyed."""
 
     def read(
         span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
@@ -143,6 +180,9 @@ def reader(store: RecordStore, stream: str, engine: Engine) -> Read:
         form = store.form(stream)
         if form is None:
             raise LookupError(f"{stream} has no records")
-        return engine.parts(weighted(store.pieces(stream, span, slots), slot_weights), form)
+        pieces = weighted(store.pieces(stream, span, slots), slot_weights)
+        if transform is not None:
+            pieces, form = transformed(pieces, transform), transform.rows(form)
+        return engine.parts(pieces, form)
 
     return read

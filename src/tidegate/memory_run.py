@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scipy.sparse import issparse
+
 from tidegate.compute import Engine, Memory
-from tidegate.executor import FitJob, TrainedFit, advance
+from tidegate.executor import FitJob, Surveyed, TrainedFit, advance, reader
 from tidegate.features.rows import Rows
 from tidegate.learn.held import Held
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Task, Weights
+from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records, Slots
+from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
+from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Ledger
+from tidegate.privacy.budget import allowance_of
 from tidegate.progress import ONLY, Progress
 from tidegate.release import Release
 from tidegate.schedule import RecordFit, Span
@@ -50,6 +56,9 @@ class MemoryRun:
         self._weights: dict[int, Weights] = {}  # of fits that are released or not superseded
         self._unreleased: list[RecordFit] = []  # fits whose weights may be superseded later
         self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced as a whole after each step
+        self._transforms: dict[int, Transform | None] = {}  # of the same fits as `_weights`
+        self._moments: dict[str, Moments] = {}  # of the surveys of each stream so far
+        self._surveys: dict[str, tuple[Span, Moments]] = {}  # of the step in progress
         self._turns: tuple[str, ...] = ()  # streams with new records, in the order of their batches
 
     def take(self, records: Records, stream: str = ONLY) -> None:
@@ -97,6 +106,30 @@ class MemoryRun:
         """The weights of a fit."""
         return self._weights[number]
 
+    def transform(self, number: int) -> Transform | None:
+        """The transform of a fit."""
+        return self._transforms[number]
+
+    def survey(self, stream: str, step: Span) -> Surveyed | None:
+        """Survey a step once, however often it is interrupted."""
+        if not self.plan.survey:
+            return None
+        task: Task = self._trainer.task
+        form = self.form(stream)
+        if stream not in self._surveys or self._surveys[stream][0] != step:
+            seen = survey(
+                reader(self, stream, self._engine)(step, None, ()),
+                norm=task.norm,
+                classes=max(2, task.loss.outputs),
+                allowance=allowance_of(self._trainer.budget, self.plan.survey),
+                bits=self._trainer.bits,
+            )
+            before = self._moments.get(stream) or Moments.before_first(seen.features, seen.classes)
+            self._surveys[stream] = step, before.after(seen)
+        moments = self._surveys[stream][1]
+        transform = moments.transform(norm=task.norm, sparse=issparse(form))
+        return Surveyed(transform=transform, class_shares=moments.class_shares)
+
     def trainer(self, number: int) -> Trainer[Any]:  # noqa: ARG002 (one trainer for all)
         """The trainer of all fits."""
         return self._trainer
@@ -107,6 +140,7 @@ class MemoryRun:
         if number not in self._weights:
             weights = job.train(self, self._engine)
             weights.flags.writeable = False
+            self._transforms[number] = job.transform
             self._weights[number] = weights
         return self._weights[number]
 
@@ -115,6 +149,8 @@ class MemoryRun:
     ) -> list[Release]:
         """Charge the fits not yet charged, then publish the releases not yet published."""
         ledger, published = self.ledger(stream), len(self.releases)
+        if self.plan.survey and ledger.surveyed < step.stop:
+            ledger.take_survey(step)
         for each in made:
             if each.line.fit.number > ledger.last:
                 ledger.post(each.line)
@@ -122,6 +158,8 @@ class MemoryRun:
             newest = self.releases[-1].fit.number if self.releases else -1
             if each.line.fit.released and each.line.fit.number > newest:
                 self.releases.append(each.release(len(self.releases)))
+        if stream in self._surveys:
+            self._moments[stream] = self._surveys[stream][1]
         self._done = {**self._done[0], stream: step.stop}, after
         if isinstance(self.ledgers, TwoLedgers):
             self.ledgers.settle(self.arrived())
@@ -136,5 +174,6 @@ class MemoryRun:
         """Delete the models that no fit needs after a step; `due` are the fits of the step."""
         for number in superseded(self._unreleased, due):
             self._weights.pop(number, None)
+            self._transforms.pop(number, None)
         fits = (fit for fit in (*self._unreleased, *due) if not fit.released)
         self._unreleased = [fit for fit in fits if fit.number in self._weights]

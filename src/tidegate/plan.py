@@ -18,15 +18,21 @@ from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
 
 
-def survey_share(share: Fraction) -> Fraction:
-    """Check the share of a survey.
+SURVEY = Fraction(1, 20)
+"""The default share of surveys under a Gaussian budget.
 
-    >>> survey_share(Fraction(1, 20))
-    Fraction(1, 20)
+Chosen on flights, MNIST pixels and arXiv titles; see docs/proofs/survey.md.
+"""
+
+
+def default_survey(budget: Budget) -> Fraction:
+    """The share of surveys if none is given: none under a pure budget, whose noise is too large.
+
+    >>> from tidegate.privacy import ApproxDP, PureDP
+    >>> default_survey(ApproxDP(1.0, 1e-6)), default_survey(PureDP(1.0))
+    (Fraction(1, 20), Fraction(0, 1))
     """
-    if not 0 <= share < 1:
-        raise refuse("survey", "a share from 0 to below 1", shown=str(share))
-    return share
+    return SURVEY if budget.unit == "mu" else Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +68,8 @@ class Plan:
     survey: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.survey < 1:
+            raise refuse("survey", "a share from 0 to below 1", shown=str(self.survey))
         _ = self.shares  # refuse at once what the budget does not allow
 
     @cached_property
@@ -71,7 +79,7 @@ class Plan:
             schedule=self.schedule,
             budget=self.budget,
             allocation=self.allocation,
-            reserve=self.reserve + survey_share(self.survey),
+            reserve=self.reserve + self.survey,
         )
 
     @property

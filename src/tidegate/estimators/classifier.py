@@ -108,6 +108,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
         self._check_columns(X, reset=False)
         return Model(
             weights=weights,
+            transform=self.releases_[-1].transform,
             classes=self.classes_,
             norm=intake.norm,
             features=intake.features,

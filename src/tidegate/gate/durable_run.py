@@ -7,19 +7,24 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from scipy.sparse import issparse
 from sklearn.pipeline import make_pipeline
 
-from tidegate.executor import FitJob, TrainedFit
+from tidegate.executor import FitJob, Surveyed, TrainedFit
 from tidegate.gate import publish_folder, quality
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
-from tidegate.gate.store import Evaluation, Made, Store, readable
+from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Weights
+from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records
+from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
+from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
+from tidegate.privacy.budget import allowance_of
 from tidegate.progress import Progress
 from tidegate.release import About, Card, StoredRelease, make_card
 from tidegate.schedule import Span, Steps, TwoStream
@@ -47,6 +52,7 @@ class DurableRun:
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)
         self._clock = clock
+        self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
         self._task, self._learner = config.task(), config.learner.build()
         self.intake = Intake(
             norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
@@ -93,6 +99,38 @@ class DurableRun:
         """The model of a fit of an earlier step."""
         return self.store.fit(number)
 
+    def transform(self, number: int) -> Transform | None:
+        """The transform of a fit of an earlier step."""
+        with readable(f"the transform of fit {number}"):
+            stated = self.store.card(number).get("transform")
+            return None if stated is None else Transform.of_card(stated)
+
+    def survey(self, stream: str, step: Span) -> Surveyed | None:
+        """Survey a step, if that is configured. Nobody sees it before `publish` charges it."""
+        share, task = self.plan.survey, self._task
+        if not share:
+            return None
+        classes = len(self.config.records.classes)
+        records = self.store.read(stream, step)
+        seen = survey(
+            records,
+            norm=task.norm,
+            classes=classes,
+            allowance=allowance_of(self.plan.budget, share),
+            bits=self._bits(self.progress.streams.index(stream), step.stop, 2),
+        )
+        before = self.store.survey(stream)
+        if before is None:
+            moments = Moments.before_first(seen.features, classes).after(seen)
+        else:
+            moments = Moments(classes=classes, cells=before.moments).after(seen)
+        stored = StoredSurvey(share=share, cells=seen.cells, moments=moments.cells)
+        self._surveys[stream] = seen, stored
+        return Surveyed(
+            transform=moments.transform(norm=task.norm, sparse=issparse(records.X)),
+            class_shares=moments.class_shares,
+        )
+
     def trainer(self, number: int) -> Trainer[Task]:
         """The trainer of a fit, with its own random bits."""
         return Trainer(
@@ -110,20 +148,25 @@ class DurableRun:
         """Charge, store and release the fits of a step in one transaction."""
         evaluation = self._evaluation(stream, step)
         measured = None if evaluation is None else quality.on_card(evaluation, step)
-        fits = [self._made(each, measured) for each in made]
+        seen, survey = self._surveys.pop(stream, (None, None))
+        surveyed = None
+        if seen is not None and survey is not None:
+            surveyed = quality.survey_on_card(seen, survey.share, step)
+        fits = [self._made(each, measured, surveyed) for each in made]
         state = as_text(self.plan, after)
-        released = self.store.publish(stream, step.stop, fits, state, evaluation)
+        released = self.store.publish(stream, step.stop, fits, state, evaluation, survey)
         self.after_commit()
         return released
 
-    def _made(self, fit: TrainedFit, measured: Card | None) -> Made:
+    def _made(self, fit: TrainedFit, measured: Card | None, surveyed: Card | None) -> Made:
         release = fit.release(0)  # the store assigns the number
-        evaluations = {"step_before": measured, "holdout": self._on_holdout(fit.weights)}
+        evaluations = {"step_before": measured, "holdout": self._on_holdout(fit)}
         card = make_card(
             release,
             self.about,
             time=self._clock(),
             evaluation={name: each for name, each in evaluations.items() if each} or None,
+            survey=surveyed,
         )
         settings = {SETTINGS: text_digest(self.store.settings())}
         return Made(line=fit.line, weights=fit.weights, card={**card, **settings})
@@ -131,11 +174,12 @@ class DurableRun:
     # --- quality of the releases
 
     def _evaluation(self, stream: str, step: Span) -> Evaluation | None:
-        """The accuracy of the newest release on the step that just arrived, if configured."""
+        """How good the newest release is on the step that just arrived, if configured."""
         share, newest = self.config.quality.share, self.store.newest()
-        if share is None or newest is None:
+        if not share or newest is None:
             return None
-        return quality.evaluate(
+        evaluate = quality.scored if self.config.quality.scores else quality.evaluate
+        return evaluate(
             newest,
             self.store.read(stream, step),
             budget=self.plan.budget,
@@ -152,8 +196,11 @@ class DurableRun:
         parts = (self.intake.records(raw.X, raw.y) for raw in source.batches(None))
         return quality.public_records(self.config.quality.holdout, parts)
 
-    def _on_holdout(self, weights: Weights) -> Card | None:
-        return None if self.holdout is None else quality.on_public(weights, self.holdout)
+    def _on_holdout(self, fit: TrainedFit) -> Card | None:
+        if self.holdout is None:
+            return None
+        classes = len(self.config.records.classes)
+        return quality.on_public(fit.weights, self.holdout, fit.job.transform, classes)
 
     # --- after a commit
 

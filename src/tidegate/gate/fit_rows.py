@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
-from tidegate.gate.store import Evaluation, Made, Step, readable
+from tidegate.gate.store import Evaluation, Made, Step, StoredSurvey, readable
 from tidegate.privacy import Line
 from tidegate.release import canonical, seal
 from tidegate.schedule import RecordFit, SlotWeight, Span
@@ -86,21 +87,51 @@ def sha256_of(weights: NDArray[np.float64]) -> str:
     return hashlib.sha256(weights.tobytes()).hexdigest()
 
 
+def _text(values: NDArray[np.float64]) -> str:
+    """An array as text: base64 of little-endian float64."""
+    return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode("ascii")
+
+
+def survey_columns(survey: StoredSurvey | None) -> tuple[str | None, str | None]:
+    """The columns survey_share and survey of a step's row."""
+    if survey is None:
+        return None, None
+    arrays = {"cells": _text(survey.cells), "moments": _text(survey.moments)}
+    return str(survey.share), canonical(arrays)
+
+
+@readable("a survey in the database")
+def survey_of(share: str, text: str) -> StoredSurvey:
+    """A survey, from the columns that `survey_columns` made."""
+    arrays = {
+        name: np.frombuffer(b64decode(each, validate=True), "<f8")
+        for name, each in json.loads(text).items()
+    }
+    return StoredSurvey(share=Fraction(share), **arrays)
+
+
 def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:
-    """Release, share, accuracy and deviation: the evaluation columns of a step's row."""
+    """Release, share, accuracy, deviation and scores: the evaluation columns of a step's row."""
     if evaluation is None:
-        return (None,) * 4
-    accuracy, deviation = evaluation.accuracy, evaluation.deviation
-    return evaluation.release, str(evaluation.share), accuracy, deviation
+        return (None,) * 5
+    accuracy, deviation, scores = evaluation.accuracy, evaluation.deviation, evaluation.scores
+    text = None if scores is None else canonical(dict(scores))
+    return evaluation.release, str(evaluation.share), accuracy, deviation, text
 
 
 @readable("an evaluation in the database")
-def step_of(stream: str, start: int, stop: int, *paid: Any) -> Step:
-    """A step, from its span and the columns that `paid_of` made."""
+def step_of(stream: str, start: int, stop: int, surveyed: str | None, *paid: Any) -> Step:
+    """A step, from its span, the share of its survey, and its evaluation and scores."""
     evaluation = None
     if paid[0] is not None:
-        release, share, accuracy, deviation = paid
+        release, share, accuracy, deviation, scores = paid
         evaluation = Evaluation(
-            release=release, share=Fraction(share), accuracy=accuracy, deviation=deviation
+            release=release,
+            share=Fraction(share),
+            accuracy=accuracy,
+            deviation=deviation,
+            scores=None if scores is None else json.loads(scores),
         )
-    return Step(stream=stream, span=Span(start, stop), evaluation=evaluation)
+    survey_share = None if surveyed is None else Fraction(surveyed)
+    span = Span(start, stop)
+    return Step(stream=stream, span=span, evaluation=evaluation, survey_share=survey_share)

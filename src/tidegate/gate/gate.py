@@ -328,6 +328,7 @@ def _same_config(store: Store, config: Config | None) -> Config:
         raise StoreError(f"{edited}: {'; '.join(forged)}: {RESTORE}")
     if config is None:
         return frozen
+    config = config.settled(frozen)
     if changed := differences(frozen.privacy_json(), config.privacy_json()):
         fixed = "settings that affect privacy are fixed when a state is created"
         advice = "set them back, or start a new state, where records pay again"

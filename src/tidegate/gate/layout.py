@@ -20,7 +20,7 @@ from tidegate.gate.store import DAMAGED
 from tidegate.release import canonical
 from tidegate.schedule.fit import RecordFit, superseded
 
-LAYOUT = 4
+LAYOUT = 5
 """The layout that this version reads and writes. Version 0.1.0 wrote 2."""
 
 SCHEMA = """
@@ -60,7 +60,8 @@ CREATE INDEX fits_unreleased ON fits (stream) WHERE release IS NULL AND length(w
 CREATE TABLE dropped (number INTEGER PRIMARY KEY, norm REAL NOT NULL);
 CREATE TABLE steps (
     number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-    release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL
+    release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL,
+    scores TEXT, survey_share TEXT, survey TEXT
 );
 CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL)
 """
@@ -71,8 +72,23 @@ NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
 FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
 """The columns of a fit that the history covers; `digest` is that of its weights."""
 
-STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
-"""The columns of a step that the history covers."""
+OLD_STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
+"""The columns of a step before layout 5."""
+
+STEP = f"{OLD_STEP}, scores, survey_share, survey"
+"""The columns of a step that the history covers; see `covered`."""
+
+SOURCES = 8
+"""The place of the sources among the columns `STEP`."""
+
+
+def covered(step: Row) -> Row:
+    """The values of the columns `STEP` that the history covers: all, or those before layout 5.
+
+    So the history of a step from an older layout stays what it was.
+    """
+    old, new = step[: SOURCES + 1], step[SOURCES + 1 :]
+    return old if all(value is None for value in new) else step
 
 
 def migrate(database: Database) -> Sums:
@@ -129,7 +145,7 @@ def _from_2(database: Database) -> None:
         "INSERT INTO arrivals SELECT stream, done, count, NULL FROM streams WHERE done < count"
     )
     database.executemany(
-        f"INSERT INTO steps VALUES ({', '.join('?' * 10)})",  # noqa: S608
+        f"INSERT INTO steps ({OLD_STEP}, history) VALUES ({', '.join('?' * 10)})",  # noqa: S608
         list(_steps_of_2(database)),
     )
     database.execute("INSERT INTO quarantine SELECT * FROM old_quarantine ORDER BY stream, slot")
@@ -181,6 +197,15 @@ def _from_3(database: Database) -> None:
         database.execute("UPDATE fits SET fit = ?, card = ? WHERE number = ?", (*short, number))
 
 
+def _from_4(database: Database) -> None:
+    """Add scores and surveys to steps. Earlier steps have none."""
+    database.execute("ALTER TABLE steps RENAME TO old_steps")
+    database.define(_statements("steps"))
+    columns = f"{OLD_STEP}, history"
+    database.execute(f"INSERT INTO steps ({columns}) SELECT {columns} FROM old_steps")  # noqa: S608
+    database.execute("DROP TABLE old_steps")
+
+
 def _superseded_of_3(database: Database) -> list[int]:
     """The numbers of fits whose models no future fit needs."""
     rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
@@ -211,5 +236,5 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
             yield step, []
 
 
-MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2, 3: _from_3}
+MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2, 3: _from_3, 4: _from_4}
 """For each older layout, the migration to the next one."""

@@ -49,7 +49,8 @@ class LedgerView:
             self._steps += 1
             if step.evaluation is not None:
                 self.evaluated.append((step, step.evaluation))
-                self.ledgers[step.stream].charge(step.span, step.evaluation.share)
+            for share in step.measured:
+                self.ledgers[step.stream].charge(step.span, share)
 
     def totals(self) -> list[Row]:
         """A row for each stream, with the budget spent by its most-charged record."""

@@ -6,8 +6,12 @@ from fractions import Fraction
 from tidegate.checks import InvalidValueError
 from tidegate.gate.store import Evaluation
 from tidegate.learn.learner import Weights
-from tidegate.learn.private_accuracy import correct, deviation, private_accuracy
+from tidegate.learn.measures import exact, of_scores
+from tidegate.learn.private_accuracy import deviation, margins_of, private_accuracy
 from tidegate.learn.records import Records, join
+from tidegate.learn.scores import Scores, score
+from tidegate.learn.survey import Survey, settings
+from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
@@ -18,18 +22,42 @@ from tidegate.schedule import Span
 def evaluate(
     release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
 ) -> Evaluation:
-    """Test a release on the step after it. Every record of the step pays the share once."""
-    spent = allowance_of(budget, share)
+    """The accuracy of a release on the step after it. Every record of the step pays the share."""
+    spent, weights = allowance_of(budget, share), release.weights
     return Evaluation(
         release=release.number,
         share=share,
-        accuracy=private_accuracy(release.weights, step, allowance=spent, bits=bits),
+        accuracy=private_accuracy(weights, step, release.transform, allowance=spent, bits=bits),
         deviation=deviation(step.n, spent),
+    )
+
+
+def scored(
+    release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
+) -> Evaluation:
+    """The scores of a release on the step after it. Every record of the step pays the share."""
+    scores = score(
+        margins_of(release.weights, step, release.transform),
+        step.y,
+        step.usable,
+        classes=len(release.card["classes"]),
+        allowance=allowance_of(budget, share),
+        bits=bits,
+    )
+    accuracy = of_scores(scores).accuracy
+    return Evaluation(
+        release=release.number,
+        share=share,
+        accuracy=accuracy.value,
+        deviation=accuracy.deviation,
+        scores=scores.as_json(),
     )
 
 
 def on_card(evaluation: Evaluation, span: Span) -> Card:
     """An evaluation in the form that cards have it."""
+    scores = evaluation.scores
+    measures = {} if scores is None else {"scores": of_scores(Scores.of_json(scores)).as_json()}
     return {
         "of_release": evaluation.release,
         "start": span.start,
@@ -37,6 +65,21 @@ def on_card(evaluation: Evaluation, span: Span) -> Card:
         "accuracy": evaluation.accuracy,
         "deviation": evaluation.deviation,
         "share": str(evaluation.share),
+        **measures,
+    }
+
+
+def survey_on_card(survey: Survey, share: Fraction, span: Span) -> Card:
+    """The survey of a step in the form that cards have it: shares of classes and of unusable."""
+    count = survey.deviations.counts / survey.slots
+    return {
+        "start": span.start,
+        "stop": span.stop,
+        "share": str(share),
+        "classes": [float(each) / survey.slots for each in survey.counts],
+        "unusable": survey.unusable_share,
+        "deviation": count,
+        "settings": dict(settings(survey.allowance, features=survey.features)),
     }
 
 
@@ -49,7 +92,14 @@ def public_records(name: str | None, parts: Iterable[Records]) -> Records:
     return join(batches)
 
 
-def on_public(weights: Weights, records: Records) -> Card:
-    """The accuracy of a model on public records, for its card. It costs nothing."""
-    usable = int(records.usable.sum())
-    return {"records": usable, "accuracy": correct(weights, records) / usable}
+def on_public(
+    weights: Weights, records: Records, transform: Transform | None, classes: int
+) -> Card:
+    """How good a model is on public records, for its card. It costs nothing."""
+    margins = margins_of(weights, records, transform)
+    measures = exact(margins, records.y, records.usable, classes)
+    return {
+        "records": int(records.usable.sum()),
+        "accuracy": measures.accuracy.value,
+        "scores": measures.as_json(),
+    }

@@ -9,12 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
-from tidegate.gate.fit_rows import drop, fit_row, line_of, paid_of, sha256_of, step_of, weights_of
+from tidegate.gate.fit_rows import (
+    drop,
+    fit_row,
+    line_of,
+    paid_of,
+    sha256_of,
+    step_of,
+    survey_columns,
+    survey_of,
+    weights_of,
+)
 from tidegate.gate.integrity import BEGINNING, after
-from tidegate.gate.layout import FIT, STEP
+from tidegate.gate.layout import FIT, STEP, covered
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import RESTORE, Evaluation, Made, Step, readable
+from tidegate.gate.store import RESTORE, Evaluation, Made, Step, StoredSurvey, readable
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
@@ -48,8 +58,9 @@ class ReleaseLog:
         made: Sequence[Made],
         state: str | None = None,
         evaluation: Evaluation | None = None,
+        survey: StoredSurvey | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's fits and evaluation, store the models, release some; set done to `at`."""
+        """Charge a step's survey, evaluation and fits, store the models; set done to `at`."""
         done, count = self.done(stream), self._state.of_stream("count", stream)
         if not done < at <= count:
             raise StoreError(
@@ -62,10 +73,16 @@ class ReleaseLog:
         try:
             with self._state.transaction("publish"):
                 span = Span(done, at)
-                self._charge(stream, span, made, evaluation)
+                step = Step(
+                    stream=stream,
+                    span=span,
+                    evaluation=evaluation,
+                    survey_share=None if survey is None else survey.share,
+                )
+                self._charge(step, made)
                 self._drop_superseded(stream, [one.line.fit for one in made])
                 first, history = self._insert_fits(stream, made)
-                self._insert_step(Step(stream=stream, span=span, evaluation=evaluation), history)
+                self._insert_step(step, survey, history)
                 self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
                 if state is not None:
                     self._db.execute("UPDATE state SET arrived = ?", (state,))
@@ -74,29 +91,28 @@ class ReleaseLog:
             raise
         return list(self.releases(first))
 
-    def _charge(
-        self, stream: str, span: Span, made: Sequence[Made], evaluation: Evaluation | None
-    ) -> None:
+    def _charge(self, step: Step, made: Sequence[Made]) -> None:
         """Within a transaction, charge a step; refuse to take a record above its budget.
 
         The ledger is computed from the database, whatever the plan says. `publish` discards it if
         the transaction is rolled back.
         """
-        if stream not in self._ledgers:
-            self._ledgers[stream] = self._charged_so_far(stream)
-        ledger = self._ledgers[stream]
+        if step.stream not in self._ledgers:
+            self._ledgers[step.stream] = self._charged_so_far(step.stream)
+        ledger = self._ledgers[step.stream]
         for one in made:
             ledger.post(one.line)
-        if evaluation is not None:
-            ledger.charge(span, evaluation.share)
+        for share in step.measured:
+            ledger.charge(step.span, share)
 
     def _charged_so_far(self, stream: str) -> Ledger:
         ledger = Ledger()
         for line in self.lines(stream):
             ledger.post(line)
         for step in self.steps():
-            if step.stream == stream and step.evaluation is not None:
-                ledger.charge(step.span, step.evaluation.share)
+            if step.stream == stream:
+                for share in step.measured:
+                    ledger.charge(step.span, share)
         return ledger
 
     def _settle(self, stream: str, before: int) -> None:
@@ -138,7 +154,7 @@ class ReleaseLog:
         for row in reversed(list(newest)):
             fit, card = texts.written_out(row[2]), texts.written_out(row[4])
             history = after(history, [*row[:2], fit, row[3], card, *row[5:]])
-        if after(history, step) != kept:
+        if after(history, covered(step)) != kept:
             raise StoreError(f"step {step[0]}: hash mismatch in the step or its fits; {RESTORE}")
         return str(kept)
 
@@ -151,13 +167,14 @@ class ReleaseLog:
         )
         self._state.sums.add("dropped", drop(self._db, gone))
 
-    def _insert_step(self, step: Step, history: str) -> None:
+    def _insert_step(self, step: Step, survey: StoredSurvey | None, history: str) -> None:
         number = self._state.one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
         sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
-        row = (number, step.stream, *step.span, *paid_of(step.evaluation), sources)
+        *paid, scores = paid_of(step.evaluation)
+        row = (number, step.stream, *step.span, *paid, sources, scores, *survey_columns(survey))
         marks = ", ".join("?" * (len(row) + 1))
-        values = (*row, after(history, row))
-        self._db.execute(f"INSERT INTO steps VALUES ({marks})", values)  # noqa: S608
+        values = (*row, after(history, covered(row)))
+        self._db.execute(f"INSERT INTO steps ({STEP}, history) VALUES ({marks})", values)  # noqa: S608
 
     def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:
         """Delete the arrivals of a step; return the number of records from each source."""
@@ -168,11 +185,21 @@ class ReleaseLog:
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps carried out, in order, without the first `after`."""
-        columns = "stream, start, stop, release, share, accuracy, deviation"
+        columns = "stream, start, stop, survey_share, release, share, accuracy, deviation, scores"
         query = f"SELECT {columns} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
         with self._state.explained():
             for row in self._db.execute(query, (after,)):
                 yield step_of(*row)
+
+    def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
+        """The survey of a step that ended at a record count; by default the newest one."""
+        where, values = ("", (stream,)) if at is None else ("AND stop = ?", (stream, at))
+        row = self._state.one(
+            f"SELECT survey_share, survey FROM steps WHERE stream = ? {where} "  # noqa: S608
+            "ORDER BY number DESC LIMIT 1",
+            *values,
+        )
+        return None if row is None or row[0] is None else survey_of(*row)
 
     def _released(self) -> int:
         """The number of releases."""
@@ -251,6 +278,14 @@ class ReleaseLog:
             if not 0 <= (norm := float(row[0])) < math.inf:
                 raise ValueError(norm)
             return norm
+
+    def card(self, number: int) -> Card:
+        """The card of a fit, released or not."""
+        row = self._state.one("SELECT card FROM fits WHERE number = ?", number)
+        if row is None:
+            raise StoreError(f"fit {number} is missing: {RESTORE}")
+        with readable(f"the card of fit {number}"):
+            return self._planned.fields(row[0])
 
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The stream and the card of every fit, released or not, in order."""

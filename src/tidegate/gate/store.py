@@ -87,15 +87,32 @@ class Evaluation:
     share: Fraction  # paid by each record of the step
     accuracy: float  # the fraction of slots predicted correctly, plus noise
     deviation: float  # the standard deviation of that noise
+    scores: Mapping[str, Any] | None = None  # noisy counts, as `Scores.as_json` gives them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredSurvey:
+    """The survey of a step, which is charged to that step's records."""
+
+    share: Fraction  # paid by each record of the step
+    cells: NDArray[np.float64]  # the noisy sums
+    moments: NDArray[np.float64]  # the forgetting means after the step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step that has been carried out, with its private evaluation, if there is one."""
+    """A step that has been carried out, with its evaluation and survey, if it has them."""
 
     stream: str
     span: Span
     evaluation: Evaluation | None
+    survey_share: Fraction | None = None  # what each of its records paid for its survey
+
+    @property
+    def measured(self) -> list[Fraction]:
+        """What each of its records paid for its survey and for the evaluation of a release."""
+        evaluated = [] if self.evaluation is None else [self.evaluation.share]
+        return evaluated if self.survey_share is None else [self.survey_share, *evaluated]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,14 +211,18 @@ class Store(Protocol):
         made: Sequence[Made],
         state: str | None = None,
         evaluation: Evaluation | None = None,
+        survey: StoredSurvey | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's fits and evaluation, store the models, release some; set done to `at`.
+        """Charge a step's survey, evaluation and fits, store the models; set done to `at`.
 
         Models that are not released may be dropped once they are `superseded`.
         """
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps carried out, in order, without the first `after`."""
+
+    def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
+        """The survey of a step that ended at a record count; by default the newest one."""
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from number `start` on, in order."""
@@ -226,6 +247,9 @@ class Store(Protocol):
 
     def norm(self, number: int) -> float:
         """The norm of the model of a fit, also of one that is gone."""
+
+    def card(self, number: int) -> Card:
+        """The card of a fit, released or not."""
 
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The stream and the card of every fit, released or not, in order."""

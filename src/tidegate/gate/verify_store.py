@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.checks import StoreError
 from tidegate.gate import segments
 from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, after
-from tidegate.gate.layout import LAYOUT, SCHEMA, STEP, sums_of, with_fits
+from tidegate.gate.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
 from tidegate.gate.lock import witness_of
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
@@ -78,15 +78,15 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
             if named and card.get(HISTORY) != history:
                 yield damage(f"fit {fit[0]}", "its card's history_sha256 does not match the state")
             history = after(history, fit)
-        history = after(history, step)
+        history = after(history, covered(step))
         if history != kept:
             yield damage(f"step {step[0]}", "hash mismatch in the step or one of its fits")
             history = kept  # report each wrong step once
-        came: list[tuple[str | None, int]] = json.loads(step[-1] or "[]")
+        came: list[tuple[str | None, int]] = json.loads(step[SOURCES] or "[]")
         for source, count in came:
             sources[source] += count
         # steps from before the upgrade to layout 3 have no sources
-        if step[-1] is not None and sum(count for _, count in came) != step[3] - step[2]:
+        if step[SOURCES] is not None and sum(count for _, count in came) != step[3] - step[2]:
             yield damage(f"step {step[0]}", "its sources do not add up to its number of records")
     if fits != state.one("SELECT count(*) FROM fits")[0]:
         yield damage(state.db.name, "it has fits that belong to no step")

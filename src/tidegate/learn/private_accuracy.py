@@ -6,25 +6,41 @@ Proof: docs/proofs/quality.md.
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.features.rows import aligned
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
+from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, laplace
 from tidegate.privacy.rounding import up
 
+Floats = NDArray[np.float64]
 
-def correct(weights: Weights, records: Records) -> int:
+
+def margins_of(weights: Weights, records: Records, transform: Transform | None = None) -> Floats:
+    """The margins of each slot, shape (n,) or (n, K); those of records are secret.
+
+    Args:
+        weights: A released model.
+        records: The slots.
+        transform: The transform of the release, if it has one.
+    """
+    seen = records if transform is None else transform.records(records)
+    rows = aligned(seen.X.astype(np.float64, copy=False))  # same rounding wherever stored
+    return np.asarray(rows @ aligned(weights))
+
+
+def correct(weights: Weights, records: Records, transform: Transform | None = None) -> int:
     """How many slots the model classifies correctly; an unusable slot counts as wrong.
 
     This number is secret; `private_accuracy` makes a private one of it.
     """
-    rows = aligned(records.X.astype(np.float64, copy=False))  # same rounding wherever stored
-    margins = np.asarray(rows @ aligned(weights))
-    return int(np.count_nonzero((predicted_codes(margins) == records.y) & records.usable))
+    codes = predicted_codes(margins_of(weights, records, transform))
+    return int(np.count_nonzero((codes == records.y) & records.usable))
 
 
 def deviation(slots: int, allowance: Allowance) -> float:
@@ -34,13 +50,19 @@ def deviation(slots: int, allowance: Allowance) -> float:
 
 
 def private_accuracy(
-    weights: Weights, records: Records, *, allowance: Allowance, bits: Bits
+    weights: Weights,
+    records: Records,
+    transform: Transform | None = None,
+    *,
+    allowance: Allowance,
+    bits: Bits,
 ) -> float:
     """The fraction of all slots that the model classifies correctly, plus noise.
 
     Args:
         weights: A model trained without these records.
         records: The records of the next step.
+        transform: The transform of the release, if it has one.
         allowance: What each of these records pays.
         bits: Source of randomness.
 
@@ -50,7 +72,7 @@ def private_accuracy(
     >>> round(private_accuracy(np.ones(1), records, allowance=allowance, bits=NotPrivateBits(7)), 2)
     1.0
     """
-    count = np.array([float(correct(weights, records))])
+    count = np.array([float(correct(weights, records, transform))])
     scale = up(1 / Fraction(allowance.amount))  # replacing a record moves the count by one
     add_noise = laplace if allowance.unit == "epsilon" else gaussian
     return float(add_noise(count, scale, bits)[0]) / records.n

@@ -29,12 +29,14 @@ class Trainer(Generic[AnyTask]):
         learner: How to learn it.
         budget: The budget of which fits spend shares.
         bits: Source of all randomness.
+        class_shares: The shares of the classes, as the surveys tell; empty without surveys.
     """
 
     task: AnyTask
     learner: Learner[AnyTask]
     budget: Budget
     bits: Bits
+    class_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         self.learner.check(self.task, self.budget.unit)
@@ -48,6 +50,7 @@ class Trainer(Generic[AnyTask]):
             start=start,
             behind=fit.behind,
             slot_weights=fit.slot_weights,
+            class_shares=self.class_shares,
         )
 
     def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:

@@ -16,6 +16,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.learner import Task
+from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
 from tidegate.privacy.rounding import down
@@ -38,7 +39,9 @@ class Release:
         fit: The fit that made it.
         share: What a record of the fit's span paid for it, if its slot weight is 1.
         budget: The budget of each record, of which the share is a part.
-        weights: The model, read-only; shape (d, K), or (d,) for two classes.
+        weights: The model, read-only; shape (d, K), or (d,) for two classes. With a transform it
+            has one more row, for the constant column.
+        transform: How the model centres and scales features; None if there are no surveys.
         settings: The public numbers of the fit, as its learner reports them.
         private: False if the noise came from a seed.
     """
@@ -50,6 +53,7 @@ class Release:
     weights: NDArray[np.float64]
     settings: Mapping[str, float]
     private: bool
+    transform: Transform | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the weights read-only again after a copy or a load."""
@@ -77,6 +81,7 @@ class Release:
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "neighbours": NEIGHBOURS,
             "settings": dict(self.settings),
+            **({} if self.transform is None else {"transform": self.transform.on_card()}),
             "shape": list(self.weights.shape),
             "private": self.private,
             "warning": None if self.private else NOT_PRIVATE,
@@ -125,7 +130,12 @@ class About:
 
 
 def make_card(
-    release: Release, about: About, *, time: datetime, evaluation: Mapping[str, Any] | None = None
+    release: Release,
+    about: About,
+    *,
+    time: datetime,
+    evaluation: Mapping[str, Any] | None = None,
+    survey: Mapping[str, Any] | None = None,
 ) -> Card:
     """The whole card of a release.
 
@@ -134,6 +144,7 @@ def make_card(
         about: The public settings of its run.
         time: When it was made, with a time zone.
         evaluation: How accurate it is, as far as that is public; None if it was not evaluated.
+        survey: The survey of its step; None if there was none.
     """
     if time.tzinfo is None:
         raise refuse("time", "a datetime with a time zone, such as datetime.now(UTC)", time)
@@ -142,6 +153,7 @@ def make_card(
         **release.card(),
         **about.card(),
         "evaluation": evaluation,
+        **({} if survey is None else {"survey": survey}),
         "versions": {**packages, "python": python_version()},
         "time": time.astimezone(UTC).isoformat(timespec="seconds"),
     }

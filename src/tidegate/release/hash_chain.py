@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tidegate.features.codec import built_map
 from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.transform import Transform
 from tidegate.release.card import Card, canonical
 from tidegate.release.model import Model
 
@@ -59,6 +60,12 @@ class StoredRelease:
         same = self.hash == release_hash(self.card, self.weights, self.previous)
         return same and self.card.get("shape") == shape
 
+    @property
+    def transform(self) -> Transform | None:
+        """How the release centres and scales features; None if it does not."""
+        stated = self.card.get("transform")
+        return None if stated is None else Transform.of_card(stated)
+
     def model(self, features: FeatureMap | None = None) -> Model:
         """The model of the release, which makes predictions.
 
@@ -70,6 +77,7 @@ class StoredRelease:
             weights=self.weights,
             classes=np.asarray(card["classes"]),
             norm=card["norm"],
+            transform=self.transform,
             features=built_map(card["features"]) if features is None else features,
         )
 

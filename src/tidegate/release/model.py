@@ -11,6 +11,7 @@ from tidegate.features.feature_map import FeatureMap
 from tidegate.features.rows import Rows
 from tidegate.learn.intake import Intake
 from tidegate.learn.labels import predicted_codes
+from tidegate.learn.transform import Transform
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -18,10 +19,11 @@ class Model:
     """A linear classifier that makes predictions with given weights.
 
     Attributes:
-        weights: Shape (d, K), or (d,) for two classes.
+        weights: Shape (d, K), or (d,) for two classes; with a transform d + 1 instead of d.
         classes: The labels, in the order of the weights' columns.
         norm: The norm that the features of every record are clipped to.
         features: The feature map that is applied to every record first, if any.
+        transform: How clipped features are centred and scaled, if they are.
         form: An empty array with the dtype and kind of the stored records; None to accept records
             in any form.
 
@@ -34,6 +36,7 @@ class Model:
     classes: NDArray[Any]
     norm: float
     features: FeatureMap | None = None
+    transform: Transform | None = None
     form: Rows | None = None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -43,7 +46,11 @@ class Model:
             X: Records in the form used for training: the input of `features`, if given.
         """
         intake = Intake(norm=self.norm, features=self.features, form=self.form)
-        margins = np.asarray(intake.rows(X, self.weights.shape[0]) @ self.weights)
+        added = 0 if self.transform is None else 1
+        rows = intake.rows(X, self.weights.shape[0] - added)
+        if self.transform is not None:
+            rows = self.transform.rows(rows)
+        margins = np.asarray(rows @ self.weights)
         if not np.isfinite(margins).all():
             message = "X contains NaN, infinity or text: these cannot be predicted; leave them out"
             raise InvalidValueError(message)

@@ -1,6 +1,7 @@
 """The configuration of a gate: a TOML file with typed keys, checked as a whole before use."""
 
-from tidegate.gate.config.config import Config, differences, file_name
+from tidegate.gate.config.config import Config, file_name
+from tidegate.gate.config.difference import differences
 from tidegate.gate.config.example import about, example
 from tidegate.gate.config.keys import ConfigError
 

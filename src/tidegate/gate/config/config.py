@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -23,6 +23,7 @@ from tidegate.gate.config.keys import (
     tables,
 )
 from tidegate.gate.config.learner_table import LearnerTable, learner_table
+from tidegate.gate.config.measure_tables import QualityTable, SurveyTable, with_earlier
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
@@ -38,7 +39,6 @@ from tidegate.gate.config.tables import (
     BudgetTable,
     ComputeTable,
     PublishTable,
-    QualityTable,
     RecordsTable,
     StoreTable,
 )
@@ -111,8 +111,11 @@ class Config:
     learner: LearnerTable = key(
         learner_table, "how models are trained and made private", default=LearnerTable()
     )
+    survey: SurveyTable = key(
+        table(SurveyTable), "what records look like, measured privately", default=SurveyTable()
+    )
     quality: QualityTable = key(
-        table(QualityTable), "how the accuracy of models is measured", default=QualityTable()
+        table(QualityTable), "how good models are, and how that is measured", default=QualityTable()
     )
     source: SourceTable | TwoSources | None = key(
         one_or_two, "where records come from; without it, Python or HTTP sends them", default=None
@@ -198,18 +201,23 @@ class Config:
 
         Confirmations and size limits apply to new states only, so they are not checked again.
         """
-        return read_table(cls, "", _confirmed(json.loads(json_text)))
+        return read_table(cls, "", _confirmed(with_earlier(json.loads(json_text))))
+
+    def settled(self, state: "Config | None" = None) -> "Config":
+        """With the keys of [survey] and [quality] that are left out: a state's, or the defaults."""
+        survey = self.survey.settled(state and state.survey, self.budget.build())
+        return replace(self, survey=survey, quality=self.quality.settled(state and state.quality))
 
     def to_json(self) -> str:
         """This configuration as canonical JSON, with defaults filled in."""
-        return _canonical(_plain(self))
+        return _canonical(_plain(self.settled()))
 
     def privacy_json(self) -> str:
         """The settings that affect privacy, as canonical JSON.
 
         The other sections (`OPERATIONAL`) may change during the life of a state.
         """
-        kept = {k: v for k, v in _plain(self).items() if k not in OPERATIONAL}
+        kept = {k: v for k, v in _plain(self.settled()).items() if k not in OPERATIONAL}
         return _canonical(kept)
 
     def check_size(self) -> None:
@@ -221,13 +229,16 @@ class Config:
 
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan: what is released when, and what it costs."""
-        schedule, reserve = self.schedule.build(), self.quality.share or Fraction(0)
-        budget, allocation = self.budget.build(), self.allocation.build()
+        schedule, settled = self.schedule.build(), self.settled()
+        shared: dict[str, Any] = {
+            "budget": self.budget.build(),
+            "allocation": self.allocation.build(),
+            "reserve": settled.quality.share,
+            "survey": settled.survey.share,
+        }
         if isinstance(schedule, TwoStream):
-            return TwoStreamPlan(
-                schedule=schedule, budget=budget, allocation=allocation, reserve=reserve
-            )
-        return Plan(schedule=schedule, budget=budget, allocation=allocation, reserve=reserve)
+            return TwoStreamPlan(schedule=schedule, **shared)
+        return Plan(schedule=schedule, **shared)
 
     def task(self) -> Task:
         """The learning task: loss, norm and regularization."""
@@ -369,31 +380,3 @@ def _plain(value: Any) -> Any:
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def differences(old: str, new: str) -> list[str]:
-    """The keys in which two configurations differ, from their JSON texts.
-
-    >>> differences('{"budget":{"epsilon":1.0}}', '{"budget":{"epsilon":2.0,"delta":1e-6}}')
-    ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
-    """
-    before, after = dict(_leaves(json.loads(old))), dict(_leaves(json.loads(new)))
-    changed = sorted(
-        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
-    )
-    return [
-        f"{path}: {before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
-        for path in changed
-    ]
-
-
-def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
-    """The paths of all values; a list is one value, except a list of tables."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _leaves(each, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for index, each in enumerate(value):
-            yield from _leaves(each, f"{path}[{index}]")
-    else:
-        yield path, json.dumps(value)

@@ -6,6 +6,7 @@ from typing import Any
 from tidegate.features.feature_map import configurable
 from tidegate.gate.config.feature_table import FeatureTable
 from tidegate.gate.config.learner_table import LearnerTable
+from tidegate.gate.config.measure_tables import QualityTable, SurveyTable
 from tidegate.gate.config.schedule_table import ScheduleTable, SourceSchedule
 from tidegate.gate.config.source_tables import BROKERS, FileTable
 from tidegate.gate.config.tables import (
@@ -14,7 +15,6 @@ from tidegate.gate.config.tables import (
     BudgetTable,
     ComputeTable,
     PublishTable,
-    QualityTable,
     RecordsTable,
     StoreTable,
 )
@@ -40,6 +40,7 @@ def sections() -> dict[str, Tables]:
         "allocation": {ALL: AllocationTable},
         "features": {ALL: FeatureTable, **configurable()},
         "learner": {ALL: LearnerTable, **LEARNERS},
+        "survey": {ALL: SurveyTable},
         "quality": {ALL: QualityTable},
         "source": {**dict.fromkeys(FILES, FileTable), **BROKERS},
         "publish": {ALL: PublishTable},

@@ -128,32 +128,6 @@ FILES: dict[str, Callable[..., Format]] = {"csv": Csv, "parquet": Parquet, "json
 
 
 @dataclass(frozen=True, kw_only=True)
-class QualityTable:
-    """[quality]: how the accuracy of the releases is measured."""
-
-    share: Fraction | None = key(
-        ratio, "the share of the budget for a private accuracy at each step", default=None
-    )
-    holdout: str | None = key(
-        word,
-        "a file of public records to test on; no record of a source may be in it",
-        default=None,
-    )
-
-    def __post_init__(self) -> None:
-        if self.holdout is not None and self._type() not in FILES:
-            raise refuse("holdout", "a .csv, .parquet or .jsonl file", self.holdout)
-
-    def _type(self) -> str:
-        return Path(self.holdout or "").suffix.removeprefix(".").lower()
-
-    def build(self, columns: Columns) -> Files:
-        """The public records that releases are tested on; the table must name a holdout."""
-        reader = FILES[self._type()](columns=columns)
-        return Files(name="holdout", path=Path(self.holdout or ""), format=reader)
-
-
-@dataclass(frozen=True, kw_only=True)
 class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
