@@ -37,7 +37,8 @@ from tidegate.features.rows import entries_of
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
-from tidegate.learn.gradient import Exact, clipped_sum, descend
+from tidegate.learn.exact import Exact
+from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import CHUNK, Objective, _slopes
 from tidegate.learn.parts import total

@@ -22,7 +22,8 @@ from tidegate.compute.cuts import gathered, recut, shared_out
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
-from tidegate.learn.gradient import Exact, clipped_sum
+from tidegate.learn.exact import Exact
+from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import counted, exact_sum
 from tidegate.learn.objective import Objective

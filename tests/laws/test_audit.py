@@ -27,7 +27,7 @@ from scipy.stats import beta
 from tests.laws.replay import Call, Data, Setup, Slot, honest, neighbour, transcript
 from tests.laws.scenes import every_schedule
 from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation
-from tidegate.learn.gradient import Exact
+from tidegate.learn.exact import Exact
 from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.records import Records

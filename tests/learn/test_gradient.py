@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
-from tidegate.learn import Logistic, Loss, Softmax, gradient
+from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
+from tidegate.learn.exact import Floats, Labels, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     Descent,
-    Floats,
     GradientPerturbation,
-    Labels,
     Perturb,
     clipped,
     descend,
@@ -33,7 +32,6 @@ from tidegate.learn.gradient import (
     lattice_bits,
     steps_for,
     travel,
-    truncate,
 )
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records, join
@@ -219,7 +217,8 @@ def test_sums_are_the_same_bits_in_any_order() -> None:
 
 
 def test_without_the_lattices_the_order_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradient, "truncate", lambda values, _: values)
+    for module in (exact, gradient):
+        monkeypatch.setattr(module, "truncate", lambda values, _: values)
     n = 20_011
     x, y = rows(5, n, 6), np.random.default_rng(6).integers(3, size=n)
     straight = first_sum(x, y, np.arange(n))
@@ -377,7 +376,8 @@ def records(n: int) -> Records:
 
 MARGINS = """
 import numpy as np
-from tidegate.learn.gradient import Exact, clipped_sum
+from tidegate.learn.exact import Exact
+from tidegate.learn.gradient import clipped_sum
 
 class Shown:
     def residual(self, margins, y):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tidegate.features.rows import Rows
-from tidegate.learn.gradient import exact_bits, truncate
+from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.mean import SQRT2, HistogramPerturbation, MeanPerturbation
 from tidegate.learn.records import Records

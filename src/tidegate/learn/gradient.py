@@ -9,26 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.features.rows import Rows, aligned, entries_of, with_entries
+from tidegate.features.rows import aligned
 from tidegate.kinds import parameter
+from tidegate.learn.exact import Exact, Floats, exact_bits, truncate
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records, zeroed
-from tidegate.learn.slot_weights import weighing
+from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice
 from tidegate.privacy.rounding import up
 from tidegate.schedule.fit import mass
 
-Floats = NDArray[np.float64]
-Labels = NDArray[Any]
 Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
@@ -253,30 +250,6 @@ def counted(terms: Terms, slots: int) -> int:
     return max(1, int(mass(terms.slot_weights, slots)))
 
 
-class Exact(NamedTuple):
-    """A part whose features are truncated to their lattice, with the computed norms of its rows.
-
-    Attributes:
-        rows: The features.
-        lengths: The norm of each row.
-        y: The class index of each slot.
-        slot_weights: The weight of each slot; None if all are 1.
-    """
-
-    rows: Rows
-    lengths: Floats
-    y: Labels
-    slot_weights: Floats | None
-
-    @classmethod
-    def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
-        """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
-        records = weighing(records, expected=weighted)
-        kept = zeroed(records.X, ~records.usable)
-        rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
-        return cls(rows, row_lengths(rows), records.y, records.slot_weights)
-
-
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The exact sum of a part's clipped gradients at w; sums of such sums are exact too."""
     # Classes first: the loss expects that, and the float64 product takes half the time. Align
@@ -287,16 +260,6 @@ def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) 
     if part.slot_weights is not None:
         residuals = (residuals.T * part.slot_weights).T
     return np.ascontiguousarray((truncate(residuals, bits).T @ part.rows).T)
-
-
-def row_lengths(rows: Rows) -> Floats:
-    """The computed norm of each row."""
-    if isinstance(rows, np.ndarray):
-        squares = np.einsum("ij,ij->i", rows, rows)
-    else:
-        squares = np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1)
-    lengths: Floats = np.sqrt(squares)
-    return lengths
 
 
 def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
@@ -332,27 +295,6 @@ def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
     both = exact_bits(slots, clip)
     features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
     return features, both - features
-
-
-def exact_bits(slots: int, bound: float) -> int:
-    """The number of fractional bits that makes a sum of numbers of size at most `bound` exact.
-
-    >>> exact_bits(2**20, 1.0), exact_bits(2**20 - 1, 1.0)
-    (32, 33)
-    """
-    return 53 - math.frexp(slots * bound)[1]
-
-
-def truncate(values: Rows, bits: int) -> Rows:
-    """Values rounded towards zero to multiples of 2**-bits, so that none grows.
-
-    >>> truncate(np.array([0.7, -0.7]), 1)
-    array([ 0.5, -0.5])
-    """
-    cut = entries_of(values) * 2.0**bits
-    np.trunc(cut, out=cut)
-    cut *= 2.0**-bits
-    return with_entries(values, cut)
 
 
 def deviation(clip: float, steps: int, mu: float) -> float:

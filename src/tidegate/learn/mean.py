@@ -15,7 +15,7 @@ import numpy as np
 
 from tidegate.checks import whole
 from tidegate.features.rows import entries_of, owners_of, with_entries
-from tidegate.learn.gradient import exact_bits, truncate
+from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.learn.gradient import clipped, row_lengths
+from tidegate.learn.exact import row_lengths
+from tidegate.learn.gradient import clipped
 from tidegate.learn.learner import Weights
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import ApproxDP

@@ -1,0 +1,72 @@
+"""Records on a lattice, so that sums over them are exact in any order and on any BLAS.
+
+Proof: lemma 2 of docs/proofs/gradient.md.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.features.rows import Rows, aligned, entries_of, with_entries
+from tidegate.learn.records import Records, zeroed
+from tidegate.learn.slot_weights import weighing
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+
+
+class Exact(NamedTuple):
+    """A part whose features are truncated to their lattice, with the computed norms of its rows.
+
+    Attributes:
+        rows: The features.
+        lengths: The norm of each row.
+        y: The class index of each slot.
+        slot_weights: The weight of each slot; None if all are 1.
+    """
+
+    rows: Rows
+    lengths: Floats
+    y: Labels
+    slot_weights: Floats | None
+
+    @classmethod
+    def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
+        """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
+        records = weighing(records, expected=weighted)
+        kept = zeroed(records.X, ~records.usable)
+        rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
+        return cls(rows, row_lengths(rows), records.y, records.slot_weights)
+
+
+def row_lengths(rows: Rows) -> Floats:
+    """The computed norm of each row."""
+    if isinstance(rows, np.ndarray):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    else:
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1)
+    lengths: Floats = np.sqrt(squares)
+    return lengths
+
+
+def exact_bits(slots: int, bound: float) -> int:
+    """The number of fractional bits that makes a sum of numbers of size at most `bound` exact.
+
+    >>> exact_bits(2**20, 1.0), exact_bits(2**20 - 1, 1.0)
+    (32, 33)
+    """
+    return 53 - math.frexp(slots * bound)[1]
+
+
+def truncate(values: Rows, bits: int) -> Rows:
+    """Values rounded towards zero to multiples of 2**-bits, so that none grows.
+
+    >>> truncate(np.array([0.7, -0.7]), 1)
+    array([ 0.5, -0.5])
+    """
+    cut = entries_of(values) * 2.0**bits
+    np.trunc(cut, out=cut)
+    cut *= 2.0**-bits
+    return with_entries(values, cut)
