@@ -20,12 +20,11 @@ from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
-from tidegate.learn.exact import Floats, Labels, truncate
+from tidegate.learn.exact import Floats, Labels, Perturb, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     Descent,
     GradientPerturbation,
-    Perturb,
     clipped,
     descend,
     deviation,

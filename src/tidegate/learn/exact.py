@@ -4,6 +4,7 @@ Proof: lemma 2 of docs/proofs/gradient.md.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from tidegate.learn.slot_weights import weighing
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
+Perturb = Callable[[Floats, float], Floats]
+"""Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
 
 class Exact(NamedTuple):

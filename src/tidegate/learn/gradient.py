@@ -5,7 +5,7 @@ the computed sums. Proofs: docs/proofs/gradient.md.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -16,7 +16,8 @@ import numpy as np
 from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import aligned
 from tidegate.kinds import parameter
-from tidegate.learn.exact import Exact, Floats, exact_bits, truncate
+from tidegate.learn import refit
+from tidegate.learn.exact import Exact, Floats, Perturb, exact_bits, truncate
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
@@ -25,9 +26,6 @@ from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice
 from tidegate.privacy.rounding import up
 from tidegate.schedule.fit import mass
-
-Perturb = Callable[[Floats, float], Floats]
-"""Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
 MAX_SLOTS = 2**29
 """Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
@@ -107,6 +105,7 @@ class GradientPerturbation:
         regularization: float = 0.0,
         behind: int = 0,
         again: bool = False,
+        surveyed: bool = False,
     ) -> Descent:
         """The settings of one fit, with those left None filled in.
 
@@ -120,6 +119,7 @@ class GradientPerturbation:
             regularization: lambda.
             behind: number of records that the starting model has learnt from; 0 for the origin.
             again: whether that model is the previous release of a schedule with slot weights.
+            surveyed: whether rows are transformed by what surveys say.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -132,7 +132,7 @@ class GradientPerturbation:
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
         # If most records are classified correctly already, a smaller clip affects only the others.
-        default = (0.14 if again else 0.35) * bound
+        default = 0.14 * bound if again else norm / 2 if surveyed else 0.35 * bound
         clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
@@ -162,7 +162,11 @@ class GradientPerturbation:
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
         del d
+        return self._stated(task, terms, n, rounds=rounds_of(task, terms))
+
+    def _stated(self, task: Task, terms: Terms, n: int, rounds: int) -> Mapping[str, float]:
         descent, n = self.descent_of(task, terms, n), counted(terms, n)
+        more = refit.settings(task.loss, terms.allowance.amount, rounds, n) if rounds else {}
         return {
             "steps": descent.steps,
             "rate": descent.rate,
@@ -170,12 +174,13 @@ class GradientPerturbation:
             "noise_scale": descent.sigma / n,
             "sensitivity": up(Fraction(descent.sensitivity) / n),
             "lattice": lattice(descent.sigma) / n,
+            **more,
         }
 
     def restated(
         self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
     ) -> Mapping[str, float]:
-        """The settings for the steps, rate and clip that a card states, where none were given.
+        """The settings for the steps, rate, clip and rounds that a card states, if not given.
 
         Those depend on what the fits before have read, which a card does not tell.
         """
@@ -185,23 +190,27 @@ class GradientPerturbation:
             rate=self.rate or positive("rate", stated["rate"]),
             clip=self.clip or positive("clip", stated["clip"]),
         )
-        return given.settings(task, terms, n=n, d=d)
+        del d
+        rounds = rounds_of(task, terms) and int(stated.get("refit_rounds", 0))
+        return given._stated(task, terms, n, rounds if rounds in refit.ROUNDS else 0)
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
         """The public numbers of one fit that reads n slots.
 
         If the prior's record count is unknown, assume the sum of the slot weights.
         """
-        n = counted(terms, n)
+        n, rounds = counted(terms, n), rounds_of(task, terms)
+        mu = terms.allowance.amount
         return self.descent(
             slots=n,
-            mu=terms.allowance.amount,
+            mu=refit.amounts(mu, rounds)[0] if rounds else mu,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=terms.behind or (0 if terms.prior is None else n),
-            again=bool(terms.slot_weights and terms.behind),
+            again=continues(terms),
+            surveyed=task.surveyed,
         )
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
@@ -242,7 +251,32 @@ def descend(
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
-    return weights
+    rounds = rounds_of(task, terms)
+    return (
+        weights
+        if rounds == 0
+        else refit.refitted(
+            weights,
+            parts,
+            loss=task.loss,
+            scales=refit.noise_scales(task.loss, terms.allowance.amount, rounds),
+            divisor=divisor,
+            class_shares=terms.class_shares,
+            perturb=perturb,
+        )
+    )
+
+
+def continues(terms: Terms) -> bool:
+    """Whether a fit continues the previous release of a schedule with slot weights."""
+    return bool(terms.slot_weights and terms.behind)
+
+
+def rounds_of(task: Task, terms: Terms) -> int:
+    """The number of rounds of a fit's refit; 0 if it has none."""
+    if not task.surveyed or refit.classes_of(task.loss) is None:
+        return 0
+    return 3 if continues(terms) else 2
 
 
 def counted(terms: Terms, slots: int) -> int:

@@ -4,7 +4,7 @@ A `Task` is fixed before the first record; `Terms` belong to one fit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from tidegate.checks import between, positive
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
+from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight
@@ -49,9 +50,15 @@ class Task(Pull):
 
     Attributes:
         loss: The loss of one record.
+        surveyed: Whether rows are transformed by what surveys say; see `Transform`.
     """
 
     loss: Loss
+    surveyed: bool = False
+
+    def centred(self) -> "Task":
+        """The same task on transformed rows, whose norm is bounded by `Transform.NORM`."""
+        return replace(self, norm=Transform.NORM, surveyed=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +72,7 @@ class Terms:
         behind: Number of records of the same stream that the prior or the start has learnt from;
             None if the plan does not say.
         slot_weights: The weights of its slots; empty if all are 1.
+        class_shares: The share of each class, as surveys say; empty if unknown.
     """
 
     allowance: Allowance
@@ -72,6 +80,7 @@ class Terms:
     start: Weights | None = None
     behind: int | None = None
     slot_weights: tuple[SlotWeight, ...] = ()
+    class_shares: tuple[float, ...] = ()
 
 
 AnyTask = TypeVar("AnyTask", contravariant=True)

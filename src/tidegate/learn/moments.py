@@ -1,0 +1,137 @@
+"""Forgetting means of surveys, and the transform of features that they give.
+
+All of this is post-processing of what surveys release. Only additions, products, quotients, square
+roots and `math.fsum` are used, so that every machine computes the same numbers.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tidegate.checks import refuse
+from tidegate.learn.exact import Floats
+from tidegate.learn.survey import Survey, check_cells
+from tidegate.learn.transform import Transform
+
+TOTALS = 2
+"""Numbers stored after the cells: the sum of slots and the variance of the sums' noise."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moments:
+    """Forgetting sums of surveys.
+
+    Attributes:
+        classes: Number of classes.
+        cells: Forgetting sums of the cells of all surveys, then of the slots, then the variance
+            of the noise in a sum of features.
+    """
+
+    KEEP: ClassVar[float] = 0.9
+    """What a survey counts after each further step, relative to the newest."""
+
+    classes: int
+    cells: Floats
+
+    def __post_init__(self) -> None:
+        check_cells(self.cells, self.classes, extra=TOTALS)
+
+    @classmethod
+    def before_first(cls, features: int, classes: int) -> Self:
+        """The moments before the first survey."""
+        return cls(classes=classes, cells=np.zeros(2 * features + classes + 2 + TOTALS))
+
+    def after(self, survey: Survey) -> "Moments":
+        """The moments after one more survey."""
+        if survey.classes != self.classes or survey.features != self.features:
+            raise refuse("survey", f"of {self.features} features and {self.classes} classes", None)
+        kept = np.full(self.cells.size, self.KEEP)
+        kept[-1] = self.KEEP * self.KEEP
+        new = np.append(survey.cells, [survey.slots, survey.deviations.sums**2])
+        return Moments(classes=self.classes, cells=kept * self.cells + new)
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return (self.cells.size - self.classes - 2 - TOTALS) // 2
+
+    @property
+    def class_shares(self) -> tuple[float, ...]:
+        """The share of each class among usable records; at least 1/1000 each, before scaling.
+
+        >>> Moments.before_first(3, 2).class_shares
+        (0.5, 0.5)
+        """
+        slots, counts = float(self.cells[-2]), self.cells[2 * self.features :][: self.classes]
+        least = slots / (1000 * self.classes)
+        kept = [max(float(each), least) for each in counts]
+        whole = math.fsum(kept)
+        return tuple(each / whole if whole else 1 / self.classes for each in kept)
+
+    @property
+    def unusable_share(self) -> float:
+        """The share of unusable slots, in [0, 1]; 0 before the first survey."""
+        slots = float(self.cells[-2])
+        return min(max(float(self.cells[-4]) / slots, 0.0), 1.0) if slots else 0.0
+
+    @property
+    def _usable(self) -> float:
+        """The number of usable slots; all of them unless the surveys clearly say otherwise."""
+        slots, unusable = float(self.cells[-2]), float(self.cells[-4])
+        clearly = unusable > 3 * 2 * math.sqrt(float(self.cells[-1]))
+        return max(slots - unusable, slots / 8) if clearly else slots
+
+    def transform(self, *, norm: float, sparse: bool) -> Transform:
+        """Center and scale for the features, from public numbers.
+
+        docs/proofs/survey.md explains the rules. Before the first survey it only divides by
+        the norm.
+
+        Args:
+            norm: The public bound on the norm of every row.
+            sparse: Whether rows are sparse; they are not centred.
+        """
+        d, count = self.features, self._usable
+        if not count:
+            return Transform.of(np.zeros(d), np.full(d, 1 / norm))
+        mean, squares = self.cells[:d] / count, self.cells[d : 2 * d] / count
+        length = float(self.cells[-3]) / count
+        noise = float(self.cells[-1]) / (count * count)  # the variance of a mean's noise
+        center = np.zeros(d) if sparse else np.clip(shrunk(mean, noise), -1.0, 1.0)
+        if sparse:
+            mean, noise_of_square, offset = np.zeros(d), 0.0, 0.0
+        else:
+            noise_of_square, offset = noise, max(0.0, _sum_of_squares(mean) - d * noise)
+        spread = min(max(length - offset, LEAST_SPREAD), 1.0)
+        each = spread / d
+        resolved = each * each / (each * each + 2 * noise)  # squares have twice the variance
+        variances = each + resolved * (squares - mean * mean + noise_of_square - each)
+        variances = np.clip(variances, LEAST_VARIANCE * each, 1.0)
+        half_way = 1 / np.sqrt(np.sqrt(variances))
+        size = math.sqrt(math.fsum((half_way * half_way * variances).tolist()))
+        return Transform.of(center * norm, half_way / size / norm)
+
+
+LEAST_SPREAD = 0.05
+"""The smallest total variance assumed, in units of the squared norm."""
+
+LEAST_VARIANCE = 0.1
+"""The smallest variance of a feature assumed, relative to the average feature."""
+
+
+def shrunk(mean: Floats, noise: float) -> Floats:
+    """A noisy mean, moved towards the origin as far as its known noise suggests (James-Stein).
+
+    >>> shrunk(np.ones(6), 0.5), shrunk(np.zeros(3), 0.5)
+    (array([0.66666667, 0.66666667, 0.66666667, 0.66666667, 0.66666667,
+           0.66666667]), array([0., 0., 0.]))
+    """
+    size = _sum_of_squares(mean)
+    factor = max(0.0, 1 - max(mean.size - 2, 0) * noise / size) if size else 0.0
+    return factor * mean
+
+
+def _sum_of_squares(values: Floats) -> float:
+    return math.fsum((values * values).tolist())

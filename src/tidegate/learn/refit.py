@@ -1,0 +1,269 @@
+"""The refit: a few noisy sums that correct how sharp a model's probabilities are.
+
+Clipped gradients bias a model: its probabilities are too flat or too sharp. A refit spends a small
+part of a fit's allowance on one log-temperature, and for two classes one shift, and folds both into
+the weights. Proof: docs/proofs/refit.md.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.checks import refuse
+from tidegate.features.rows import aligned
+from tidegate.learn.exact import Exact, Floats, Labels, Perturb, exact_bits, truncate
+from tidegate.learn.learner import Weights
+from tidegate.learn.loss import Logistic, Loss, Softmax
+from tidegate.learn.parts import Parts, total
+from tidegate.learn.transform import Transform
+from tidegate.privacy.rounding import sqrt_down, up
+
+SHARE = Fraction(1, 25)
+"""The part of a fit's share that the refit spends."""
+
+ROUNDS: Mapping[int, tuple[Fraction, ...]] = {
+    2: (Fraction(1, 4), Fraction(3, 4)),
+    3: (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)),
+}
+"""How a refit divides its share among its rounds."""
+
+MOST = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
+"""The range of the log-temperature for two classes, and for three or more."""
+
+LARGEST_SHIFT = 10.0
+"""The shift is kept within this size."""
+
+
+class Fold(NamedTuple):
+    """What a refit changes: margins are multiplied by e^temperature, then shifted.
+
+    For two classes the temperature multiplies the part of a margin that comes from the features.
+    """
+
+    temperature: float = 0.0
+    shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """The public numbers of a refit for K classes: what a slot's vector is clipped to.
+
+    The vector is (residual . margins, variance of the margins), and for two classes the residual.
+
+    >>> box = Box(2)
+    >>> round(box.lo, 3), round(box.hi, 3), round(box.h, 3), round(box.sensitivity, 2)
+    (0.278, 2.386, 0.439, 3.77)
+    """
+
+    classes: int
+
+    @cached_property
+    def lo(self) -> float:
+        """The most that the slope of a well classified record lies below 0, rounded up.
+
+        It is the largest z (1 - p(z)), where p(z) = 1/(1 + (K - 1) e^-z): a z - 1 at which
+        (z - 1) e^(z - 1) = (K - 1)/e.
+        """
+        return _rounded(_root(lambda t: t * math.exp(t + 1) - (self.classes - 1)))
+
+    @cached_property
+    def h(self) -> float:
+        """The largest z^2 p (1 - p), rounded up; there z (2 p - 1) = 2."""
+        z = _root(lambda t: t * (2 / (1 + (self.classes - 1) * math.exp(-t)) - 1) - 2)
+        p = 1 / (1 + (self.classes - 1) * math.exp(-z))
+        return _rounded(z * z * p * (1 - p))
+
+    @cached_property
+    def hi(self) -> float:
+        """The most that a badly classified record counts for."""
+        return _rounded(1 + 2 * math.log(self.classes))
+
+    @property
+    def low(self) -> Floats:
+        """The smallest vector."""
+        two = self.classes == 2
+        return np.array([-self.lo - 0.5, 0.0, -1.0] if two else [-self.lo, 0.0])
+
+    @property
+    def high(self) -> Floats:
+        """The largest vector."""
+        return np.array([self.hi, self.h, 1.0][: self.low.size])
+
+    @property
+    def sensitivity(self) -> float:
+        """The diagonal of the box, rounded up."""
+        sides = [Fraction(b) - Fraction(a) for a, b in zip(self.low, self.high, strict=True)]
+        return math.nextafter(sqrt_down(sum((s * s for s in sides), Fraction(0))), math.inf)
+
+
+def classes_of(loss: Loss) -> int | None:
+    """The number of classes of a loss with probabilities; None for another, which has no refit."""
+    if isinstance(loss, Logistic):
+        return 2
+    return loss.classes if isinstance(loss, Softmax) else None
+
+
+def amounts(mu: float, rounds: int) -> tuple[float, tuple[float, ...]]:
+    """What the descent and each round of the refit may spend; the squares add up to at most mu^2.
+
+    >>> descent, refit = amounts(1.0, 2)
+    >>> round(descent**2, 9), [round(each**2, 9) for each in refit]
+    (0.96, [0.01, 0.03])
+    """
+    square = Fraction(mu) ** 2
+    parts = (sqrt_down(square * SHARE * part) for part in ROUNDS[rounds])
+    return sqrt_down(square * (1 - SHARE)), tuple(parts)
+
+
+def noise_scales(loss: Loss, mu: float, rounds: int) -> tuple[float, ...]:
+    """The deviation of the noise in the sums of each round, rounded up; empty without a refit."""
+    classes = classes_of(loss)
+    if classes is None:
+        return ()
+    reach = Fraction(Box(classes).sensitivity)
+    return tuple(up(reach / Fraction(each)) for each in amounts(mu, rounds)[1])
+
+
+def settings(loss: Loss, mu: float, rounds: int, divisor: int) -> Mapping[str, float]:
+    """The public numbers of a refit; noise and sensitivity are those of means."""
+    classes, scales = classes_of(loss), noise_scales(loss, mu, rounds)
+    if classes is None:
+        return {}
+    box = Box(classes)
+    return {
+        "refit_rounds": rounds,
+        "refit_sensitivity": up(Fraction(box.sensitivity) / divisor),
+        **{f"refit_noise_scale_{i + 1}": scale / divisor for i, scale in enumerate(scales)},
+    }
+
+
+def refitted(  # noqa: PLR0913 - each is one public number of the fit, or its records
+    weights: Weights,
+    parts: Parts[Exact],
+    *,
+    loss: Loss,
+    scales: tuple[float, ...],
+    divisor: int,
+    class_shares: tuple[float, ...],
+    perturb: Perturb,
+) -> Weights:
+    """The weights with the refit folded in.
+
+    Args:
+        weights: A private model of transformed rows.
+        parts: The records of the fit.
+        loss: The loss.
+        scales: The deviation of the noise in each round.
+        divisor: The sum of the slot weights.
+        class_shares: The share of each class, as surveys say; empty if unknown.
+        perturb: The function that adds noise.
+    """
+    classes = classes_of(loss)
+    if classes is None:
+        return weights
+    box, fold = Box(classes), Fold()
+    share = class_shares[1] if len(class_shares) == 2 else 0.5
+    bits = exact_bits(parts.n, max(box.hi, box.lo + 0.5, box.h))
+    for sigma in scales:
+        work = partial(summed, weights=weights, fold=fold, box=box, bits=bits)
+        mean = perturb(total(parts, work), sigma) / divisor
+        fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share)
+    return folded(weights, fold)
+
+
+def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) -> Floats:
+    """The exact sum of a part's clipped vectors; sums of such sums are exact too."""
+    rows = aligned(part.rows)
+    margins = np.asarray(aligned(weights).T @ rows.T)
+    if box.classes == 2:
+        constant = np.full(rows.shape[0], Transform.CONSTANT)
+        fixed = np.multiply.outer(weights[-1], constant)
+        vectors = _two(margins, fixed, part.y, fold)
+    else:
+        vectors = _many(margins, part.y, fold)
+    kept = np.clip(vectors, box.low[:, None], box.high[:, None])
+    kept[:, part.lengths == 0] = 0  # unusable slots: every usable row has its constant
+    if part.slot_weights is not None:
+        kept = kept * (part.slot_weights * (1 - 2.0**-50))  # so that no product is rounded up
+    return np.asarray(truncate(kept, bits).sum(axis=1))
+
+
+def _two(margins: Floats, fixed: Floats, y: Labels, fold: Fold) -> Floats:
+    """The vectors of records of two classes: one margin each, or one for each class."""
+    if margins.ndim == 2:
+        margins, fixed = margins[1] - margins[0], fixed[1] - fixed[0]
+    z = math.exp(fold.temperature) * (margins - fixed)
+    p = _sigmoid(z + fixed + fold.shift)
+    e = p - y
+    return np.stack([e * z, p * (1 - p) * z * z, e])
+
+
+def _many(margins: Floats, y: Labels, fold: Fold) -> Floats:
+    """The vectors of records of three classes or more; margins have shape (K, m)."""
+    z = math.exp(fold.temperature) * (margins - margins.mean(axis=0))
+    p = np.exp(z - z.max(axis=0))
+    p /= p.sum(axis=0)
+    expected = (p * z).sum(axis=0)
+    spread = (p * (z - expected) ** 2).sum(axis=0)
+    return np.stack([expected - z[y, np.arange(y.size)], spread])
+
+
+def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float) -> Fold:
+    """The fold after one damped Newton step, from noisy means of the vectors.
+
+    Args:
+        fold: The fold at which the vectors were computed.
+        mean: Their noisy means.
+        box: Their bounds.
+        deviation: The deviation of the noise in each mean.
+        share: The share of the second class, for two classes.
+    """
+    slope, curvature = float(mean[0]), float(mean[1])
+    bend = max(slope + curvature, 0.1 * box.h)
+    noise = 4 * deviation * deviation
+    low, high = MOST[min(box.classes, 3)]
+    warmer = fold.temperature - bend * slope / (bend * bend + noise)
+    temperature = min(max(warmer, low), high)
+    if box.classes > 2:
+        return Fold(temperature)
+    half = min(max(share + float(mean[2]) / 2, 0.01), 0.99)
+    width = half * (1 - half)
+    moved = fold.shift - width * float(mean[2]) / (width * width + noise)
+    return Fold(temperature, min(max(moved, -LARGEST_SHIFT), LARGEST_SHIFT))
+
+
+def folded(weights: Weights, fold: Fold) -> Weights:
+    """The weights whose margins are those of `weights` after the fold."""
+    if weights.ndim == 2 and weights.shape[1] > 2:
+        return weights * math.exp(fold.temperature)
+    result = weights * math.exp(fold.temperature)
+    shift = fold.shift / Transform.CONSTANT
+    result[-1] = weights[-1] + (shift if weights.ndim == 1 else np.array([-shift, shift]) / 2)
+    return result
+
+
+def _sigmoid(t: Floats) -> Floats:
+    small = np.exp(-np.abs(t))
+    sigmoid: Floats = np.where(t < 0, small, 1.0) / (1 + small)
+    return sigmoid
+
+
+def _root(function: Callable[[float], float]) -> float:
+    """The root of a function that increases through 0 somewhere in [0, 64], by bisection."""
+    low, high = 0.0, 64.0
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (low, middle) if function(middle) > 0 else (middle, high)
+    return high
+
+
+def _rounded(value: float) -> float:
+    """A bound rounded up to 20 bits after the point, so that every machine computes the same."""
+    if not 0 < value < 2.0**20:
+        raise refuse("a bound of the refit", "positive", value)
+    return math.ceil(value * 2.0**20) * 2.0**-20

@@ -1,0 +1,213 @@
+"""The survey of a step: noisy sums that say what its records look like.
+
+Proof: docs/proofs/survey.md.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.checks import refuse, whole
+from tidegate.features.rows import entries_of, with_entries
+from tidegate.learn.exact import Floats, truncate
+from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
+from tidegate.learn.parts import Parts, total
+from tidegate.learn.records import Records, zeroed
+from tidegate.privacy.bits import Bits
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import gaussian, laplace
+from tidegate.privacy.rounding import sqrt_down, up
+
+SQRT2 = Fraction(1.4142135623730951)
+"""The float just above the square root of 2."""
+
+MOST_CLASSES = 2**20
+"""The most classes that a survey counts."""
+
+
+class Kinds(NamedTuple):
+    """One number for each kind of cell of a survey.
+
+    Attributes:
+        sums: Of the sums of features.
+        squares: Of the sums of squared features.
+        counts: Of the counts of classes and of unusable slots.
+        length: Of the sum of squared norms.
+    """
+
+    sums: float
+    squares: float
+    counts: float
+    length: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey:
+    """The noisy sums over the slots of one step; features are in units of the public norm.
+
+    An unusable slot enters its own count only.
+
+    Attributes:
+        slots: Number of slots in the step.
+        classes: Number of classes.
+        allowance: What each record paid.
+        cells: The noisy sums: of each feature, of each squared feature, the count of each class,
+            the count of unusable slots, the sum of squared norms.
+    """
+
+    slots: int
+    classes: int
+    allowance: Allowance
+    cells: Floats
+
+    def __post_init__(self) -> None:
+        check_cells(self.cells, self.classes, extra=0)
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return (self.cells.size - self.classes - 2) // 2
+
+    @property
+    def sums(self) -> Floats:
+        """The noisy sum of each feature."""
+        return self.cells[: self.features]
+
+    @property
+    def squares(self) -> Floats:
+        """The noisy sum of the squares of each feature."""
+        return self.cells[self.features : 2 * self.features]
+
+    @property
+    def counts(self) -> Floats:
+        """The noisy count of each class."""
+        return self.cells[2 * self.features : -2]
+
+    @property
+    def unusable(self) -> float:
+        """The noisy count of unusable slots."""
+        return float(self.cells[-2])
+
+    @property
+    def length(self) -> float:
+        """The noisy sum of squared norms."""
+        return float(self.cells[-1])
+
+    @property
+    def deviations(self) -> Kinds:
+        """The standard deviation of the noise in each kind of cell."""
+        factor = math.sqrt(2) if self.allowance.unit == "epsilon" else 1.0
+        return Kinds(*(factor * each for each in scales(self.allowance, features=self.features)))
+
+    @property
+    def unusable_share(self) -> float:
+        """The noisy share of unusable slots; it can lie outside [0, 1]."""
+        return self.unusable / self.slots
+
+
+def survey(
+    records: Parts[Records], *, norm: float, classes: int, allowance: Allowance, bits: Bits
+) -> Survey:
+    """The private survey of a step, in one pass over its records.
+
+    Args:
+        records: All slots of the step.
+        norm: The public bound on the norm of every row.
+        classes: Number of classes.
+        allowance: What each record pays.
+        bits: Source of randomness.
+
+    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> records = Records(np.full((4096, 1), 0.5), np.ones(4096, np.intp), np.ones(4096, bool))
+    >>> found = survey(records, norm=1.0, classes=2, allowance=Allowance("mu", 0.5),
+    ...                bits=NotPrivateBits(7))
+    >>> round(float(found.sums[0]) / 4096, 1), round(float(found.counts[1]) / 4096, 1)
+    (0.5, 1.0)
+    """
+    n, d = (
+        whole("slots", records.n, most=MAX_SLOTS),
+        whole("features", records.d, most=MAX_FEATURES),
+    )
+    whole("classes", classes, least=2, most=MOST_CLASSES)
+    exact = total(records, partial(cells_of, norm=norm, classes=classes, bits=lattice_bits(n)))
+    noisy = with_noise(exact, classes, scales(allowance, features=d), allowance.unit, bits)
+    return Survey(slots=n, classes=classes, allowance=allowance, cells=noisy)
+
+
+def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Floats:
+    """The exact sums over a part, which are secret; the sums of such sums are exact too."""
+    kept = zeroed(records.X, ~records.usable).astype(np.float64, copy=False)
+    # A little less, so that no rounding lengthens a row; truncation then only shortens it.
+    units = truncate(with_entries(kept, entries_of(kept) / norm * (1 - 2.0**-50)), bits)
+    squared = with_entries(units, entries_of(units) ** 2)
+    squares = np.asarray(squared.sum(axis=0)).reshape(-1)
+    counts = np.bincount(records.y[records.usable], minlength=classes)
+    if counts.size != classes:
+        raise refuse("classes", f"{classes} class indices", shown="another class index")
+    unusable = np.count_nonzero(~records.usable)
+    sums = np.asarray(units.sum(axis=0)).reshape(-1)
+    return np.concatenate([sums, squares, counts, [unusable, squares.sum()]]).astype(np.float64)
+
+
+def with_noise(exact: Floats, classes: int, scale: Kinds, unit: str, bits: Bits) -> Floats:
+    """Add independent noise to each cell, of its kind's scale."""
+    d = (exact.size - classes - 2) // 2
+    ends = [0, d, 2 * d, 2 * d + classes + 1, exact.size]
+    add_noise = laplace if unit == "epsilon" else gaussian
+    cells = zip(pairwise(ends), scale, strict=True)
+    return np.concatenate([add_noise(exact[a:b], each, bits) for (a, b), each in cells])
+
+
+def sensitivity(unit: str, *, features: int) -> float:
+    """The most that replacing one record moves the weighted cells, rounded up.
+
+    Sums, squares, counts and length are weighted by 1, 1/sqrt(2), 1/2 and 1. In the L2 norm,
+    squares and length are free; for a pure budget this is the L1 norm.
+
+    >>> round(sensitivity("mu", features=784) ** 2, 9)
+    4.5
+    """
+    if unit == "mu":
+        return math.nextafter(sqrt_down(Fraction(9, 2)), math.inf)
+    root = math.nextafter(sqrt_down(Fraction(features)), math.inf)
+    return up(2 * Fraction(root) + SQRT2 + 2)
+
+
+def scales(allowance: Allowance, *, features: int) -> Kinds:
+    """The scale of the noise in each kind of cell, rounded up."""
+    one = Fraction(
+        up(Fraction(sensitivity(allowance.unit, features=features)) / Fraction(allowance.amount))
+    )
+    return Kinds(sums=float(one), squares=up(one * SQRT2), counts=float(2 * one), length=float(one))
+
+
+def settings(allowance: Allowance, *, features: int) -> Mapping[str, float]:
+    """The public numbers of a survey, for cards and verification; scales are of sums."""
+    scale = scales(allowance, features=features)
+    return {
+        "sensitivity": sensitivity(allowance.unit, features=features),
+        **{f"noise_scale_{kind}": each for kind, each in scale._asdict().items()},
+    }
+
+
+def lattice_bits(slots: int) -> int:
+    """The number of fractional bits of features; squares have twice as many.
+
+    >>> lattice_bits(4096), lattice_bits(2**29)
+    (20, 12)
+    """
+    return (53 - (slots - 1).bit_length()) // 2
+
+
+def check_cells(cells: Floats, classes: int, *, extra: int) -> None:
+    """Refuse an array that cannot hold the cells of a survey and `extra` numbers more."""
+    left = cells.size - classes - 2 - extra
+    if cells.dtype != np.float64 or cells.ndim != 1 or left < 2 or left % 2:
+        allowed = f"a float64 array with the cells of {classes} classes"
+        raise refuse("cells", allowed, shown=f"{cells.dtype} of shape {cells.shape}")

@@ -1,0 +1,152 @@
+"""The public transform of features: centred, scaled, clipped, with a constant column.
+
+It comes from surveys (`learn/moments.py`), belongs to a release and is a function of one record
+and public numbers. Proof that it keeps the norm: docs/proofs/survey.md.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.clip import clip_rows
+from tidegate.features.rows import Rows, chunks
+from tidegate.learn.records import Records, zeroed
+
+Floats32 = NDArray[np.float32]
+Weights = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Transform:
+    """Maps a row x to (scale * (x - center), clipped to norm 1) and a constant column.
+
+    Attributes:
+        center: Subtracted from each row; all zero for sparse rows.
+        scale: Multiplies each feature.
+    """
+
+    CONSTANT: ClassVar[float] = 0.14999999105930328
+    """The constant column: the largest float32 that is not above 0.15."""
+
+    NORM: ClassVar[float] = 1.0111874208078344
+    """The bound on the norm of every transformed row: sqrt(1.0225), rounded up."""
+
+    center: Floats32
+    scale: Floats32
+
+    def __post_init__(self) -> None:
+        for name in ("center", "scale"):
+            values = getattr(self, name)
+            good = values.dtype == np.float32 and values.ndim == 1 and np.isfinite(values).all()
+            if not good or values.shape != self.center.shape or not values.size:
+                raise refuse(name, "one finite float32 per feature", shown="something else")
+        if not (self.scale > 0).all():
+            raise refuse("scale", "above 0 for every feature", shown="another number")
+
+    @classmethod
+    def of(cls, center: NDArray[Any], scale: NDArray[Any]) -> Self:
+        """The transform of these numbers, rounded to float32."""
+        return cls(center=center.astype(np.float32), scale=scale.astype(np.float32))
+
+    @property
+    def features(self) -> int:
+        """Number of features before the constant column."""
+        return int(self.center.size)
+
+    def rows(self, X: Rows) -> Rows:
+        """The transformed rows; each depends on its own row alone.
+
+        >>> same = Transform.of(np.zeros(2), np.ones(2))
+        >>> same.rows(np.array([[3.0, 4.0], [0.25, 0.5]])).round(3)
+        array([[0.6 , 0.8 , 0.15],
+               [0.25, 0.5 , 0.15]])
+        """
+        if X.shape[1] != self.features:
+            raise refuse("X", f"of {self.features} columns", shown=f"{X.shape[1]}")
+        if not isinstance(X, np.ndarray):
+            return self._sparse(X)
+        result = np.empty((X.shape[0], self.features + 1), X.dtype)
+        center, scale = self.center.astype(np.float64), self.scale.astype(np.float64)
+        for part in chunks(X):
+            moved = X[part].astype(np.float64)
+            moved -= center
+            moved *= scale
+            result[part, :-1] = clip_rows(moved.astype(X.dtype), 1.0)
+        result[:, -1] = self.CONSTANT
+        return result
+
+    def _sparse(self, X: csr_array) -> csr_array:
+        if self.center.any():
+            raise refuse("center", "0 for sparse rows", shown="another number")
+        scaled = (X.data * self.scale.astype(np.float64)[X.indices]).astype(X.dtype)
+        clipped: Any = clip_rows(type(X)((scaled, X.indices, X.indptr), X.shape), 1.0)
+        ends = clipped.indptr[1:]  # the constant goes after the last entry of each row
+        data = np.insert(clipped.data, ends, X.dtype.type(self.CONSTANT))
+        indices = np.insert(clipped.indices, ends, self.features)
+        starts = clipped.indptr + np.arange(clipped.indptr.size, dtype=clipped.indptr.dtype)
+        return type(X)((data, indices, starts), (X.shape[0], self.features + 1))
+
+    def records(self, part: Records) -> Records:
+        """The records with transformed rows; an unusable slot is all zeros, also its constant."""
+        return replace(part, X=zeroed(self.rows(part.X), ~part.usable))
+
+    def carried(self, weights: Weights, before: "Transform") -> Weights:
+        """The weights whose margins equal those that `weights` had after `before`.
+
+        Only clipping makes a difference: it depends on the transform.
+
+        Args:
+            weights: Shape (d + 1,) or (d + 1, K); the last row belongs to the constant column.
+            before: The transform that the weights were trained with.
+        """
+        columns = weights.reshape(len(weights), -1)
+        effects = columns[:-1] * before.scale.astype(np.float64)[:, None]  # on the raw features
+        moved = (self.center.astype(np.float64) - before.center.astype(np.float64))[:, None]
+        shift = [fsum(column) for column in (effects * moved).T.tolist()]
+        result = np.empty_like(columns)
+        result[:-1] = effects / self.scale.astype(np.float64)[:, None]
+        result[-1] = columns[-1] + np.array(shift) / self.CONSTANT
+        return result.reshape(weights.shape)
+
+    def on_card(self) -> dict[str, Any]:
+        """The transform as a JSON object; arrays are base64 of little-endian float32."""
+        return {
+            "constant": self.CONSTANT,
+            "norm": self.NORM,
+            "center": _text(self.center),
+            "scale": _text(self.scale),
+        }
+
+    @classmethod
+    def of_card(cls, stated: Mapping[str, Any]) -> Self:
+        """The transform that a card states.
+
+        >>> same = Transform.of(np.zeros(2), np.ones(2))
+        >>> Transform.of_card(same.on_card()).scale
+        array([1., 1.], dtype=float32)
+        >>> Transform.of_card({})
+        Traceback (most recent call last):
+        tidegate.checks.InvalidValueError: transform must be one that a release states, got damage
+        """
+        try:
+            known = stated["constant"] == cls.CONSTANT and stated["norm"] == cls.NORM
+            if known and len(stated) == 4:
+                return cls(center=_array(stated["center"]), scale=_array(stated["scale"]))
+        except (InvalidValueError, KeyError, TypeError, ValueError):
+            pass
+        raise refuse("transform", "one that a release states", shown="damage")
+
+
+def _text(values: Floats32) -> str:
+    return b64encode(values.astype("<f4").tobytes()).decode("ascii")
+
+
+def _array(text: str) -> Floats32:
+    return np.frombuffer(b64decode(text, validate=True), "<f4").astype(np.float32)
