@@ -1,0 +1,198 @@
+"""What noisy scores say about the exact counts: least squares, with a covariance.
+
+The counts and tables of `Scores` count the same records in several ways. The estimates are the
+numbers nearest to all of them that agree with each other and add up to the public number of slots.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.learn.scores import Floats, Scores
+
+
+class Ratio(NamedTuple):
+    """A ratio of two sums of counts, and the deviation of its noise."""
+
+    value: float
+    deviation: float
+
+
+LEAST = 3.0
+"""A ratio is stated only if its denominator is at least so many of its deviations above 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimated counts: all unknown cells, then unusable records.
+
+    With two classes the unknown cells are those of "bins". With more they are those of "classes"
+    (if present), "confidence" and "truth".
+
+    Attributes:
+        scores: What they are made of.
+        values: The estimates.
+        covariance: Of their noise.
+    """
+
+    scores: Scores
+    values: Floats
+    covariance: Floats
+
+    def variance(self, weights: Floats) -> float:
+        """The variance of the noise of a weighted sum of the values."""
+        return max(float(weights @ self.covariance @ weights), 0.0)
+
+    def ratio(self, over: Floats, under: Floats) -> Ratio | None:
+        """The ratio of two weighted sums; None if the noise leaves the denominator open.
+
+        Its error is the noise of over - ratio * under, divided by the noisy denominator: so the
+        deviation is right even where the denominator is not much above its noise.
+        """
+        below = float(under @ self.values)
+        if below <= LEAST * self.variance(under) ** 0.5 or below < 1:
+            return None
+        value = float(over @ self.values) / below
+        return Ratio(value, self.variance(over - value * under) ** 0.5 / below)
+
+    def zeros(self) -> Floats:
+        """Weights of zero for all values."""
+        return np.zeros(self.values.size)
+
+    @cached_property
+    def usable(self) -> Floats:
+        """The weights whose sum is the number of usable records: all slots but the unusable."""
+        weights = self.zeros()
+        weights[self.unknown(_whole_table(self.scores))] = 1
+        return weights
+
+    def unknown(self, name: str) -> slice:
+        """Where the values of a table are."""
+        start = 0
+        for table in _unknown(self.scores):
+            if table[0] == name:
+                return slice(start, start + table[1])
+            start += table[1]
+        raise KeyError(name)
+
+    @cached_property
+    def right(self) -> Floats:
+        """The weights whose sum is the number of right answers."""
+        weights = self.zeros()
+        name = _whole_table(self.scores)
+        weights[self.unknown(name)] = _right(self.scores, name)
+        return weights
+
+    def of_class(self, code: int, *, right: bool | None = None) -> Floats:
+        """The weights whose sum is the records of a class: all, or those answered right or wrong.
+
+        Only if the scores have cells by class.
+        """
+        weights = self.zeros()
+        for correct in (True, False):
+            if right is None or right is correct:
+                weights[self.unknown(_whole_table(self.scores))] += _class_cell(
+                    self.scores, code, correct
+                )
+        return weights
+
+
+def _unknown(scores: Scores) -> list[tuple[str, int]]:
+    """The tables whose exact cells are estimated together, with their sizes."""
+    left_out = ("classes", "confusion") if scores.classes == 2 else ("confusion",)
+    return [(t.name, t.size) for t in scores.layout.tables if t.name not in left_out]
+
+
+def _whole_table(scores: Scores) -> str:
+    """The first table, in which every usable record has a cell."""
+    return _unknown(scores)[0][0]
+
+
+def _right(scores: Scores, name: str) -> Floats:
+    """Which cells of a table have right answers only; the others have wrong answers only."""
+    layout = scores.layout
+    if name == "bins":
+        half = (len(layout.edges) + 1) // 2
+        return np.repeat([1.0, 0.0, 0.0, 1.0], half)  # class 0 below one half, class 1 above
+    if name == "truth":
+        return np.zeros(len(layout.truth_edges) + 1)
+    size = layout.classes if name == "classes" else len(layout.edges) + 1
+    return np.repeat([1.0, 0.0], size)
+
+
+def _class_cell(scores: Scores, code: int, correct: bool) -> Floats:
+    """Which cells of the first table have the answers to one class that are right, or wrong."""
+    right = _right(scores, _whole_table(scores))
+    index = np.arange(right.size)
+    of_class = (
+        index // (right.size // 2) == code
+        if scores.classes == 2
+        else index % scores.classes == code
+    )
+    return np.asarray((right == correct) & of_class, np.float64)
+
+
+def estimate(scores: Scores) -> Estimates:
+    """The estimates by weighted least squares, given what adds up exactly."""
+    rows, seen, variances = _observations(scores)
+    sums, totals = _constraints(scores)
+    precision = rows.T @ (rows / variances[:, None])
+    covariance = np.linalg.inv(precision)
+    free = covariance @ (rows.T @ (seen / variances))
+    gain = covariance @ sums.T @ np.linalg.inv(sums @ covariance @ sums.T)
+    return Estimates(
+        scores, free + gain @ (totals - sums @ free), covariance - gain @ sums @ covariance
+    )
+
+
+def _blank(scores: Scores) -> Estimates:
+    size = sum(size for _, size in _unknown(scores)) + 1
+    return Estimates(scores, np.zeros(size), np.zeros((size, size)))
+
+
+def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
+    """All that was released, as sums of unknown cells: weights, noisy values, variances."""
+    blank, layout = _blank(scores), scores.layout
+    cell_variances = scores.cell_deviations**2
+    unusable = blank.zeros()
+    unusable[-1] = 1
+    rows = [blank.right, blank.usable - blank.right, unusable, unusable]
+    seen = [*scores.counts, scores.cells[-1]]
+    variances = [scores.count_deviation**2] * 3 + [cell_variances[-1]]
+    for table in layout.tables:
+        place = layout.table(table.name)
+        assert place is not None
+        cells, variance = scores.cells[place], cell_variances[place][0]
+        if table.name == "confusion":
+            matrix = cells.reshape(layout.classes, -1)
+            for code, row in enumerate(matrix):
+                rows += [blank.of_class(code, right=True), blank.of_class(code, right=False)]
+                seen += [row[code], row.sum() - row[code]]
+                variances += [variance, variance * (layout.classes - 1)]
+            continue
+        if table.name == "classes":
+            each = [blank.of_class(c, right=r) for r in (True, False) for c in range(scores.classes)]
+        else:
+            each = list(np.eye(blank.values.size)[blank.unknown(table.name)])
+        rows += each
+        seen += cells.tolist()
+        variances += [variance] * table.size
+    return np.array(rows), np.array(seen), np.array(variances)
+
+
+def _constraints(scores: Scores) -> tuple[Floats, Floats]:
+    """The sums that are known exactly: all slots; and tables that count the same answers."""
+    blank = _blank(scores)
+    everything = blank.usable.copy()
+    everything[-1] = 1
+    rows, totals = [everything], [float(scores.slots)]
+    for name, _ in _unknown(scores)[1:]:
+        right, wrong = blank.zeros(), blank.zeros()
+        right[blank.unknown(name)] = _right(scores, name)
+        wrong[blank.unknown(name)] = 1 - _right(scores, name)
+        if right.any():
+            rows.append(right - blank.right)
+        rows.append(wrong - (blank.usable - blank.right))
+    return np.array(rows), np.array(totals + [0.0] * (len(rows) - 1))
