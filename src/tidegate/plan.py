@@ -17,7 +17,6 @@ from tidegate.schedule.levels import Certificate
 from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
 
-
 SURVEY = Fraction(1, 20)
 """The default share of surveys under a Gaussian budget.
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -63,6 +64,7 @@ class StreamEstimator(BaseEstimator):
         schedule: Schedule,
         trainer: Trainer[Any],
         intake: Intake | CategoryIntake,
+        survey: Fraction = Fraction(0),
         **attributes: Any,
     ) -> Begun:
         """Make a new stream, without changing the estimator."""
@@ -70,7 +72,12 @@ class StreamEstimator(BaseEstimator):
             names = ", ".join(each.__name__ for each in SCHEDULES.values())
             raise refuse("schedule", f"a schedule of one stream ({names})", schedule)
         # Copy it: a schedule caches what it computes, and a parameter must not change.
-        plan = Plan(schedule=copy(schedule), budget=self.budget, allocation=self._allocation())
+        plan = Plan(
+            schedule=copy(schedule),
+            budget=self.budget,
+            allocation=self._allocation(),
+            survey=survey,
+        )
         run = MemoryRun(plan, trainer, self._engine())
         shown = {"ledger_": run.ledgers, "certificate_": plan.certificate, **attributes}
         return self._begun_with(run, intake, shown)

@@ -4,13 +4,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, fraction, refuse
 from tidegate.estimators.base_estimator import Begun, StreamEstimator
 from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.intake import Intake
@@ -18,6 +19,7 @@ from tidegate.learn.labels import as_labels
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import loss_of
 from tidegate.learn.trainer import Trainer
+from tidegate.plan import default_survey
 from tidegate.privacy import Budget
 from tidegate.release import Model
 from tidegate.schedule import Schedule
@@ -39,6 +41,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
     loss: str = "auto"
     learner: Learner[Task] | None = None
     features: FeatureMap | None = None
+    survey: Any = None
     not_private_seed: int | None = None
 
     classes_: NDArray[Any] = field(init=False)
@@ -46,7 +49,7 @@ class Classifier(ClassifierMixin, StreamEstimator):
     def _begin_with(self, schedule: Schedule) -> Begun:
         """Make a new stream; refuse bad parameters before any record is read."""
         trainer, intake, classes = self._parts()
-        return self._begin(schedule, trainer, intake, classes_=classes)
+        return self._begin(schedule, trainer, intake, self._survey(), classes_=classes)
 
     def _parts(self) -> tuple[Trainer[Task], Intake, NDArray[Any]]:
         """The trainer, the intake and the classes of a new stream."""
@@ -57,6 +60,15 @@ class Classifier(ClassifierMixin, StreamEstimator):
             raise refuse("features", "None or an object with a transform method", self.features)
         intake = Intake(norm=task.norm, classes=classes.tolist(), features=deepcopy(self.features))
         return self._trainer(task, learner), intake, classes
+
+    def _survey(self) -> Fraction:
+        """The share of each record's budget that its step's survey costs."""
+        if self.survey is None:
+            return default_survey(self._budget())
+        share = fraction("survey", self.survey)
+        if share == 1:
+            raise refuse("survey", "a share from 0 to below 1, such as 0.05", self.survey)
+        return share
 
     def _learner(self) -> Learner[Task]:
         if self.learner is None:

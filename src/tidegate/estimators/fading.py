@@ -31,6 +31,8 @@ class FadingClassifier(StreamClassifier):
         learner: How a fit is made private; by default OutputPerturbation for a pure budget and
             GradientPerturbation otherwise.
         features: A feature map that every record goes through first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:

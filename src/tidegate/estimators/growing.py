@@ -25,6 +25,8 @@ class GrowingClassifier(StreamClassifier):
         growth: By what fraction the records grow from one release to the next, as a Fraction.
         learner: How a fit is made private; it must be GradientPerturbation, the default.
         features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:

@@ -24,6 +24,8 @@ class PrivateClassifier(Classifier):
         learner: How a fit is made private; by default OutputPerturbation for a pure budget,
             GradientPerturbation for a Gaussian one.
         features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 

@@ -26,6 +26,8 @@ class SlidingWindowClassifier(StreamClassifier):
         allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
         sample: If given, a fit reads at most this many records, drawn from its span.
         features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
         refit: Whether to fit the whole window at every step, starting at the release before. A
             model then remembers more than its window.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.

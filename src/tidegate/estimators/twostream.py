@@ -39,6 +39,8 @@ class TwoStreamClassifier(Classifier):
             GradientPerturbation for a Gaussian one.
         allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
         features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
@@ -111,6 +113,7 @@ class TwoStreamClassifier(Classifier):
             schedule=TwoStream(source=copy(self.source), step=self.step),
             budget=self.budget,
             allocation=self._allocation(),
+            survey=self._survey(),
         )
         run = MemoryRun(plan, trainer, self._engine())
         return self._begun_with(run, intake, {"ledgers_": run.ledgers, "classes_": classes})

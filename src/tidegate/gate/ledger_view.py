@@ -26,6 +26,7 @@ class LedgerView:
         self._store, self._descends = store, descends
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
         self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tested
+        self._surveyed: list[tuple[Step, Fraction]] = []  # steps with a survey
         self._lines: dict[int, tuple[str, Line]] = {}
         self._reach: dict[int, Reach] = {}
         self._steps = 0
@@ -49,6 +50,8 @@ class LedgerView:
             self._steps += 1
             if step.evaluation is not None:
                 self.evaluated.append((step, step.evaluation))
+            if step.survey_share is not None:
+                self._surveyed.append((step, step.survey_share))
             for share in step.measured:
                 self.ledgers[step.stream].charge(step.span, share)
 
@@ -76,7 +79,10 @@ class LedgerView:
             _of_fit(stream, line, record, numbers.get(fit))
             for fit, (stream, line) in self._lines.items()
         ]
-        rows += [_of_step(step, evaluation) for step, evaluation in self.evaluated]
+        rows += [_of_step(step, "survey", share) for step, share in self._surveyed]
+        rows += [
+            _of_step(step, "quality", paid.share, paid.release) for step, paid in self.evaluated
+        ]
         rows = [row for row in rows if row["start"] <= record < row["stop"]]
         return sorted(rows, key=lambda row: (row["stream"], row["at"], row["kind"]))
 
@@ -118,10 +124,10 @@ def _of_fit(stream: str, line: Line, record: int, release: int | None) -> Row:
     return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": share}
 
 
-def _of_step(step: Step, paid: Evaluation) -> Row:
-    (start, stop), share = step.span, down(paid.share)
-    made = {"stream": step.stream, "kind": "quality", "fit": None, "release": paid.release}
-    return {**made, "at": stop, "start": start, "stop": stop, "share": share}
+def _of_step(step: Step, kind: str, share: Fraction, release: int | None = None) -> Row:
+    start, stop = step.span
+    made = {"stream": step.stream, "kind": kind, "fit": None, "release": release}
+    return {**made, "at": stop, "start": start, "stop": stop, "share": down(share)}
 
 
 def _block(line: Line) -> Row:

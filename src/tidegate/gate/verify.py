@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from itertools import zip_longest
 from pathlib import Path
 
@@ -169,6 +170,7 @@ class _Planned:
             start = self.done[step.stream]
             span = Span(start, start + self._gate.progress.step(step.stream))
             self._expect(step, "its records are", span, step.span)
+            self._expect(step, "its survey cost", self._survey, step.survey_share)
             self._expect(step, "its evaluation cost", self._evaluation(), _paid(step.evaluation))
             self._expect(step, "its accuracy's deviation is", *self._deviations(step))
             self.done[step.stream] = step.span.stop
@@ -177,9 +179,13 @@ class _Planned:
                 self._releases += line.fit.released
                 yield line
 
+    @property
+    def _survey(self) -> Fraction | None:
+        return self._gate.plan.survey or None
+
     def _evaluation(self) -> str:
         share = self._gate.config.quality.share
-        bought = share is not None and self._releases > 0
+        bought = bool(share) and self._releases > 0
         return f"{share} for release {self._releases - 1}" if bought else "nothing"
 
     def _deviations(self, step: Step) -> tuple[float | None, float | None]:

@@ -173,7 +173,9 @@ def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
                 variances += [variance, variance * (layout.classes - 1)]
             continue
         if table.name == "classes":
-            each = [blank.of_class(c, right=r) for r in (True, False) for c in range(scores.classes)]
+            each = [
+                blank.of_class(c, right=r) for r in (True, False) for c in range(scores.classes)
+            ]
         else:
             each = list(np.eye(blank.values.size)[blank.unknown(table.name)])
         rows += each

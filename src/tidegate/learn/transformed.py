@@ -37,6 +37,8 @@ class TransformedPiece:
 def transformed(pieces: Sequence[Piece], transform: Transform) -> list[Piece]:
     """The pieces with centred and scaled features."""
     return [
-        transform.records(piece) if isinstance(piece, Records) else TransformedPiece(piece, transform)
+        transform.records(piece)
+        if isinstance(piece, Records)
+        else TransformedPiece(piece, transform)
         for piece in pieces
     ]

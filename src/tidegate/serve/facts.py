@@ -104,7 +104,7 @@ class Facts:
         """The most that any record of each stream ever pays; at most 1."""
         plan = self.gate.plan
         if isinstance(plan, TwoStreamPlan):
-            most = dict[str, Fraction](plan.forever)
+            most: dict[str, Fraction] = {**plan.forever}
         else:
             most = {self.gate.streams[0]: plan.forever}
         return {stream: down(share + plan.reserve) for stream, share in most.items()}

@@ -205,8 +205,12 @@ class Config:
 
     def settled(self, state: "Config | None" = None) -> "Config":
         """With the keys of [survey] and [quality] that are left out: a state's, or the defaults."""
-        survey = self.survey.settled(state and state.survey, self.budget.build())
-        return replace(self, survey=survey, quality=self.quality.settled(state and state.quality))
+        survey, quality = (None, None) if state is None else (state.survey, state.quality)
+        return replace(
+            self,
+            survey=self.survey.settled(survey, self.budget.build()),
+            quality=self.quality.settled(quality),
+        )
 
     def to_json(self) -> str:
         """This configuration as canonical JSON, with defaults filled in."""

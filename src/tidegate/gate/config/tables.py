@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError, between, flag, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.gate.config.keys import given_keys, key, labels, one_of, word, words
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Columns, Csv, Dtype, Files, JsonLines, Parquet
+from tidegate.gate.sources import Columns, Csv, Dtype, JsonLines, Parquet
 from tidegate.gate.sources.files import Format
 from tidegate.kinds import build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
