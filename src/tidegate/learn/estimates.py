@@ -139,12 +139,11 @@ def estimate(scores: Scores) -> Estimates:
     rows, seen, variances = _observations(scores)
     sums, totals = _constraints(scores)
     precision = rows.T @ (rows / variances[:, None])
-    covariance = np.linalg.inv(precision)
+    covariance: Floats = np.linalg.inv(precision)
     free = covariance @ (rows.T @ (seen / variances))
     gain = covariance @ sums.T @ np.linalg.inv(sums @ covariance @ sums.T)
-    return Estimates(
-        scores, free + gain @ (totals - sums @ free), covariance - gain @ sums @ covariance
-    )
+    values = free + gain @ (totals - sums @ free)
+    return Estimates(scores, values, np.asarray(covariance - gain @ sums @ covariance))
 
 
 def _blank(scores: Scores) -> Estimates:
@@ -162,8 +161,7 @@ def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
     seen = [*scores.counts, scores.cells[-1]]
     variances = [scores.count_deviation**2] * 3 + [cell_variances[-1]]
     for table in layout.tables:
-        place = layout.table(table.name)
-        assert place is not None
+        place = layout.table(table.name) or slice(0)
         cells, variance = scores.cells[place], cell_variances[place][0]
         if table.name == "confusion":
             matrix = cells.reshape(layout.classes, -1)

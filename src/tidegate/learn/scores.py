@@ -119,8 +119,7 @@ class Cells:
         typical = _deviation(_scale(allowance, Fraction(1, 3)), allowance)
         level = sum(typical / whole("slots", slots) <= noise for noise in NOISE_LEVELS)
         if classes == 2:
-            half = HALF_EDGES[level]
-            edges = (*half, 0.5, *(round(1 - edge, 6) for edge in reversed(half)))
+            edges = edges_of_two(level)
             bins = Table("bins", 2 * (len(edges) + 1), Fraction(3, 4))
             tables = [Table("classes", 4, Fraction(1, 4)), bins]
             return cls(classes=2, edges=edges, truth_edges=(), tables=tuple(tables))
@@ -191,6 +190,12 @@ class Cells:
                 return wrong * (len(self.edges) + 1) + np.searchsorted(self.edges, predicted)
             case "truth":
                 return np.searchsorted(self.truth_edges, _of_class(margins[~right], y[~right]))
+
+
+def edges_of_two(level: int) -> tuple[float, ...]:
+    """The edges of the bins of the probability of class 1, on both sides of one half."""
+    half = HALF_EDGES[level]
+    return (*half, 0.5, *(round(1 - edge, 6) for edge in reversed(half)))
 
 
 def logits(probabilities: tuple[float, ...]) -> Floats:

@@ -1,0 +1,144 @@
+"""The exact measures of a model on public records."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax, xlogy
+from scipy.stats import rankdata
+
+from tidegate.learn.labels import predicted_codes
+from tidegate.learn.measure_values import (
+    CalibrationBin,
+    Confusion,
+    Measure,
+    Measures,
+    Threshold,
+)
+from tidegate.learn.scores import (
+    CONFIDENCE_EDGES,
+    MOST_CLASSES,
+    Floats,
+    Indices,
+    edges_of_two,
+    logits,
+)
+
+LEAST_PROBABILITY = 0.001
+"""A smaller probability counts as this one in the log-loss, so that no record decides it alone."""
+
+
+def exact(  # noqa: PLR0913 (records are three arrays)
+    margins: Floats,
+    y: Indices,
+    usable: NDArray[np.bool_],
+    classes: int,
+    *,
+    edges: tuple[float, ...] | None = None,
+    probabilities: bool = True,
+) -> Measures:
+    """The measures of a model on public records, without noise.
+
+    Args:
+        margins: Of the model on each slot; shape (n,) for two classes, else (n, classes).
+        y: The index of each slot's class; ignored where the slot is unusable.
+        usable: Whether each slot can be used.
+        classes: The number of classes.
+        edges: The inner edges of the bins of probabilities.
+        probabilities: Whether margins have probabilities; if not, no measure reads them as such.
+
+    >>> y = np.array([0, 0, 1, 1])
+    >>> measures = exact(np.array([-2.0, 1.0, 2.0, 3.0]), y, np.ones(4, bool), 2)
+    >>> measures.accuracy, measures.auc
+    (Measure(value=0.75, deviation=0.0), Measure(value=1.0, deviation=0.0))
+    """
+    slots = len(usable)
+    margins, y = margins[usable], y[usable]
+    codes = predicted_codes(margins)
+    matrix = np.zeros((classes, classes))
+    np.add.at(matrix, (y, codes), 1.0)
+    sizes = matrix.sum(axis=1)
+    if classes == 2:
+        edges = edges_of_two(2) if edges is None else edges
+    else:
+        edges = CONFIDENCE_EDGES[2] if edges is None else edges
+    shares = sizes / max(len(y), 1)
+    present = sizes > 0
+    recall = np.diag(matrix)[present] / sizes[present]
+    likely = _Likely(margins, y, codes, edges) if probabilities and len(y) else None
+    two = classes == 2 and len(y) > 0
+    return Measures(
+        records=slots,
+        accuracy=_mean(codes == y),
+        majority=_of(shares.max()) if len(y) else None,
+        balanced_accuracy=_mean(recall),
+        log_loss=None if likely is None else likely.log_loss(),
+        constant_log_loss=_of(-xlogy(shares, shares).sum()) if len(y) else None,
+        brier=_mean((likely.first - y) ** 2) if likely is not None and two else None,
+        auc=_auc(margins, y) if two and present.all() else None,
+        bias=_mean(likely.first - y) if likely is not None and two else None,
+        unusable=_of(1 - len(y) / slots if slots else 0.0),
+        calibration=() if likely is None else likely.calibration(),
+        thresholds=_thresholds(margins, y, edges) if likely is not None and two else (),
+        confusion=Confusion(matrix, np.zeros_like(matrix)) if classes <= MOST_CLASSES else None,
+    )
+
+
+def _of(value: float | np.floating) -> Measure:
+    return Measure(float(value), 0.0)
+
+
+def _mean(values: NDArray[np.generic]) -> Measure | None:
+    return _of(np.asarray(values, np.float64).mean()) if values.size else None
+
+
+class _Likely:
+    """The probabilities of a model on usable records.
+
+    Attributes:
+        first: The probability of class 1 (two classes) or of the predicted class.
+    """
+
+    def __init__(
+        self, margins: Floats, y: Indices, codes: Indices, edges: tuple[float, ...]
+    ) -> None:
+        self._edges = edges
+        if margins.ndim == 1:
+            self.first = expit(margins)
+            self._truth = expit(np.where(y == 1, margins, -margins))
+            self._hit = y == 1
+            self._bins = np.searchsorted(logits(edges), margins)
+        else:
+            rows = np.arange(len(y))
+            table = softmax(margins, axis=1)
+            self.first, self._truth, self._hit = table[rows, codes], table[rows, y], codes == y
+            self._bins = np.searchsorted(edges, self.first)
+
+    def log_loss(self) -> Measure:
+        """The mean of -log of the true class's probability."""
+        return _of(-np.log(np.maximum(self._truth, LEAST_PROBABILITY)).mean())
+
+    def calibration(self) -> tuple[CalibrationBin, ...]:
+        """One entry for each bin."""
+        ends = (0.0, *self._edges, 1.0)
+        return tuple(
+            CalibrationBin(low, high, _mean(self.first[at]), _mean(self._hit[at]), _of(np.mean(at)))
+            for low, high, at in (
+                (ends[i], ends[i + 1], self._bins == i) for i in range(len(ends) - 1)
+            )
+        )
+
+
+def _auc(margins: Floats, y: Indices) -> Measure:
+    """The mean rank of class 1 among all, rescaled; ties count half."""
+    ones = int(y.sum())
+    ranks = rankdata(margins)[y == 1].sum()
+    return _of((ranks - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
+
+
+def _thresholds(margins: Floats, y: Indices, edges: tuple[float, ...]) -> tuple[Threshold, ...]:
+    def at(probability: float, margin: float) -> Threshold:
+        flagged = margins > margin
+        return Threshold(
+            probability, _mean(y[flagged]), _mean(flagged[y == 1]), _of(np.mean(flagged))
+        )
+
+    return tuple(at(p, m) for p, m in zip(edges, logits(edges).tolist(), strict=True))
