@@ -216,7 +216,7 @@ class TwoStreamPlan:
         return replace(self.source.shares, schedule=Target())
 
     @property
-    def forever(self) -> dict[Stream, Fraction]:
+    def forever(self) -> dict[str, Fraction]:
         """The most that any record of each stream ever pays for fits and its survey."""
         return {"source": self.source.forever, "target": self.target.forever + self.survey}
 

@@ -159,5 +159,5 @@ def two_streams(
         lines=lambda: planned.lines(arrivals()),
         charge=lambda: planned.charge(ledgers, arrivals()),
         ledgers={"source": ledgers.source, "target": ledgers.target},
-        forever={**planned.forever},
+        forever={"source": planned.forever["source"], "target": planned.forever["target"]},
     )

@@ -154,7 +154,7 @@ class DurableRun:
             surveyed = quality.survey_on_card(seen, survey.share, step)
         fits = [self._made(each, measured, surveyed) for each in made]
         state = as_text(self.plan, after)
-        released = self.store.publish(stream, step.stop, fits, state, evaluation, survey)
+        released = self.store.publish(stream, step.stop, fits, state, evaluation, survey=survey)
         self.after_commit()
         return released
 

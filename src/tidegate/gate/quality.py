@@ -1,13 +1,14 @@
 """Test releases on public records, and privately on the step that follows them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.store import Evaluation
 from tidegate.learn.learner import Weights
-from tidegate.learn.measures import exact, of_scores
-from tidegate.learn.private_accuracy import deviation, margins_of, private_accuracy
+from tidegate.learn.measures import Measure, exact, of_scores
+from tidegate.learn.private_accuracy import correct, deviation, margins_of, private_accuracy
 from tidegate.learn.records import Records, join
 from tidegate.learn.scores import Scores, score
 from tidegate.learn.survey import Survey, settings
@@ -44,7 +45,7 @@ def scored(
         allowance=allowance_of(budget, share),
         bits=bits,
     )
-    accuracy = of_scores(scores).accuracy
+    accuracy = accuracy_of(scores)
     return Evaluation(
         release=release.number,
         share=share,
@@ -54,10 +55,14 @@ def scored(
     )
 
 
+def accuracy_of(scores: Scores) -> Measure:
+    """The accuracy that noisy scores tell; of all slots if the noise hides that any is usable."""
+    of_all = Measure(float(scores.counts[0]) / scores.slots, scores.count_deviation / scores.slots)
+    return of_scores(scores).accuracy or of_all
+
+
 def on_card(evaluation: Evaluation, span: Span) -> Card:
     """An evaluation in the form that cards have it."""
-    scores = evaluation.scores
-    measures = {} if scores is None else {"scores": of_scores(Scores.of_json(scores)).as_json()}
     return {
         "of_release": evaluation.release,
         "start": span.start,
@@ -65,8 +70,14 @@ def on_card(evaluation: Evaluation, span: Span) -> Card:
         "accuracy": evaluation.accuracy,
         "deviation": evaluation.deviation,
         "share": str(evaluation.share),
-        **measures,
+        **({} if evaluation.scores is None else scores_on_card(evaluation.scores)),
     }
+
+
+def scores_on_card(noisy: Mapping[str, Any]) -> Card:
+    """The noisy counts of an evaluation and what they tell, in the form that cards have them."""
+    measures = of_scores(Scores.of_json(noisy))
+    return {"scores": measures.as_json(), "noisy_counts": dict(noisy)}
 
 
 def survey_on_card(survey: Survey, share: Fraction, span: Span) -> Card:
@@ -93,13 +104,17 @@ def public_records(name: str | None, parts: Iterable[Records]) -> Records:
 
 
 def on_public(
-    weights: Weights, records: Records, transform: Transform | None, classes: int
+    weights: Weights,
+    records: Records,
+    transform: Transform | None,
+    classes: int,
 ) -> Card:
     """How good a model is on public records, for its card. It costs nothing."""
     margins = margins_of(weights, records, transform)
     measures = exact(margins, records.y, records.usable, classes)
+    usable = int(records.usable.sum())
     return {
-        "records": int(records.usable.sum()),
-        "accuracy": measures.accuracy.value,
+        "records": usable,
+        "accuracy": correct(weights, records, transform) / usable,
         "scores": measures.as_json(),
     }

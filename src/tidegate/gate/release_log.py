@@ -51,13 +51,14 @@ class ReleaseLog:
         arrived: str | None = self._state.one("SELECT arrived FROM state")[0]
         return arrived
 
-    def publish(
+    def publish(  # noqa: PLR0913 (one for each part of a step)
         self,
         stream: str,
         at: int,
         made: Sequence[Made],
         state: str | None = None,
         evaluation: Evaluation | None = None,
+        *,
         survey: StoredSurvey | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`."""

@@ -204,13 +204,14 @@ class Store(Protocol):
     def state(self) -> str | None:
         """The two-stream state of the last `publish`; None for one stream."""
 
-    def publish(
+    def publish(  # noqa: PLR0913 (one for each part of a step)
         self,
         stream: str,
         at: int,
         made: Sequence[Made],
         state: str | None = None,
         evaluation: Evaluation | None = None,
+        *,
         survey: StoredSurvey | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`.

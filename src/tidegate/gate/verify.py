@@ -13,7 +13,8 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.quality import on_card
 from tidegate.gate.store import UNREADABLE, Evaluation, Problem, Step, damage, reported
-from tidegate.gate.verify_noise import Recomputed, same, unknown_settings, value_of
+from tidegate.gate.verify_noise import Recomputed, alike, same, unknown_settings, value_of
+from tidegate.gate.verify_surveys import Surveys
 from tidegate.privacy import Line
 from tidegate.privacy.rounding import down
 from tidegate.progress import lines_at
@@ -101,7 +102,7 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
     settings, named = text_digest(gate.store.settings()), False
     about = json.loads(canonical(gate.about.card()))
     evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
-    recomputed = Recomputed(gate.store, gate.about)
+    recomputed, surveys = Recomputed(gate.store, gate.about), Surveys(gate)
     for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
         named = named or SETTINGS in card
         wanted = {
@@ -110,14 +111,16 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             **({SETTINGS: settings} if named else {key: about[key] for key in FIXED}),
         }
         try:
-            wanted |= recomputed.of_fit(stream, line)
+            wanted |= recomputed.of_fit(stream, line, card["settings"])
+            wanted |= surveys.of_card(stream, line.fit.at)
             wanted |= unknown_settings(card, wanted)
         except (InvalidValueError, StoreError, *UNREADABLE):
             what = "its settings cannot be recomputed: its charge or its prior is damaged"
             yield damage(f"fit {line.fit.number}", what)
         for key in sorted(wanted):
-            value, exact = value_of(card, key), not key.startswith("settings.")
-            if value != wanted[key] if exact else not same(value, wanted[key]):
+            agree = same if key.startswith("settings.") else alike
+            value, exact = value_of(card, key), not key.startswith(("settings.", "evaluation."))
+            if value != wanted[key] if exact else not agree(value, wanted[key]):
                 what = f"its card says {key} {value}, not {wanted[key]}"
                 yield damage(f"fit {line.fit.number}", what)
 
@@ -158,7 +161,7 @@ class _Planned:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._recomputed = Recomputed(gate.store, gate.about)
+        self._recomputed, self._surveys = Recomputed(gate.store, gate.about), Surveys(gate)
         self._releases = 0
         self.so_far = Arrived()
         self.done = dict.fromkeys(gate.streams, 0)
@@ -171,8 +174,9 @@ class _Planned:
             span = Span(start, start + self._gate.progress.step(step.stream))
             self._expect(step, "its records are", span, step.span)
             self._expect(step, "its survey cost", self._survey, step.survey_share)
+            self.problems += self._surveys.problems(step)
             self._expect(step, "its evaluation cost", self._evaluation(), _paid(step.evaluation))
-            self._expect(step, "its accuracy's deviation is", *self._deviations(step))
+            self._check_accuracy(step)
             self.done[step.stream] = step.span.stop
             due, self.so_far = lines_at(self._gate.plan, self.so_far, step.stream, step.span.stop)
             for line in due:
@@ -188,13 +192,20 @@ class _Planned:
         bought = bool(share) and self._releases > 0
         return f"{share} for release {self._releases - 1}" if bought else "nothing"
 
-    def _deviations(self, step: Step) -> tuple[float | None, float | None]:
-        """The recomputed deviation of a private accuracy, and the stored one if it differs."""
+    def _check_accuracy(self, step: Step) -> None:
+        """Recompute the private accuracy of a step and its deviation."""
         if step.evaluation is None:
-            return None, None
-        wanted = self._recomputed.deviation(step.evaluation, step.span.size)
-        stored = step.evaluation.deviation
-        return wanted, wanted if same(stored, wanted) else stored
+            return
+        if bool(step.evaluation.scores) != bool(self._gate.config.quality.scores):
+            self._expect(step, "its scores are", "as configured", "there or missing")
+        try:
+            wanted = self._recomputed.accuracy(step.evaluation, step.span.size)
+        except (InvalidValueError, *UNREADABLE) as error:
+            self._expect(step, "its scores are", "readable", f"damaged: {error}")
+            return
+        stored = (step.evaluation.accuracy, step.evaluation.deviation)
+        if not all(map(same, stored, wanted)):
+            self._expect(step, "its accuracy and deviation are", wanted, stored)
 
     def _expect(self, step: Step, what: str, wanted: object, actual: object) -> None:
         if wanted != actual:

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import InvalidValueError
+from tidegate.gate.quality import accuracy_of, scores_on_card
 from tidegate.gate.store import UNREADABLE, Evaluation, Store
 from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
 from tidegate.learn.loss import LOSSES, Loss
 from tidegate.learn.private_accuracy import deviation
+from tidegate.learn.scores import Scores
+from tidegate.learn.survey import settings
 from tidegate.learn.trainer import Trainer
+from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of, budget_of
@@ -31,8 +35,30 @@ Another Python or NumPy may round a norm or a root differently. A card that stat
 little noise overstates epsilon or mu by a billionth, so the tolerance hides nothing that matters.
 """
 
+ROUGH = {"evaluation.step_before.scores"}
+"""The keys whose values are rounded on cards."""
+
 PRIOR = np.zeros(1)
 """Stands for a prior of which a card tells only that there is one."""
+
+
+ROUNDED = 2e-5
+"""Largest difference between a measure on a card, which is rounded, and the recomputed one."""
+
+
+def alike(stated: Any, wanted: Any) -> bool:
+    """Whether two JSON values are the same; measures may differ by their rounding.
+
+    >>> alike({"auc": 0.71234, "bins": [1.0]}, {"auc": 0.71235, "bins": [1.0]}), alike([1.0], [1])
+    (True, False)
+    """
+    if isinstance(stated, dict) and isinstance(wanted, dict):
+        return stated.keys() == wanted.keys() and all(alike(stated[k], wanted[k]) for k in wanted)
+    if isinstance(stated, list) and isinstance(wanted, list):
+        return len(stated) == len(wanted) and all(map(alike, stated, wanted))
+    if type(stated) is float and type(wanted) is float:
+        return math.isclose(stated, wanted, rel_tol=CLOSE, abs_tol=ROUNDED)
+    return type(stated) is type(wanted) and bool(stated == wanted)
 
 
 def same(stated: Any, wanted: Any) -> bool:
@@ -54,27 +80,49 @@ class Recomputed:
     """
 
     def __init__(self, store: Store, about: About) -> None:
-        self._budget = about.plan.budget
+        self._budget, self._surveyed = about.plan.budget, bool(about.plan.survey)
+        task = about.task.centred() if self._surveyed else about.task
         self._trainer = Trainer(
-            task=about.task, learner=about.learner, budget=self._budget, bits=SystemBits()
+            task=task, learner=about.learner, budget=self._budget, bits=SystemBits()
         )
+        self._learner: NamedLearner = about.learner
+        self._classes = len(list(about.classes))
         self._norm = lru_cache(maxsize=1024)(store.norm)
         self._form = lru_cache(store.form)
 
-    def of_fit(self, stream: str, line: Line) -> Card:
-        """The settings and the shape on the card of a fit."""
+    def of_fit(self, stream: str, line: Line, stated: Mapping[str, float]) -> Card:
+        """The settings and the shape on the card of a fit.
+
+        Args:
+            stream: The stream that the fit read.
+            line: Its charge.
+            stated: The settings on the card. They count where a prior was carried over to another
+                transform and its norm is not known.
+        """
         form = self._form(stream)
         if form is None:
             raise LookupError(stream)
-        d, prior = form.shape[1], line.fit.prior
-        norm = None if prior is None else np.array([self._norm(prior)])
-        settings = self._trainer.settings(line, d, norm)
+        d, prior, trainer = form.shape[1] + self._surveyed, line.fit.prior, self._trainer
+        if prior is not None and self._surveyed and not self._learner.descends:
+            slots = line.fit.sample or line.fit.span.size
+            terms = trainer.terms(line, PRIOR)
+            settings = self._learner.restated(trainer.task, terms, stated, n=slots, d=d)
+        else:
+            norm = None if prior is None else np.array([self._norm(prior)])
+            settings = trainer.settings(line, d, norm)
         shape = self._trainer.task.loss.shape(d)
         return {"shape": list(shape), **{f"settings.{key}": settings[key] for key in settings}}
 
-    def deviation(self, evaluation: Evaluation, slots: int) -> float:
-        """The deviation of the noise in a private accuracy."""
-        return deviation(slots, allowance_of(self._budget, evaluation.share))
+    def accuracy(self, evaluation: Evaluation, slots: int) -> tuple[float, float]:
+        """The private accuracy of an evaluation and its deviation."""
+        allowance = allowance_of(self._budget, evaluation.share)
+        if evaluation.scores is None:
+            return evaluation.accuracy, deviation(slots, allowance)
+        scores = Scores.of_json(evaluation.scores)
+        if (scores.slots, scores.classes, scores.allowance) != (slots, self._classes, allowance):
+            raise InvalidValueError("its scores are not for this step or this share")
+        accuracy = accuracy_of(scores)
+        return accuracy.value, accuracy.deviation
 
 
 def problems_of_card(card: Card) -> Iterator[str]:
@@ -84,7 +132,7 @@ def problems_of_card(card: Card) -> Iterator[str]:
     not published. They are taken as stated: the noise must be right for them.
     """
     try:
-        wanted = {**_from_card(card), **_evaluation_from_card(card)}
+        wanted = {**_from_card(card), **_evaluation_from_card(card), **_survey_from_card(card)}
     except InvalidValueError as error:
         yield f"its settings cannot be recomputed: {error}"
         return
@@ -93,7 +141,7 @@ def problems_of_card(card: Card) -> Iterator[str]:
         return
     for key, value in wanted.items():
         stated = value_of(card, key)
-        if not same(stated, value):
+        if not (same(stated, value) if key not in ROUGH else alike(stated, value)):
             yield f"its card says {key} {stated}, not {value}"
 
 
@@ -117,10 +165,13 @@ def _from_card(card: Card) -> Card:
     learner: NamedLearner = _built(LEARNERS, card["learner"])
     loss: Loss = _built(LOSSES, card["loss"])
     task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
+    if "transform" in card:
+        Transform.of_card(card["transform"])
+        task = task.centred()
     trainer = Trainer(task=task, learner=learner, budget=budget, bits=SystemBits())
     line, d = Line(_fit(card), share), card["shape"][0]
     prior: Weights | None = None if card["prior"] is None else PRIOR
-    settings = learner.restated(
+    restated = learner.restated(
         task,
         trainer.terms(line, prior),
         card["settings"],
@@ -130,7 +181,7 @@ def _from_card(card: Card) -> Card:
     wanted = {
         "shape": list(loss.shape(d)),
         budget.unit: budget.of_share(share),
-        **{f"settings.{key}": settings[key] for key in settings},
+        **{f"settings.{key}": restated[key] for key in restated},
     }
     return {**wanted, **unknown_settings(card, wanted)}
 
@@ -154,8 +205,36 @@ def _evaluation_from_card(card: Card) -> Card:
     if measured is None:
         return {}
     allowance = allowance_of(_budget(card), Fraction(measured["share"]))
-    slots = measured["stop"] - measured["start"]
-    return {"evaluation.step_before.deviation": deviation(slots, allowance)}
+    slots = _slots(measured)
+    if "noisy_counts" not in measured:
+        return {"evaluation.step_before.deviation": deviation(slots, allowance)}
+    noisy = measured["noisy_counts"]
+    scores = Scores.of_json(noisy)
+    accuracy = accuracy_of(scores)
+    facts = {"slots": slots, "classes": len(card["classes"])}
+    price = {"unit": allowance.unit, "amount": allowance.amount}
+    place = "evaluation.step_before"
+    return {
+        f"{place}.accuracy": accuracy.value,
+        f"{place}.deviation": accuracy.deviation,
+        f"{place}.scores": scores_on_card(noisy)["scores"],
+        **{f"{place}.noisy_counts.{key}": value for key, value in {**facts, **price}.items()},
+    }
+
+
+def _survey_from_card(card: Card) -> Card:
+    survey = card.get("survey")
+    if survey is None:
+        return {}
+    allowance, slots = allowance_of(_budget(card), Fraction(survey["share"])), _slots(survey)
+    numbers = settings(allowance, features=card["shape"][0] - 1)
+    stated = {f"survey.settings.{key}": value for key, value in numbers.items()}
+    factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
+    return {**stated, "survey.deviation": factor * numbers["noise_scale_counts"] / slots}
+
+
+def _slots(measured: Card) -> int:
+    return int(measured["stop"] - measured["start"])
 
 
 def _budget(card: Card) -> Budget:

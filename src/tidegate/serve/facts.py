@@ -4,7 +4,6 @@ Nothing else that depends on the content of records is public, not even how many
 """
 
 import threading
-from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ class Facts:
         """The most that any record of each stream ever pays; at most 1."""
         plan = self.gate.plan
         if isinstance(plan, TwoStreamPlan):
-            most: dict[str, Fraction] = {**plan.forever}
+            most = plan.forever
         else:
             most = {self.gate.streams[0]: plan.forever}
         return {stream: down(share + plan.reserve) for stream, share in most.items()}

@@ -233,12 +233,12 @@ class Config:
 
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan: what is released when, and what it costs."""
-        schedule, settled = self.schedule.build(), self.settled()
+        schedule, budget = self.schedule.build(), self.budget.build()
         shared: dict[str, Any] = {
-            "budget": self.budget.build(),
+            "budget": budget,
             "allocation": self.allocation.build(),
-            "reserve": settled.quality.share,
-            "survey": settled.survey.share,
+            "reserve": self.quality.settled(None).share,
+            "survey": self.survey.settled(None, budget).share,
         }
         if isinstance(schedule, TwoStream):
             return TwoStreamPlan(schedule=schedule, **shared)
