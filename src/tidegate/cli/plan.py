@@ -11,7 +11,7 @@ from tidegate import picture
 from tidegate.checks import InvalidValueError, flag, fraction, ratio
 from tidegate.cli import options
 from tidegate.cli.plan_output import print_json, print_table
-from tidegate.cli.planned import allocation_of, one_stream, option_name, two_streams
+from tidegate.cli.planned import Measured, allocation_of, one_stream, option_name, two_streams
 from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, Kind, count, kinds_text
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
@@ -87,6 +87,8 @@ KIND is {kinds_text()}. All sizes are in records.
     help="How the budget is divided among levels; growing has its own rule.",
 )
 @click.option("--rate", type=RATIO, help="tapered: ratio of the shares of two adjacent levels.")
+@click.option("--survey", type=RATIO, help="Share of the budget for a survey of each step [0].")
+@click.option("--scores", type=RATIO, help="Share of the budget for scores of releases [0].")
 @click.option(
     "--until",
     type=count(),
@@ -105,6 +107,8 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     weak_delta: bool,
     allocation: str,
     rate: Fraction | None,
+    survey: Fraction | None,
+    scores: Fraction | None,
     until: int,
     rows: int,
     plot: Path | None,
@@ -114,10 +118,11 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     """Plan a kind of schedule, and print it."""
     budget = budget_of(epsilon, delta, weak_delta=weak_delta)
     sizes = {name: size for name, size in given.items() if size is not None}
+    measured = Measured(survey or Fraction(0), scores or Fraction(0))
     if kind == "twostream":
-        planned = two_streams(sizes, budget, allocation_of(allocation, rate), until)
+        planned = two_streams(sizes, budget, allocation_of(allocation, rate), until, measured)
     else:
-        planned = one_stream(kind, sizes, budget, allocation_of(allocation, rate), until)
+        planned = one_stream(kind, sizes, budget, allocation_of(allocation, rate), until, measured)
     if plot is not None and until < planned.first:
         raise InvalidValueError(f"nothing to plot: {planned.no_release}")
     if plot is not None:  # before printing, which ends early in a pipe to `head`

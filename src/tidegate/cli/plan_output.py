@@ -17,6 +17,11 @@ from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
 
+MEASURED = {
+    "survey": "the survey of its step",
+    "scores": "scores of the release before its step; the total below leaves that out",
+}
+
 
 def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
     """The last line: counts, the most-charged record so far, and the most any record ever pays."""
@@ -26,7 +31,10 @@ def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
         forever = {"share": down(planned.forever[stream])}
         own = {"worst": {"record": record, "share": down(share)}, "forever": forever}
         paid |= own if stream is None else {stream: own}
-    return {"fits": fits, "releases": releases} | paid
+    measured = {
+        name: {"share": float(share)} for name, share in planned.measured._asdict().items() if share
+    }
+    return {"fits": fits, "releases": releases} | paid | measured
 
 
 def print_json(planned: Planned) -> None:
@@ -92,6 +100,9 @@ def print_table(planned: Planned, rows: int) -> None:
         note = "The newest records pay the share. Older ones have less weight and pay less."
         console.print(f"[dim]{note}[/]")
     console.print(f"\n{fits:,} fits, {releases:,} releases.")
+    for name, share in planned.measured._asdict().items():
+        if share:
+            console.print(f"Each record also pays {100 * float(share):g} % for {MEASURED[name]}.")
     for stream, ledger in planned.ledgers.items():
         record, share = ledger.worst()
         whose = f"{stream} record" if stream else "record"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import chain, repeat
+from typing import NamedTuple
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
@@ -21,6 +22,18 @@ TARGET = ("target_step", "source_steps", "target_steps")
 """The options of a two-stream plan besides those of its source."""
 
 
+class Measured(NamedTuple):
+    """The shares of the budget that are not for fits.
+
+    Attributes:
+        survey: What each record pays for the survey of its step.
+        scores: What each record pays for the scores of the release before its step.
+    """
+
+    survey: Fraction = Fraction(0)
+    scores: Fraction = Fraction(0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """A plan that is ready to be printed.
@@ -34,7 +47,8 @@ class Planned:
         lines: Returns the plan's lines.
         charge: Returns them too, and posts each to its ledger.
         ledgers: A ledger for each stream.
-        forever: The most any record of a stream ever pays.
+        forever: The most any record of a stream ever pays, scores included.
+        measured: The shares of the survey of each step and of scores.
     """
 
     title: str
@@ -46,6 +60,7 @@ class Planned:
     charge: Callable[[], Iterator[Line]]
     ledgers: dict[Stream | None, Ledger]
     forever: dict[Stream | None, Fraction]
+    measured: "Measured"
 
     @property
     def no_release(self) -> str:
@@ -100,12 +115,23 @@ def _title(kind: str, budget: Budget, allocation: Allocation | None) -> str:
     return f"{kind}, {amounts(budget.epsilon, budget.delta)}, {shares}"
 
 
-def one_stream(
-    kind: str, sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
+    kind: str,
+    sizes: dict[str, int],
+    budget: Budget,
+    allocation: Allocation,
+    until: int,
+    measured: Measured,
 ) -> Planned:
     """The plan of a kind of schedule for one stream."""
     schedule = _made(kind, sizes)
-    planned = Plan(schedule=schedule, budget=budget, allocation=allocation)
+    planned = Plan(
+        schedule=schedule,
+        budget=budget,
+        allocation=allocation,
+        reserve=measured.scores,
+        survey=measured.survey,
+    )
     step = planned.steps.size
     _steps(until, step)
     ledger = planned.ledger()
@@ -118,12 +144,17 @@ def one_stream(
         lines=partial(planned.lines, until),
         charge=partial(planned.charge, ledger, until),
         ledgers={None: ledger},
-        forever={None: planned.forever},
+        forever={None: planned.forever + measured.scores},
+        measured=measured,
     )
 
 
 def two_streams(
-    sizes: dict[str, int], budget: Budget, allocation: Allocation, until: int
+    sizes: dict[str, int],
+    budget: Budget,
+    allocation: Allocation,
+    until: int,
+    measured: Measured,
 ) -> Planned:
     """The plan of a source and a target stream, whose steps arrive in rounds."""
     names = {kind: [each.name for each in parameters(one)] for kind, one in sources().items()}
@@ -139,7 +170,11 @@ def two_streams(
     kind = max(candidates, key=lambda kind: len(sizes.keys() & names[kind]))
     source = _made(kind, sizes, f"a {kind} source")
     planned = TwoStreamPlan(
-        schedule=TwoStream(source=source, step=target_step), budget=budget, allocation=allocation
+        schedule=TwoStream(source=source, step=target_step),
+        budget=budget,
+        allocation=allocation,
+        reserve=measured.scores,
+        survey=measured.survey,
     )
     steps = _steps(until, source.steps.size)
 
@@ -159,5 +194,9 @@ def two_streams(
         lines=lambda: planned.lines(arrivals()),
         charge=lambda: planned.charge(ledgers, arrivals()),
         ledgers={"source": ledgers.source, "target": ledgers.target},
-        forever={"source": planned.forever["source"], "target": planned.forever["target"]},
+        forever={
+            "source": planned.forever["source"] + measured.scores,
+            "target": planned.forever["target"] + measured.scores,
+        },
+        measured=measured,
     )
