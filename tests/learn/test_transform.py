@@ -1,0 +1,270 @@
+"""The transform and the moments that it comes from."""
+
+import math
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from tidegate.checks import InvalidValueError
+from tidegate.features import clip_rows
+from tidegate.learn import Softmax
+from tidegate.learn.learner import Task
+from tidegate.learn.moments import Moments, shrunk
+from tidegate.learn.records import Records
+from tidegate.learn.survey import Survey, survey
+from tidegate.learn.transform import Transform
+from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.budget import Allowance
+
+Floats = NDArray[np.float64]
+seeds = st.integers(0, 2**32)
+EXACT = Allowance("mu", 1e9)
+
+
+def transform(seed: int, d: int, *, centred: bool = True) -> Transform:
+    rng = np.random.default_rng(seed)
+    return Transform.of(rng.normal(size=d) * centred, rng.uniform(0.1, 9, size=d))
+
+
+def squared_norm(row: Any) -> Fraction:
+    return sum((Fraction(float(x)) ** 2 for x in row), Fraction(0))
+
+
+@given(seeds, st.integers(1, 20), st.sampled_from([np.float32, np.float64]), st.booleans())
+def test_the_exact_norm_of_every_row_is_bounded(
+    seed: int, d: int, dtype: Any, sparse: bool
+) -> None:
+    X: Any = np.random.default_rng(seed).normal(size=(9, d)).astype(dtype)
+    rows: Any = transform(seed, d, centred=not sparse).rows(csr_array(X) if sparse else X)
+    dense = rows.toarray() if sparse else rows
+    assert dense.dtype == dtype
+    assert dense.shape == (9, d + 1)
+    assert (dense[:, -1] == Transform.CONSTANT).all()
+    assert max(map(squared_norm, dense)) <= Fraction(Transform.NORM) ** 2
+
+
+def test_the_constants() -> None:
+    assert float(np.float32(Transform.CONSTANT)) == Transform.CONSTANT
+    assert Fraction(Transform.CONSTANT) <= Fraction(15, 100)
+    below = math.nextafter(Transform.NORM, 0)
+    assert Fraction(below) ** 2 < Fraction(10225, 10000) <= Fraction(Transform.NORM) ** 2
+
+
+@given(seeds, st.integers(1, 300))
+def test_a_row_does_not_depend_on_other_rows(seed: int, d: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(50, d))
+    found = transform(seed, d)
+    alone = np.vstack([np.asarray(found.rows(X[[i]])) for i in range(50)])
+    assert np.array_equal(alone, np.asarray(found.rows(X)))
+
+
+@given(seeds, st.integers(1, 12))
+def test_sparse_rows_are_those_of_dense_ones(seed: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, d)) * (rng.random((9, d)) < 0.3)
+    found = transform(seed, d, centred=False)
+    rows: Any = found.rows(csr_array(X))
+    assert rows.has_canonical_format
+    np.testing.assert_allclose(rows.toarray(), np.asarray(found.rows(X)), rtol=1e-12)
+
+
+@given(seeds, st.booleans())
+def test_unusable_slots_are_zero_and_the_rest_is_kept(seed: int, sparse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    usable = rng.random(20) < 0.7
+    X: Any = rng.normal(size=(20, 3)) * usable[:, None]
+    rows = csr_array(X) if sparse else X
+    before = Records(rows, rng.integers(2, size=20), usable, rng.random(20))
+    found = pickle.loads(pickle.dumps(transform(seed, 3, centred=not sparse).records))(before)
+    dense = found.X.toarray() if sparse else found.X
+    assert not dense[~usable].any()
+    assert (dense[usable, -1] == Transform.CONSTANT).all()
+    for name in ("y", "usable", "slot_weights"):
+        assert np.array_equal(getattr(found, name), getattr(before, name))
+
+
+@given(seeds, st.integers(1, 9), st.sampled_from([None, 3]))
+def test_carried_weights_have_the_same_margins(seed: int, d: int, classes: int | None) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, d)) / 1000  # short enough not to be clipped
+    shape = (d + 1,) if classes is None else (d + 1, classes)
+    weights = rng.normal(size=shape)
+    spread = rng.uniform(0.1, 1, size=(2, d)) / np.sqrt(d)
+    moved = rng.uniform(-0.1, 0.1, size=(2, d))
+    old, new = (Transform.of(c, s) for c, s in zip(moved, spread, strict=True))
+    carried = new.carried(weights, old)
+    assert carried.shape == weights.shape
+    margins, before = np.asarray(new.rows(X)) @ carried, np.asarray(old.rows(X)) @ weights
+    np.testing.assert_allclose(margins, before, atol=1e-9)
+
+
+def test_a_transform_to_itself_changes_nothing_but_roundings() -> None:
+    found, weights = transform(1, 5), np.arange(6.0)
+    np.testing.assert_allclose(found.carried(weights, found), weights, rtol=1e-15)
+
+
+@given(seeds, st.integers(1, 20))
+def test_cards_restore_every_bit(seed: int, d: int) -> None:
+    found = transform(seed, d)
+    again = Transform.of_card(found.on_card())
+    assert again.center.tobytes() == found.center.tobytes()
+    assert again.scale.tobytes() == found.scale.tobytes()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"constant": 0.2},
+        {"norm": 1.0},
+        {"center": "###"},
+        {"center": "AAAA"},
+        {"scale": ""},
+        {"scale": None},
+        {"center": 3},
+        {"more": 1},
+        {"scale": "AADAfwAAgD8="},
+        {"scale": "AACAvwAAgD8="},
+        {"scale": "AACAPw=="},
+    ],
+)
+def test_a_damaged_card_is_refused(damage: dict[str, Any]) -> None:
+    card = Transform.of(np.zeros(2), np.ones(2)).on_card()
+    with pytest.raises(InvalidValueError, match=r"^transform must be one that a release states"):
+        Transform.of_card(card | damage)
+
+
+def test_rows_that_do_not_fit_are_refused() -> None:
+    found = transform(1, 3)
+    with pytest.raises(InvalidValueError, match="3 columns"):
+        found.rows(np.zeros((1, 4)))
+    with pytest.raises(InvalidValueError, match="sparse"):
+        found.rows(csr_array((1, 3)))
+
+
+def test_a_centred_task() -> None:
+    task = Task(loss=Softmax(3), norm=7.0, regularization=0.5)
+    centred = task.centred()
+    assert (task.surveyed, centred.surveyed) == (False, True)
+    assert (centred.norm, centred.loss, centred.regularization) == (Transform.NORM, task.loss, 0.5)
+
+
+# --- moments
+
+
+def surveyed(X: Any, y: Any, *, norm: float, allowance: Allowance = EXACT, seed: int = 1) -> Survey:
+    usable = np.ones(len(y), np.bool_)
+    records = Records(X, np.asarray(y), usable)
+    bits = NotPrivateBits(seed)
+    return survey(records, norm=norm, classes=2, allowance=allowance, bits=bits)
+
+
+def naive(X: Floats, norm: float) -> tuple[Floats, Floats]:
+    """Center and scale by the formulas, for moments that are known exactly."""
+    units = X / norm
+    center, d = units.mean(axis=0), X.shape[1]
+    spread = np.clip((units**2).sum(axis=1).mean() - (center**2).sum(), 0.05, 1)
+    variances = np.maximum(units.var(axis=0), 0.1 * spread / d)
+    half_way = variances**-0.25
+    return center * norm, half_way / math.sqrt((half_way**2 * variances).sum()) / norm
+
+
+@given(seeds, st.integers(1, 8), st.sampled_from([0.5, 1.0, 40.0]))
+def test_without_noise_the_transform_is_that_of_the_formulas(
+    seed: int, d: int, norm: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(500, d)) * rng.uniform(0.1, 2, size=d) + rng.normal(size=d)
+    X = np.asarray(clip_rows(raw * norm / 2, norm))
+    moments = Moments.before_first(d, 2).after(surveyed(X, np.zeros(500, np.intp), norm=norm))
+    found = moments.transform(norm=norm, sparse=False)
+    center, scale = naive(X, norm)
+    np.testing.assert_allclose(found.center, center, atol=1e-4 * norm)
+    np.testing.assert_allclose(found.scale, scale, rtol=1e-3)
+
+
+def test_rows_have_a_mean_square_of_about_one_before_clipping() -> None:
+    rng = np.random.default_rng(3)
+    X = np.asarray(clip_rows(rng.normal(size=(2000, 5)) * [1, 2, 3, 4, 5] + 3, 30.0))
+    moments = Moments.before_first(5, 2).after(surveyed(X, np.zeros(2000, np.intp), norm=30.0))
+    found = moments.transform(norm=30.0, sparse=False)
+    units = (X - found.center) * found.scale
+    assert (units**2).sum(axis=1).mean() == pytest.approx(1, rel=0.01)
+
+
+def test_sparse_rows_are_scaled_by_their_second_moments() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.random(size=(400, 3)) * [0.1, 0.2, 0.3]
+    moments = Moments.before_first(3, 2).after(
+        surveyed(csr_array(X), np.zeros(400, np.intp), norm=1.0)
+    )
+    found = moments.transform(norm=1.0, sparse=True)
+    half_way = np.mean(X**2, axis=0) ** -0.25
+    assert not found.center.any()
+    np.testing.assert_allclose(found.scale / found.scale[0], half_way / half_way[0], rtol=0.05)
+
+
+def test_noise_switches_centre_and_scales_off() -> None:
+    """With noise far above the records, what is left is one scale for all features."""
+    X = np.asarray(clip_rows(np.random.default_rng(3).normal(size=(64, 400)), 1.0))
+    seen = surveyed(X, np.zeros(64, np.intp), norm=1.0, allowance=Allowance("mu", 1e-3))
+    found = Moments.before_first(400, 2).after(seen).transform(norm=1.0, sparse=False)
+    assert np.abs(found.center).max() < 1
+    np.testing.assert_allclose(found.scale, found.scale.mean(), rtol=0.2)
+
+
+def test_before_the_first_survey_rows_are_divided_by_the_norm() -> None:
+    moments = Moments.before_first(3, 2)
+    found = moments.transform(norm=4.0, sparse=False)
+    assert found.scale.tolist() == [0.25] * 3
+    assert (moments.class_shares, moments.unusable_share) == ((0.5, 0.5), 0.0)
+
+
+@given(st.lists(seeds, min_size=1, max_size=6))
+def test_moments_are_forgetting_sums_and_are_restored_by_their_cells(drawn: list[int]) -> None:
+    moments, expected, slots, noise = Moments.before_first(2, 2), np.zeros(8), 0.0, 0.0
+    for seed in drawn:
+        rng = np.random.default_rng(seed)
+        X = np.asarray(clip_rows(rng.normal(size=(30, 2)), 1.0))
+        seen = surveyed(X, rng.integers(2, size=30), norm=1.0, allowance=Allowance("mu", 0.3))
+        expected = Moments.KEEP * expected + seen.cells
+        slots = Moments.KEEP * slots + 30
+        noise = Moments.KEEP**2 * noise + seen.deviations.sums**2
+        moments = moments.after(seen)
+    np.testing.assert_allclose(moments.cells, [*expected, slots, noise], rtol=1e-12)
+    again = Moments(classes=2, cells=np.frombuffer(moments.cells.tobytes()))
+    one, other = (each.transform(norm=1.0, sparse=False) for each in (moments, again))
+    assert one.on_card() == other.on_card()
+    assert sum(again.class_shares) == pytest.approx(1)
+    assert 0 <= again.unusable_share <= 1
+
+
+def test_means_are_over_usable_slots_where_many_are_not() -> None:
+    X = np.full((1000, 2), 0.4)
+    usable = np.arange(1000) < 600
+    records = Records(X * usable[:, None], np.zeros(1000, np.intp), usable)
+    seen = survey(records, norm=1.0, classes=2, allowance=EXACT, bits=NotPrivateBits(1))
+    moments = Moments.before_first(2, 2).after(seen)
+    assert moments.unusable_share == pytest.approx(0.4)
+    assert moments.class_shares[0] == pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(moments.transform(norm=1.0, sparse=False).center, 0.4, atol=1e-4)
+
+
+def test_another_kind_of_survey_is_refused() -> None:
+    seen = surveyed(np.zeros((3, 2)), np.zeros(3, np.intp), norm=1.0)
+    for features, classes in ((3, 2), (2, 3)):
+        with pytest.raises(InvalidValueError, match="survey"):
+            Moments.before_first(features, classes).after(seen)
+    with pytest.raises(InvalidValueError, match="cells"):
+        Moments(classes=2, cells=np.zeros(7))
+
+
+def test_the_mean_is_shrunk_by_its_noise() -> None:
+    assert shrunk(np.array([3.0, 4.0]), 1.0).tolist() == [3.0, 4.0]
+    assert shrunk(np.full(4, 0.1), 1.0).tolist() == [0.0] * 4
