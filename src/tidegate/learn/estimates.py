@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.learn.scores import Floats, Scores
+from tidegate.learn.scores import Floats, Name, Scores
 
 
 class Ratio(NamedTuple):
@@ -57,6 +57,11 @@ class Estimates:
         value = float(over @ self.values) / below
         return Ratio(value, self.variance(over - value * under) ** 0.5 / below)
 
+    def positions(self, name: Name) -> tuple[Floats, float]:
+        """The noisy sums of positions in the cells of a table, and the deviation of each."""
+        place = self.scores.layout.table(name, positions=True) or slice(0)
+        return self.scores.cells[place], float(self.scores.cell_deviations[place][0])
+
     def zeros(self) -> Floats:
         """Weights of zero for all values."""
         return np.zeros(self.values.size)
@@ -102,7 +107,8 @@ class Estimates:
 def _unknown(scores: Scores) -> list[tuple[str, int]]:
     """The tables whose exact cells are estimated together, with their sizes."""
     left_out = ("classes", "confusion") if scores.classes == 2 else ("confusion",)
-    return [(t.name, t.size) for t in scores.layout.tables if t.name not in left_out]
+    tables = [table for table in scores.layout.tables if not table.positions]
+    return [(table.name, table.size) for table in tables if table.name not in left_out]
 
 
 def _whole_table(scores: Scores) -> str:
@@ -114,11 +120,11 @@ def _right(scores: Scores, name: str) -> Floats:
     """Which cells of a table have right answers only; the others have wrong answers only."""
     layout = scores.layout
     if name == "bins":
-        half = (len(layout.edges) + 1) // 2
+        half = layout.bins.count // 2
         return np.repeat([1.0, 0.0, 0.0, 1.0], half)  # class 0 below one half, class 1 above
     if name == "truth":
-        return np.zeros(len(layout.truth_edges) + 1)
-    size = layout.classes if name == "classes" else len(layout.edges) + 1
+        return np.zeros(dict(_unknown(scores))["truth"])
+    size = layout.classes if name == "classes" else layout.bins.count
     return np.repeat([1.0, 0.0], size)
 
 
@@ -139,7 +145,7 @@ def estimate(scores: Scores) -> Estimates:
     rows, seen, variances = _observations(scores)
     sums, totals = _constraints(scores)
     precision = rows.T @ (rows / variances[:, None])
-    covariance: Floats = np.linalg.inv(precision)
+    covariance = np.asarray(np.linalg.inv(precision), np.float64)
     free = covariance @ (rows.T @ (seen / variances))
     gain = covariance @ sums.T @ np.linalg.inv(sums @ covariance @ sums.T)
     values = free + gain @ (totals - sums @ free)
@@ -161,6 +167,8 @@ def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
     seen = [*scores.counts, scores.cells[-1]]
     variances = [scores.count_deviation**2] * 3 + [cell_variances[-1]]
     for table in layout.tables:
+        if table.positions:
+            continue
         place = layout.table(table.name) or slice(0)
         cells, variance = scores.cells[place], cell_variances[place][0]
         if table.name == "confusion":

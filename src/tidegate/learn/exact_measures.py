@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax, xlogy
 from scipy.stats import rankdata
 
+from tidegate.learn.bins import LEAST_PROBABILITY, Bins, Floats, Indices
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.measure_values import (
     CalibrationBin,
@@ -13,17 +14,7 @@ from tidegate.learn.measure_values import (
     Measures,
     Threshold,
 )
-from tidegate.learn.scores import (
-    CONFIDENCE_EDGES,
-    MOST_CLASSES,
-    Floats,
-    Indices,
-    edges_of_two,
-    logits,
-)
-
-LEAST_PROBABILITY = 0.001
-"""A smaller probability counts as this one in the log-loss, so that no record decides it alone."""
+from tidegate.learn.scores import MOST_CLASSES
 
 
 def exact(  # noqa: PLR0913 (records are three arrays)
@@ -32,7 +23,7 @@ def exact(  # noqa: PLR0913 (records are three arrays)
     usable: NDArray[np.bool_],
     classes: int,
     *,
-    edges: tuple[float, ...] | None = None,
+    bins: Bins | None = None,
     probabilities: bool = True,
 ) -> Measures:
     """The measures of a model on public records, without noise.
@@ -42,7 +33,7 @@ def exact(  # noqa: PLR0913 (records are three arrays)
         y: The index of each slot's class; ignored where the slot is unusable.
         usable: Whether each slot can be used.
         classes: The number of classes.
-        edges: The inner edges of the bins of probabilities.
+        bins: The bins of the calibration curve; by default those of a step of 4,096 records.
         probabilities: Whether margins have probabilities; if not, no measure reads them as such.
 
     >>> y = np.array([0, 0, 1, 1])
@@ -56,14 +47,12 @@ def exact(  # noqa: PLR0913 (records are three arrays)
     matrix = np.zeros((classes, classes))
     np.add.at(matrix, (y, codes), 1.0)
     sizes = matrix.sum(axis=1)
-    if classes == 2:
-        edges = edges_of_two(2) if edges is None else edges
-    else:
-        edges = CONFIDENCE_EDGES[2] if edges is None else edges
+    if bins is None:
+        bins = Bins.two(2) if classes == 2 else Bins.confidence(2, classes)
     shares = sizes / max(len(y), 1)
     present = sizes > 0
     recall = np.diag(matrix)[present] / sizes[present]
-    likely = _Likely(margins, y, codes, edges) if probabilities and len(y) else None
+    likely = _Likely(margins, y, codes, bins) if probabilities and len(y) else None
     two = classes == 2 and len(y) > 0
     return Measures(
         records=slots,
@@ -77,7 +66,7 @@ def exact(  # noqa: PLR0913 (records are three arrays)
         bias=_mean(likely.first - y) if likely is not None and two else None,
         unusable=_of(1 - len(y) / slots if slots else 0.0),
         calibration=() if likely is None else likely.calibration(),
-        thresholds=_thresholds(margins, y, edges) if likely is not None and two else (),
+        thresholds=_thresholds(margins, y, bins) if likely is not None and two else (),
         confusion=Confusion(matrix, np.zeros_like(matrix)) if classes <= MOST_CLASSES else None,
     )
 
@@ -97,20 +86,18 @@ class _Likely:
         first: The probability of class 1 (two classes) or of the predicted class.
     """
 
-    def __init__(
-        self, margins: Floats, y: Indices, codes: Indices, edges: tuple[float, ...]
-    ) -> None:
-        self._edges = edges
+    def __init__(self, margins: Floats, y: Indices, codes: Indices, bins: Bins) -> None:
+        self._edges = bins.edges
         if margins.ndim == 1:
             self.first = expit(margins)
             self._truth = expit(np.where(y == 1, margins, -margins))
             self._hit = y == 1
-            self._bins = np.searchsorted(logits(edges), margins)
+            self._bins = np.searchsorted(bins.margins, margins)
         else:
             rows = np.arange(len(y))
             table = softmax(margins, axis=1)
             self.first, self._truth, self._hit = table[rows, codes], table[rows, y], codes == y
-            self._bins = np.searchsorted(edges, self.first)
+            self._bins = np.searchsorted(bins.edges, self.first)
 
     def log_loss(self) -> Measure:
         """The mean of -log of the true class's probability."""
@@ -134,11 +121,11 @@ def _auc(margins: Floats, y: Indices) -> Measure:
     return _of((ranks - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
 
 
-def _thresholds(margins: Floats, y: Indices, edges: tuple[float, ...]) -> tuple[Threshold, ...]:
+def _thresholds(margins: Floats, y: Indices, bins: Bins) -> tuple[Threshold, ...]:
     def at(probability: float, margin: float) -> Threshold:
         flagged = margins > margin
         return Threshold(
             probability, _mean(y[flagged]), _mean(flagged[y == 1]), _of(np.mean(flagged))
         )
 
-    return tuple(at(p, m) for p, m in zip(edges, logits(edges).tolist(), strict=True))
+    return tuple(at(p, m) for p, m in zip(bins.edges, bins.margins.tolist(), strict=True))

@@ -6,12 +6,12 @@ Proof: docs/proofs/quality.md.
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 
+from tidegate.learn.bins import Bins, Floats
 from tidegate.learn.estimates import LEAST, Estimates, Ratio, estimate
-from tidegate.learn.exact_measures import LEAST_PROBABILITY, exact
+from tidegate.learn.exact_measures import exact
 from tidegate.learn.measure_values import (
     CalibrationBin,
     Confusion,
@@ -19,7 +19,7 @@ from tidegate.learn.measure_values import (
     Measures,
     Threshold,
 )
-from tidegate.learn.scores import Floats, Scores
+from tidegate.learn.scores import Name, Scores
 
 __all__ = [
     "CalibrationBin",
@@ -33,9 +33,6 @@ __all__ = [
 
 WIDTH = 0.25
 """How far from the middle of a bin the mean of its records is assumed to be, as a part of it."""
-
-POINTS = 64
-"""Points at which a function is averaged over a bin."""
 
 
 def of_scores(scores: Scores, *, probabilities: bool = True) -> Measures:
@@ -52,12 +49,12 @@ def of_scores(scores: Scores, *, probabilities: bool = True) -> Measures:
     >>> scores = score(y - 0.2, y, usable, classes=2, allowance=Allowance("mu", 0.2),
     ...                bits=NotPrivateBits(7))
     >>> of_scores(scores).as_json()["accuracy"]
-    {'value': 1.0, 'deviation': 0.00209}
+    {'value': 1.0, 'deviation': 0.00211}
     """
     known = estimate(scores)
     by_class = scores.classes == 2 or scores.layout.table("classes") is not None
-    loss = _two_losses(known) if scores.classes == 2 else _more_losses(known)
     two = _Two(known) if scores.classes == 2 else None
+    loss = two.log_loss() if two else _log_loss(known)
     return Measures(
         records=scores.slots,
         accuracy=_measure(known.ratio(known.right, known.usable)),
@@ -143,80 +140,93 @@ def _constant_log_loss(known: Estimates) -> Measure | None:
     return Measure(value, math.hypot(*slopes, bend))
 
 
-def _bin_means(
-    function: Callable[[Floats], Floats], ends: Sequence[float]
-) -> tuple[Floats, Floats]:
-    """The mean of a function over each bin, uniform in the probability; how far it may be off."""
-    middles = (np.arange(POINTS) + 0.5) / POINTS
-    means, spans = [], []
-    for low, high in pairwise(ends):
-        linear = function(low + (high - low) * middles).mean()
-        means.append(float(linear))
-        edge = function(np.array([low, high]))
-        spans.append(WIDTH * abs(float(edge[1] - edge[0])))
-    return np.array(means), np.array(spans)
+class _Mean:
+    """The mean over usable records of a function of the probability, cell by cell.
+
+    In a cell the function is taken as linear in the position of a record. The sum of positions is
+    known up to its noise; where the noise hides more than the bin does, the sum is not used.
+    """
+
+    def __init__(self, known: Estimates) -> None:
+        self._known = known
+        self._values = known.zeros()
+        self._shift, self._variance, self._width = 0.0, 0.0, 0.0
+
+    def add(
+        self, name: Name, bins: Bins, function: Callable[[Floats], Floats], at: int = 0
+    ) -> None:
+        """Add the cells of a table from the bin numbered `at` on."""
+        start = self._known.unknown(name).start + at
+        here = slice(start, start + bins.count)
+        p, t = bins.points()
+        values = function(p)
+        middle = values.mean(axis=1)
+        away = t - t.mean(axis=1, keepdims=True)
+        slope = (away * values).sum(axis=1) / (away**2).sum(axis=1)
+        ends = np.array(bins.ends)
+        span = np.abs(function(ends[1:]) - function(ends[:-1]))
+        bend = np.abs(values - middle[:, None] - slope[:, None] * away).mean(axis=1)
+        counts = np.maximum(self._known.values[here], 0)
+        positions, noise = self._known.positions(name)
+        used = noise < WIDTH * counts
+        self._values[here] = middle - used * slope * t.mean(axis=1)
+        self._shift += float((used * slope) @ positions[at : at + bins.count])
+        self._variance += float(used @ (slope * noise) ** 2)
+        self._width += float(np.where(used, bend, WIDTH * span) @ self._known.values[here])
+
+    def measure(self) -> Measure | None:
+        """The mean; None if hardly any record is usable."""
+        known = self._known
+        ratio = known.ratio(self._values, known.usable)
+        if ratio is None:
+            return None
+        size = float(known.usable @ known.values)
+        noise = math.hypot(ratio.deviation, math.sqrt(self._variance) / size)
+        width = max(self._width / size, 0.0)
+        return Measure(ratio.value + self._shift / size, math.hypot(noise, width))
 
 
-def _linear(known: Estimates, values: Floats, spans: Floats) -> Measure | None:
-    """The mean over usable records of a function with these means and errors in the cells."""
-    ratio = known.ratio(values, known.usable)
-    if ratio is None:
-        return None
-    width = max(float(spans @ known.values) / float(known.usable @ known.values), 0.0)
-    return _measure(ratio, width)
-
-
-def _inside(edges: Sequence[float], low: float, high: float) -> list[float]:
-    """The ends of bins between the least and the greatest probability."""
-    return [low, *edges, high]
-
-
-def _two_losses(known: Estimates) -> Measure | None:
-    ends = _inside(known.scores.layout.edges, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    zero = _bin_means(lambda p: -np.log(1 - p), ends)
-    one = _bin_means(lambda p: -np.log(p), ends)
-    return _linear(
-        known,
-        np.concatenate([zero[0], one[0], [0]]),
-        np.concatenate([zero[1], one[1], [0]]),
-    )
-
-
-def _more_losses(known: Estimates) -> Measure | None:
-    """Right answers by the predicted class's probability, wrong ones by the true class's."""
-    layout = known.scores.layout
-    least = min(1 / layout.classes, layout.edges[0] / 2)
-    right = _bin_means(lambda p: -np.log(p), _inside(layout.edges, least, 1))
-    wrong_ends = _inside(layout.truth_edges, LEAST_PROBABILITY, 0.5)
-    wrong = _bin_means(lambda p: -np.log(p), wrong_ends)
-    values, spans = known.zeros(), known.zeros()
-    confidence = known.unknown("confidence")
-    here = slice(confidence.start, confidence.start + len(right[0]))
-    values[here], spans[here] = right
-    values[known.unknown("truth")], spans[known.unknown("truth")] = wrong
-    return _linear(known, values, spans)
+def _log_loss(known: Estimates) -> Measure | None:
+    """More classes: right answers by the predicted class's probability, wrong by the true one's."""
+    layout, mean = known.scores.layout, _Mean(known)
+    mean.add("confidence", layout.bins, lambda p: -np.log(p))
+    if layout.truth is not None:
+        mean.add("truth", layout.truth, lambda p: -np.log(p))
+    return mean.measure()
 
 
 def _calibration(known: Estimates) -> tuple[CalibrationBin, ...]:
     """Two classes: by the probability of class 1. More: by that of the predicted class."""
     layout = known.scores.layout
-    name = "bins" if layout.classes == 2 else "confidence"
-    count, place = len(layout.edges) + 1, known.unknown(name)
-    ends = _inside(layout.edges, 0.0, 1.0)
+    name: Name = "bins" if layout.classes == 2 else "confidence"
+    count, start = layout.bins.count, known.unknown(name).start
+    ends = (0.0, *layout.bins.edges, 1.0)
     hit = count if layout.classes == 2 else 0  # the cells of class 1, or of right answers
     found = []
     for k in range(count):
         hits, whole = known.zeros(), known.zeros()
-        hits[place.start + hit + k] = 1
-        whole[[place.start + k, place.start + count + k]] = 1
+        hits[start + hit + k] = 1
+        whole[[start + k, start + count + k]] = 1
         observed = _measure(known.ratio(hits, whole))
-        low, high = ends[k], ends[k + 1]
-        predicted = Measure((low + high) / 2, (high - low) * WIDTH)
         share = _measure(known.ratio(whole, known.usable)) or Measure(0.0, math.inf)
-        found.append(
-            CalibrationBin(low, high, None if observed is None else predicted, observed, share)
-        )
+        predicted = None if observed is None else _predicted(known, name, k, whole)
+        found.append(CalibrationBin(ends[k], ends[k + 1], predicted, observed, share))
     return tuple(found)
+
+
+def _predicted(known: Estimates, name: Name, k: int, whole: Floats) -> Measure:
+    """The mean probability in a bin, by the positions if their noise is below the bin's width."""
+    bins = known.scores.layout.bins
+    low, high = bins.ends[k : k + 2]
+    positions, noise = known.positions(name)
+    size = float(whole @ known.values)
+    deviation = noise * math.sqrt(2) / size
+    inner = name == "confidence" or 0 < k < bins.count - 1  # elsewhere positions are in log p
+    if not inner or deviation > WIDTH:
+        return Measure((low + high) / 2, (high - low) * WIDTH)
+    position = float(positions[[k, bins.count + k]].sum()) / size
+    spread = math.hypot(deviation, position * known.variance(whole) ** 0.5 / size)
+    return Measure((low + high) / 2 + position * (high - low), spread * (high - low))
 
 
 def _confusion(known: Estimates) -> Confusion:
@@ -243,30 +253,38 @@ class _Two:
 
     def __init__(self, known: Estimates) -> None:
         self._known = known
-        self._edges = known.scores.layout.edges
-        self._ends = _inside(self._edges, 0.0, 1.0)
-        self._bins = len(self._edges) + 1
+        self._bins = known.scores.layout.bins
 
     def _weights(self, zero: Floats, one: Floats) -> Floats:
         return np.concatenate([zero, one, [0.0]])
 
+    def mean(
+        self, zero: Callable[[Floats], Floats], one: Callable[[Floats], Floats]
+    ) -> Measure | None:
+        """The mean of a function of the probability for each class."""
+        mean = _Mean(self._known)
+        mean.add("bins", self._bins, zero)
+        mean.add("bins", self._bins, one, self._bins.count)
+        return mean.measure()
+
     def brier(self) -> Measure | None:
         """The mean squared error of the probability."""
-        zero = _bin_means(lambda p: p**2, self._ends)
-        one = _bin_means(lambda p: (1 - p) ** 2, self._ends)
-        return _linear(self._known, self._weights(zero[0], one[0]), self._weights(zero[1], one[1]))
+        return self.mean(lambda p: p**2, lambda p: (1 - p) ** 2)
 
     def bias(self) -> Measure | None:
         """The mean probability of class 1 minus its share."""
-        means, spans = _bin_means(lambda p: p, self._ends)
-        return _linear(self._known, self._weights(means, means - 1), self._weights(spans, spans))
+        return self.mean(lambda p: p, lambda p: p - 1)
+
+    def log_loss(self) -> Measure | None:
+        """The mean of -log of the true class's probability."""
+        return self.mean(lambda p: -np.log(1 - p), lambda p: -np.log(p))
 
     def thresholds(self) -> tuple[Threshold, ...]:
         """One entry for each inner edge."""
         known, found = self._known, []
-        for k, probability in enumerate(self._edges, start=1):
-            above = (np.arange(self._bins) >= k).astype(np.float64)
-            none, full = np.zeros(self._bins), np.ones(self._bins)
+        for k, probability in enumerate(self._bins.edges, start=1):
+            above = (np.arange(self._bins.count) >= k).astype(np.float64)
+            none, full = np.zeros(self._bins.count), np.ones(self._bins.count)
             hits, flagged = self._weights(none, above), self._weights(above, above)
             share = _measure(known.ratio(flagged, known.usable)) or Measure(0.0, math.inf)
             precision = _measure(known.ratio(hits, flagged))
@@ -275,31 +293,39 @@ class _Two:
         return tuple(found)
 
     def auc(self) -> Measure | None:
-        """The area under the curve through the edges, plus what the bins hide.
+        """The area under the curve through the edges, plus that of pairs within a bin.
 
-        Pairs of a bin count as they would if probabilities were right and spread evenly in it.
-        The deviation has the first and second order of the noise.
+        In a bin, class 1 wins by the difference of the mean positions; where their noise hides
+        more than that, as often as if probabilities were right and spread evenly. The deviation
+        has the first and second order of the noise.
         """
-        known, bins = self._known, self._bins
+        known, bins = self._known, self._bins.count
         zero, one = known.values[:bins], known.values[bins : 2 * bins]
         negative, positive = known.of_class(0), known.of_class(1)
         sizes = [float(weights @ known.values) for weights in (negative, positive)]
         for weights, size in zip((negative, positive), sizes, strict=True):
             if size <= max(LEAST * known.variance(weights) ** 0.5, 1):
                 return None
-        within = _pairs_within(self._ends)
-        wins = np.tril(np.ones((bins, bins)), -1) + np.diag(within)  # class 1's bin, class 0's
         pairs = sizes[0] * sizes[1]
-        value = float(one @ wins @ zero) / pairs
-        lead = wins - value  # its sum over pairs is 0
-        gradient = self._weights(lead.T @ one, lead @ zero) / pairs
+        within = _pairs_within((0.0, *self._bins.edges, 1.0))
+        positions, noise = known.positions("bins")
+        hidden = np.maximum(one * zero, 0) * (2 * (within - 0.5) + 0.02)
+        added = noise * np.hypot(zero, one)
+        used = added < hidden
+        wins = np.tril(np.ones((bins, bins)), -1) + np.diag(np.where(used, 0.5, within))
+        leads = used * (positions[bins:] * zero - positions[:bins] * one)
+        value = (float(one @ wins @ zero) + float(leads.sum())) / pairs
+        lead = wins - value  # class 1's bin, class 0's
+        gradient = self._weights(lead.T @ one, lead @ zero)
+        gradient += self._weights(used * positions[bins:], -(used * positions[:bins]))
         square = np.zeros((2 * bins + 1,) * 2)
         square[bins : 2 * bins, :bins] = lead / 2
         square += square.T
-        second = square @ known.covariance / pairs
+        second = square @ known.covariance
         variance = known.variance(gradient) + 2 * max(float(np.trace(second @ second)), 0.0)
-        hidden = max(float((one * zero) @ (2 * (within - 0.5) + 0.02)) / pairs, 0.0)
-        return Measure(value, math.hypot(math.sqrt(variance), hidden))
+        variance += float(used @ added**2)
+        width = float(np.where(used, hidden / 4, hidden).sum())
+        return Measure(value, math.hypot(math.sqrt(variance), width) / pairs)
 
 
 def _pairs_within(ends: Sequence[float]) -> Floats:

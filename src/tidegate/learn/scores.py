@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from tidegate.checks import refuse, whole
+from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.labels import predicted_codes
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -38,37 +40,9 @@ With it, the deviation of the accuracy is at most twice that of a single count.
 CELLS_EPSILON = Fraction(2, 9)
 """The weight of all tables together, where that of the counts is 1 (Laplace noise)."""
 
-NOISE_LEVELS = (0.06, 0.02, 0.006, 0.002)
-"""Cells with more noise than this, as a part of the slots, get the bins of its place below."""
-
-HALF_EDGES = (
-    (0.2,),
-    (0.05, 0.15, 0.3),
-    (0.02, 0.05, 0.1, 0.2, 0.35),
-    (0.01, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4),
-    (0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.27, 0.35, 0.42),
-)
-"""Two classes: the edges below 1/2 of the bins of the probability of class 1."""
-
-CONFIDENCE_EDGES = (
-    (0.7,),
-    (0.5, 0.8, 0.95),
-    (0.4, 0.6, 0.8, 0.9, 0.97),
-    (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.97),
-    (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99),
-)
-"""More classes: the edges of the bins of the predicted class's probability."""
-
-TRUTH_EDGES = (
-    (0.05,),
-    (0.01, 0.1),
-    (0.01, 0.05, 0.2),
-    (0.005, 0.02, 0.07, 0.2),
-    (0.003, 0.01, 0.03, 0.1, 0.2, 0.3),
-)
-"""More classes: the edges of the bins of the true class's probability, of wrong answers."""
-
 Name = Literal["classes", "bins", "confidence", "truth", "confusion"]
+COUNT, POSITION = Fraction(1), Fraction(1, 2)
+"""Relative (squared) weights of a table of counts and of one of positions."""
 
 
 class Table(NamedTuple):
@@ -81,11 +55,14 @@ class Table(NamedTuple):
             "confusion" (true class, predicted class).
         size: How many cells it has.
         part: Its part of the weight of all tables.
+        positions: Whether a cell has the sum of the positions of its records in their bin, each
+            from -1/2 to 1/2, and not their number.
     """
 
     name: Name
     size: int
     part: Fraction
+    positions: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,15 +73,14 @@ class Cells:
 
     Attributes:
         classes: The number of classes.
-        edges: The inner edges of the bins of a probability, ascending: of class 1 if there are two
-            classes, else of the predicted class.
-        truth_edges: The inner edges of the bins of the true class's probability in "truth".
+        bins: The bins of the probability of class 1 (two classes) or of the predicted class.
+        truth: The bins of "truth"; None for two classes.
         tables: The histograms.
     """
 
     classes: int
-    edges: tuple[float, ...]
-    truth_edges: tuple[float, ...]
+    bins: Bins
+    truth: Bins | None
     tables: tuple[Table, ...]
 
     @classmethod
@@ -112,37 +88,36 @@ class Cells:
         """The layout for a number of classes, slots per step and the price of a score.
 
         >>> cells = Cells.of(2, 4096, Allowance("mu", 0.05))
-        >>> cells.edges, cells.size
-        ((0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98), 29)
+        >>> cells.bins.edges, cells.size
+        ((0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98), 53)
         """
         classes = whole("classes", classes, least=2)
         typical = _deviation(_scale(allowance, Fraction(1, 3)), allowance)
-        level = sum(typical / whole("slots", slots) <= noise for noise in NOISE_LEVELS)
+        level = level_of(typical / whole("slots", slots))
         if classes == 2:
-            edges = edges_of_two(level)
-            bins = Table("bins", 2 * (len(edges) + 1), Fraction(3, 4))
-            tables = [Table("classes", 4, Fraction(1, 4)), bins]
-            return cls(classes=2, edges=edges, truth_edges=(), tables=tuple(tables))
-        edges, truth = CONFIDENCE_EDGES[level], TRUTH_EDGES[level]
-        sizes: list[tuple[Name, int]] = [
-            ("confidence", 2 * (len(edges) + 1)),
-            ("truth", len(truth) + 1),
-        ]
-        if classes <= MOST_CLASSES:
-            sizes = [("classes", 2 * classes), *sizes, ("confusion", classes**2)]
-        tables = [Table(name, size, Fraction(1, len(sizes))) for name, size in sizes]
-        return cls(classes=classes, edges=edges, truth_edges=truth, tables=tuple(tables))
+            bins, truth = Bins.two(level), None
+            wanted = [_Wanted("classes", 4, COUNT / 3), *_with_positions("bins", 2 * bins.count)]
+        else:
+            bins, truth = Bins.confidence(level, classes), Bins.truth(level)
+            wanted = [
+                *_with_positions("confidence", 2 * bins.count),
+                *_with_positions("truth", truth.count),
+            ]
+            if classes <= MOST_CLASSES:
+                by_class = _Wanted("classes", 2 * classes, COUNT)
+                wanted = [by_class, *wanted, _Wanted("confusion", classes**2, COUNT)]
+        return cls(classes=classes, bins=bins, truth=truth, tables=_tables(wanted, allowance))
 
     @property
     def size(self) -> int:
         """The number of cells, that of unusable records included."""
         return sum(table.size for table in self.tables) + 1
 
-    def table(self, name: Name) -> slice | None:
+    def table(self, name: Name, *, positions: bool = False) -> slice | None:
         """Where the cells of a table are; None if it is left out."""
         start = 0
         for table in self.tables:
-            if table.name == name:
+            if (table.name, table.positions) == (name, positions):
                 return slice(start, start + table.size)
             start += table.size
         return None
@@ -166,41 +141,52 @@ class Cells:
         right = predicted_codes(margins) == y
         unusable = int(np.count_nonzero(~usable))
         counts = [int(right.sum()), int((~right).sum()), unusable]
-        tables = [
-            np.bincount(self._places(table.name, margins, y, right), minlength=table.size)
-            for table in self.tables
-        ]
-        cells = np.concatenate([*tables, [unusable]]).astype(np.float64)
-        return np.array(counts, np.float64), cells
+        cells: list[Floats] = []
+        for table in self.tables:
+            places, positions = self._places(table.name, margins, y, right)
+            weights = positions if table.positions else None
+            cells.append(np.bincount(places, weights, minlength=table.size).astype(np.float64))
+        return np.array(counts, np.float64), np.concatenate([*cells, [unusable]])
 
-    def _places(self, name: Name, margins: Floats, y: Indices, right: NDArray[np.bool_]) -> Indices:
-        """The cell of each usable record that counts in a table."""
+    def _places(
+        self, name: Name, margins: Floats, y: Indices, right: NDArray[np.bool_]
+    ) -> tuple[Indices, Floats | None]:
+        """The cell of each usable record that counts in a table, and its position in its bin."""
         wrong = (~right).astype(np.intp)
-        match name:
-            case "classes":
-                return wrong * self.classes + y
-            case "bins":
-                return y * (len(self.edges) + 1) + np.searchsorted(
-                    logits(self.edges), margins, side="left"
-                )
-            case "confusion":
-                return y * self.classes + predicted_codes(margins)
-            case "confidence":
-                predicted = _of_class(margins, predicted_codes(margins))
-                return wrong * (len(self.edges) + 1) + np.searchsorted(self.edges, predicted)
-            case "truth":
-                return np.searchsorted(self.truth_edges, _of_class(margins[~right], y[~right]))
+        if name == "classes":
+            return wrong * self.classes + y, None
+        if name == "confusion":
+            return y * self.classes + predicted_codes(margins), None
+        if name == "bins":
+            place = np.searchsorted(self.bins.margins, margins)  # one half predicts class 0
+            return y * self.bins.count + place, self.bins.positions(expit(margins), place)
+        if name == "truth" and self.truth is not None:
+            p = _of_class(margins[~right], y[~right])
+            place = np.searchsorted(self.truth.edges, p)
+            return place, self.truth.positions(p, place)
+        p = _of_class(margins, predicted_codes(margins))
+        place = np.searchsorted(self.bins.edges, p)
+        return wrong * self.bins.count + place, self.bins.positions(p, place)
 
 
-def edges_of_two(level: int) -> tuple[float, ...]:
-    """The edges of the bins of the probability of class 1, on both sides of one half."""
-    half = HALF_EDGES[level]
-    return (*half, 0.5, *(round(1 - edge, 6) for edge in reversed(half)))
+class _Wanted(NamedTuple):
+    """A table before its weight is scaled."""
+
+    name: Name
+    size: int
+    weight: Fraction
+    positions: bool = False
 
 
-def logits(probabilities: tuple[float, ...]) -> Floats:
-    """The margins at which class 1 has these probabilities; 0 for one half, exactly."""
-    return np.array([math.log(p / (1 - p)) for p in probabilities])
+def _with_positions(name: Name, size: int) -> list[_Wanted]:
+    return [_Wanted(name, size, COUNT), _Wanted(name, size, POSITION, positions=True)]
+
+
+def _tables(wanted: list[_Wanted], allowance: Allowance) -> tuple[Table, ...]:
+    """Tables whose parts add up to 1; the positions cost a part of what counts cost."""
+    cost = Fraction(1, 2) if allowance.unit == "epsilon" else Fraction(1, 4)
+    total = sum(each.weight * (cost if each.positions else 1) for each in wanted)
+    return tuple(Table(e.name, e.size, e.weight / total, e.positions) for e in wanted)
 
 
 def _of_class(margins: Floats, codes: Indices) -> Floats:
