@@ -4,6 +4,7 @@ The counts and tables of `Scores` count the same records in several ways. The es
 numbers nearest to all of them that agree with each other and add up to the public number of slots.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class Ratio(NamedTuple):
 
 
 LEAST = 3.0
-"""A ratio is stated only if its denominator is at least so many of its deviations above 0."""
+"""Deviations cover the truth up to so many of them; a denominator must be further from 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +49,20 @@ class Estimates:
     def ratio(self, over: Floats, under: Floats) -> Ratio | None:
         """The ratio of two weighted sums; None if the noise leaves the denominator open.
 
-        Its error is the noise of over - ratio * under, divided by the noisy denominator: so the
-        deviation is right even where the denominator is not much above its noise.
+        It lies r from the truth only if the noise of over - (ratio + r) * under is r times the
+        noisy denominator (Fieller's interval). The deviation is a third of the distance at which
+        this takes three deviations of noise: right however small the denominator is.
         """
-        below = float(under @ self.values)
-        if below <= LEAST * self.variance(under) ** 0.5 or below < 1:
+        above, below = float(over @ self.values), float(under @ self.values)
+        variance, cross = self.variance(under), float(over @ self.covariance @ under)
+        lead = below**2 - LEAST**2 * variance
+        if below < 1 or lead <= 0:
             return None
-        value = float(over @ self.values) / below
-        return Ratio(value, self.variance(over - value * under) ** 0.5 / below)
+        middle = above * below - LEAST**2 * cross
+        root = math.sqrt(max(middle**2 - lead * (above**2 - LEAST**2 * self.variance(over)), 0))
+        value = above / below
+        far = max((middle + root) / lead - value, value - (middle - root) / lead)
+        return Ratio(value, far / LEAST)
 
     def positions(self, name: Name) -> tuple[Floats, float]:
         """The noisy sums of positions in the cells of a table, and the deviation of each."""
