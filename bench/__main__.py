@@ -8,7 +8,18 @@ from time import perf_counter
 
 from bench import page, table
 
-ALL = ("plan", "noise", "learn", "fading", "accuracy", "gate", "serve", "brokers", "scale")
+ALL = (
+    "plan",
+    "noise",
+    "learn",
+    "fading",
+    "accuracy",
+    "flights",
+    "gate",
+    "serve",
+    "brokers",
+    "scale",
+)
 
 
 def section(name: str) -> page.Section:

@@ -45,16 +45,21 @@ ONE_FIT = 28_672
 TESTS = 65_536
 """Records of the single fits and of their tests, drawn from the whole year."""
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 CODES: Mapping[str, tuple[Any, ...]] = {
-    "carrier": tuple("9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV".split()),
+    "carrier": _words("9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV"),
     "origin": ("EWR", "JFK", "LGA"),
-    "dest": tuple(
+    "dest": _words(
         """
         ALB ATL AUS BDL BGR BNA BOS BQN BTV BUF BUR BWI CAK CHS CLE CLT CMH CVG DAY DCA DEN DFW
         DSM DTW FLL GRR GSO GSP HNL HOU IAD IAH IND JAX LAS LAX LGB MCI MCO MDW MEM MHT MIA MKE
         MSN MSP MSY OMA ORD ORF PBI PDX PHL PHX PIT PVD PWM RDU RIC ROC RSW SAN SAT SAV SDF SEA
         SFO SJU SLC SNA SRQ STL STT SYR TPA TYS XNA
-        """.split()
+        """
     ),
     "hour": tuple(range(5, 24)),
     "month": tuple(range(1, 13)),
