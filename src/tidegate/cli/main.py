@@ -25,6 +25,7 @@ GROUPS = {
         "plan": ("plan", "Show when models are released and what each record pays."),
         "compare": ("compare", "Compare schedules and budgets on public records."),
         "init": ("init", "Write a commented configuration to start from."),
+        "check": ("check", "Show how a file would be read; nothing is charged."),
     },
     "run": {
         "run": ("run", "Run a gate on its sources; resumes where it stopped."),
@@ -65,7 +66,7 @@ class Commands(click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands by purpose, on one screen of 24 lines."""
-        formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n\n")
+        formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n")
         formatter.write(
             "Train a fresh private model at every step of a stream, under one fixed budget.\n\n"
         )

@@ -72,6 +72,14 @@ class Csv:
         """See `Format`."""
         return count_lines(path, len(_header(path, None)))
 
+    def header(self, path: Path) -> list[str]:
+        """The names of a file's columns; none if it is empty."""
+        line = _header(path, None)
+        names = self._names(line, path) if line else []
+        if len(names) == 1:
+            self._check_delimiter(names[0], path)
+        return names
+
     def _names(self, header: bytes, path: Path) -> list[str]:
         try:
             text = header.decode("utf-8-sig").rstrip("\r\n")
