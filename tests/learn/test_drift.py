@@ -231,6 +231,35 @@ def test_drift_is_seen_and_named(n: int, cells: slice, by: float, what: str) -> 
     assert found.rate == RATE
 
 
+@pytest.mark.parametrize("steps", [1, 12])
+@pytest.mark.parametrize(
+    "allowance", [Allowance("epsilon", 1e4), Allowance("epsilon", 0.5)], ids=str
+)
+@pytest.mark.parametrize(
+    ("kind", "cell", "variance"),
+    [("sums", 0, 12 / 49 - 1 / 49), ("counts", 6, 0.375 * 0.625), ("counts", 8, 0.25 * 0.75)],
+)
+def test_thresholds_are_those_of_known_variances_and_little_more(
+    steps: int, allowance: Allowance, kind: str, cell: int, variance: float
+) -> None:
+    """A reference with the true variance and all weights, in which no term is left out."""
+    rng, source, n = np.random.default_rng(), even(1), 2**17
+    before, now = source.moments(n, steps, allowance, rng), source.survey(n, allowance, rng)
+    now = shifted(now, slice(cell, cell + 1), 3.0)
+    found = drift_of(before, now)
+    assert found is not None
+    weights = Moments.KEEP ** np.arange(steps)
+    weights /= weights.sum() * n
+    cells = 3  # features, or classes and unusable records
+    scale = getattr(scales(allowance, features=3), kind)
+    noise = 2 * scale**2 * (1 / n**2 + (weights**2).sum())
+    sampling = variance * (1 / n + n * (weights**2).sum())
+    x = math.log(2 * cells / (PARTS[kind] * RATE))
+    reference = math.sqrt(2 * x * (noise + sampling)) + x * scale / n
+    gap = abs(now.cells[cell] / n - before.cells[cell] / before.cells[-2])
+    assert reference <= gap / found.statistic <= 1.1 * reference
+
+
 def test_the_first_step_has_nothing_before_it() -> None:
     rng, source, allowance = np.random.default_rng(), even(1), Allowance("mu", 1.0)
     now = source.survey(100, allowance, rng)
