@@ -227,6 +227,7 @@ def test_without_usable_records_hardly_anything_is_defined() -> None:
         defined = [name for name in RANGES if getattr(found, name) is not None]
         assert defined == ["unusable"]
         assert found.unusable.value == pytest.approx(1)
+        json.dumps(found.as_json(), allow_nan=False)
 
 
 def test_classes_without_noise_enough_leave_measures_open() -> None:

@@ -55,9 +55,11 @@ def of_scores(scores: Scores, *, probabilities: bool = True) -> Measures:
     by_class = scores.classes == 2 or scores.layout.table("classes") is not None
     two = _Two(known) if scores.classes == 2 else None
     loss = two.log_loss() if two else _log_loss(known)
+    accuracy = _measure(known.ratio(known.right, known.usable))
+    some = accuracy is not None  # the noise leaves no doubt that records are usable
     return Measures(
         records=scores.slots,
-        accuracy=_measure(known.ratio(known.right, known.usable)),
+        accuracy=accuracy,
         majority=_majority(known) if by_class else None,
         balanced_accuracy=_balanced(known) if by_class else None,
         log_loss=loss if probabilities else None,
@@ -66,8 +68,8 @@ def of_scores(scores: Scores, *, probabilities: bool = True) -> Measures:
         auc=two.auc() if two else None,
         bias=two.bias() if two and probabilities else None,
         unusable=_unusable(known),
-        calibration=_calibration(known) if probabilities else (),
-        thresholds=two.thresholds() if two and probabilities else (),
+        calibration=_calibration(known) if probabilities and some else (),
+        thresholds=two.thresholds() if two and probabilities and some else (),
         confusion=_confusion(known) if by_class else None,
     )
 
@@ -75,6 +77,11 @@ def of_scores(scores: Scores, *, probabilities: bool = True) -> Measures:
 def _measure(ratio: Ratio | None, width: float = 0.0) -> Measure | None:
     """A ratio as a measure; `width` is the error that bins may add."""
     return None if ratio is None else Measure(ratio.value, math.hypot(ratio.deviation, width))
+
+
+def _sure(ratio: Ratio | None) -> Measure:
+    """A share of the usable records, of which there are some."""
+    return Measure(*(ratio or Ratio(0.0, 1.0)))
 
 
 def _unusable(known: Estimates) -> Measure:
@@ -211,7 +218,7 @@ def _calibration(known: Estimates) -> tuple[CalibrationBin, ...]:
         hits[start + hit + k] = 1
         whole[[start + k, start + count + k]] = 1
         observed = _measure(known.ratio(hits, whole))
-        share = _measure(known.ratio(whole, known.usable)) or Measure(0.0, math.inf)
+        share = _sure(known.ratio(whole, known.usable))
         predicted = None if observed is None else _predicted(known, name, k, whole)
         found.append(CalibrationBin(ends[k], ends[k + 1], predicted, observed, share))
     return tuple(found)
@@ -289,7 +296,7 @@ class _Two:
             above = (np.arange(self._bins.count) >= k).astype(np.float64)
             none, full = np.zeros(self._bins.count), np.ones(self._bins.count)
             hits, flagged = self._weights(none, above), self._weights(above, above)
-            share = _measure(known.ratio(flagged, known.usable)) or Measure(0.0, math.inf)
+            share = _sure(known.ratio(flagged, known.usable))
             precision = _measure(known.ratio(hits, flagged))
             recall = _measure(known.ratio(hits, self._weights(none, full)))
             found.append(Threshold(probability, precision, recall, share))
