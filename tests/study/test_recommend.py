@@ -240,8 +240,8 @@ def test_the_plot_has_a_row_for_every_method_and_budget(tmp_path: Any) -> None:
     with patch.object(figures.Figure, "savefig", autospec=True) as saved:
         draw(tmp_path / "p.png", recommendations)
     figure = saved.call_args.args[0]
-    assert len(figure.axes) == 10
-    for each, axes in zip(recommendations, (figure.axes[1], figure.axes[6]), strict=True):
+    assert len(figure.axes) == 12
+    for each, axes in zip(recommendations, (figure.axes[1], figure.axes[7]), strict=True):
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert len(labels) == len(each.results)
         assert [label for label in labels if "(best)" in label] == [

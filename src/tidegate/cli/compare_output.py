@@ -15,6 +15,7 @@ from tidegate.cli.options import lean_table
 from tidegate.privacy.meaning import amounts
 from tidegate.study.comparison import Comparison, Result
 from tidegate.study.recommend import Margin, Recommendation, retained, toml
+from tidegate.study.trial import MEASURES
 
 RULE = "95 % by Student's t, from the paired differences over the runs and over the times"
 
@@ -62,7 +63,6 @@ class Report:
         """What was measured."""
         curve, contender = result.curve, result.contender
         schedule = contender.schedule
-        loss = result.log_loss(self.times)
         return {
             "method": contender.name,
             "configured": contender.configured,
@@ -73,10 +73,11 @@ class Report:
             "mean": round(float(result.at(self.times).mean()), 4),
             "mean_from": self.times[0],
             **curve.row,
-            "log_loss": None if math.isnan(loss) else round(loss, 4),
+            "log_loss": _rounded(result.log_loss(self.times)),
             "seconds": round(result.seconds, 4),
             "retained": None if schedule is None else retained(schedule)._asdict(),
             "schedule": contender.table,
+            **{name: _rounded(result.measure(name, self.times)) for name in MEASURES},
         }
 
     def _ranking(self, result: Result, recommendation: Recommendation) -> dict[str, Any]:
@@ -107,6 +108,7 @@ class Report:
         """Print a table and a recommendation for each budget, then what the columns mean."""
         for recommendation in self.recommendations:
             self._print_table(recommendation)
+            self._print_measures(recommendation)
             click.echo()
             if recommendation.next is not None:
                 self._print_recommendation(recommendation)
@@ -121,9 +123,7 @@ class Report:
         table.add_column("\nmethod")
         for heading in (*times, "\nmean", "points\nbehind", "log-\nloss", "\nseconds", "\nkept"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for result in sorted(
-            recommendation.results, key=lambda r: (r.curve.private, -recommendation.accuracy(r))
-        ):
+        for result in self._ordered(recommendation):
             accuracies = [*result.accuracies(shown).mean(axis=0), recommendation.accuracy(result)]
             is_best = result is recommendation.best and recommendation.next is not None
             table.add_row(
@@ -136,6 +136,37 @@ class Report:
                 style="bold" if is_best or result.contender.configured else None,
             )
         Console(highlight=False).print(table)
+
+    def _print_measures(self, recommendation: Recommendation) -> None:
+        """Print what accuracy does not tell, below what a constant reaches."""
+        table = lean_table("Measures")
+        table.add_column("\nmethod")
+        for heading in ("\naccuracy", "balanced\naccuracy", "\nAUC", "log-\nloss", "\nbias"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_row(
+            "majority class",
+            _shown(recommendation.constant("majority"), ".1%"),
+            f"{1 / len(self.comparison.config.records.classes):.1%}",
+            "0.500" if len(self.comparison.config.records.classes) == 2 else "-",
+            _shown(recommendation.constant("constant_log_loss"), ".3f"),
+            "-",
+        )
+        for result in self._ordered(recommendation):
+            table.add_row(
+                _name(result),
+                f"{recommendation.accuracy(result):.1%}",
+                _shown(result.measure("balanced_accuracy", self.times), ".1%"),
+                _shown(result.measure("auc", self.times), ".3f"),
+                _shown(result.log_loss(self.times), ".3f"),
+                _shown(result.measure("bias", self.times), "+.3f"),
+            )
+        Console(highlight=False).print(table)
+
+    def _ordered(self, recommendation: Recommendation) -> list[Result]:
+        """Non-private methods first, then by mean accuracy."""
+        return sorted(
+            recommendation.results, key=lambda r: (r.curve.private, -recommendation.accuracy(r))
+        )
 
     def _print_recommendation(self, recommendation: Recommendation) -> None:
         console = Console(highlight=False)
@@ -174,7 +205,10 @@ class Report:
             f"* marks the settings of {self.config}. Accuracies and log-losses are means over the "
             f"runs, on new records. Means cover all times from {self.times[0]:,} on, when every "
             f"method has a model. Points behind the best schedule, ± their noise: {RULE}. "
-            "Kept: records that stay stored after a release, because a later fit reads them."
+            "Kept: records that stay stored after a release, because a later fit reads them. "
+            "The majority class: a constant that answers the most frequent class or, for the "
+            "log-loss, the shares of the classes. Bias (two classes): mean predicted share of the "
+            "second class minus its share."
             + "".join(f" {name} is shown with its {BEST_SETTING}." for name in self._tuned),
             markup=False,
         )
@@ -224,6 +258,14 @@ def _compared(recommendation: Recommendation, result: Result | None) -> dict[str
         "noise": None if noise is None else round(noise, 4),
         "within_noise": recommendation.behind(result).within_noise,
     }
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _shown(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def _name(result: Result) -> str:

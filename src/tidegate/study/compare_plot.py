@@ -1,8 +1,9 @@
 """The plot of a comparison: accuracy over time, and other measures beside it."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.picture import new_figure
 from tidegate.privacy.meaning import amounts
@@ -18,16 +19,19 @@ COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C6D31", "#882255", "#44
 FADING = ("#08306b", "#1f65ab", "#4b97c9", "#85bcdc", "#b5d4e9", "#54278f")
 """Shades for the settings of fading, which belong together."""
 
-WIDTHS = (4.6, 1.6, 1.2, 1.2, 1.2)
+WIDTHS = (4.6, 1.6, 1.2, 1.2, 1.2, 1.2)
 """Relative widths of the panels."""
+
+CONSTANT: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1, "zorder": 1}
+"""The line of a constant, which every model should be better than."""
 
 
 def draw(path: Path, recommendations: Sequence[Recommendation]) -> None:
     """Write a plot to a .png or .svg file, with a row of panels for each budget."""
     most = max(len(each.results) for each in recommendations)
-    figure = new_figure(15, max(4.2, 0.3 * most + 1.5) * len(recommendations))
+    figure = new_figure(17, max(4.2, 0.3 * most + 1.5) * len(recommendations))
     rows = figure.subplots(len(recommendations), len(WIDTHS), squeeze=False, width_ratios=WIDTHS)
-    for (over_time, accuracy, log_loss, seconds, kept), each in zip(
+    for (over_time, accuracy, log_loss, ranking, seconds, kept), each in zip(
         rows, recommendations, strict=True
     ):
         ordered = sorted(each.results, key=lambda r: (r.curve.private, -each.accuracy(r)))
@@ -36,6 +40,8 @@ def draw(path: Path, recommendations: Sequence[Recommendation]) -> None:
         _accuracy(accuracy, each, ordered, colors)
         losses = [result.log_loss(each.times) for result in ordered]
         _dots(log_loss, losses, ordered, colors, "log-loss")
+        _constant(log_loss, each.constant("constant_log_loss"))
+        _ranking(ranking, each, ordered, colors)
         _bars(seconds, [result.seconds for result in ordered], ordered, colors, "seconds of a run")
         _kept(kept, ordered, colors)
     figure.savefig(path, dpi=150)
@@ -74,12 +80,42 @@ def _over_time(axes: "Axes", each: Recommendation, colors: dict[int, str]) -> No
             linewidth=2.6 if marked else 1.1,
             zorder=3 if marked else 2,
         )
+    majority = each.constant("majority")
+    if not math.isnan(majority):
+        axes.axhline(majority, **CONSTANT)
+        axes.annotate(
+            "majority class",
+            (1, majority),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize="small",
+            color="0.4",
+        )
     axes.set_title(f"{amounts(budget.epsilon, budget.delta)}: accuracy", fontsize="medium")
     axes.yaxis.set_major_formatter(_percent)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("records arrived")
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel("right on new records, median of runs")
+
+
+def _constant(axes: "Axes", value: float) -> None:
+    """A line for what a constant reaches, if it is known."""
+    if not math.isnan(value):
+        axes.axvline(value, **CONSTANT)
+
+
+def _ranking(
+    axes: "Axes", each: Recommendation, ordered: Sequence[Result], colors: dict[int, str]
+) -> None:
+    """Two classes: the AUC. More: the balanced accuracy."""
+    areas = [result.measure("auc", each.times) for result in ordered]
+    if all(map(math.isnan, areas)):
+        balanced = [result.measure("balanced_accuracy", each.times) for result in ordered]
+        _dots(axes, balanced, ordered, colors, "balanced accuracy")
+    else:
+        _dots(axes, areas, ordered, colors, "AUC")
 
 
 def _percent(value: float, _: object) -> str:

@@ -349,9 +349,18 @@ class Result:
 
     def log_loss(self, times: Sequence[int]) -> float:
         """The mean of its log-losses over all runs and times."""
-        losses = self.trial.log_losses[:, self._newest(times)]
-        losses = losses[~np.isnan(losses)]
-        return float(losses.mean()) if losses.size else math.nan
+        return self._mean(self.trial.log_losses, times)
+
+    def measure(self, name: str, times: Sequence[int]) -> float:
+        """The mean of one of `trial.MEASURES` over all runs and times; NaN if it is not defined."""
+        return self._mean(self.trial.measures.get(name), times)
+
+    def _mean(self, values: Floats | None, times: Sequence[int]) -> float:
+        if values is None:
+            return math.nan
+        chosen = values[:, self._newest(times)]
+        chosen = chosen[~np.isnan(chosen)]
+        return float(chosen.mean()) if chosen.size else math.nan
 
 
 def results(

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.compute import Engine, Memory
-from tidegate.learn.learner import Learner, Task, Weights
+from tidegate.learn.learner import Learner, Task
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.study.study_stream import StudyStream
+from tidegate.study.study_stream import Fitted, StudyStream, Transformed
 
 
 class Method(Protocol):
@@ -24,7 +24,7 @@ class Method(Protocol):
     def private(self) -> bool:
         """Whether it is private with fresh noise; the noise of a study comes from a seed."""
 
-    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release: how many records had arrived, and its weights, shape (d, K) or (d,)."""
 
 
@@ -48,7 +48,7 @@ class Scheduled:
 
     private = True
 
-    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
+    def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release of the plan."""
         trainer: Trainer[Any] = Trainer(
             task=stream.task(self.regularization),
@@ -61,5 +61,9 @@ class Scheduled:
         for start in range(0, stream.n - step + 1, step):
             run.take(stream.between(start, start + step))
             for release in run.releases[seen:]:
-                yield release.fit.at, release.weights
+                weights, transform = release.weights, release.transform
+                yield (
+                    release.fit.at,
+                    weights if transform is None else Transformed(weights, transform),
+                )
             seen = len(run.releases)

@@ -128,6 +128,10 @@ class Recommendation:
         """By how much a result is behind the best schedule; negative if a baseline is ahead."""
         return margin(self.best.accuracies(self.times), result.accuracies(self.times))
 
+    def constant(self, name: str) -> float:
+        """What a constant reaches: "majority" of accuracy, "constant_log_loss" of log-loss."""
+        return self.configured.measure(name, self.times)
+
     @property
     def ties(self) -> list[Result]:
         """The schedules whose difference from the best is within its noise."""

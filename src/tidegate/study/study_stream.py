@@ -12,8 +12,21 @@ from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss, Softmax
 from tidegate.learn.records import Records
+from tidegate.learn.transform import Transform
 
 Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """The weights of a model that first centres and scales the features."""
+
+    weights: Weights
+    transform: Transform
+
+
+Fitted = Weights | Transformed
+"""What a method makes: weights of the features as they are, or as transformed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +45,15 @@ class Labelled:
     def __getitem__(self, which: Any) -> "Labelled":
         return Labelled(X=self.X[which], y=self.y[which])
 
-    def score(self, weights: Weights) -> float:
+    def margins(self, model: Fitted) -> NDArray[np.float64]:
+        """The margins of a model on each record."""
+        if isinstance(model, Transformed):
+            return np.asarray(model.transform.rows(self.X) @ model.weights, np.float64)
+        return np.asarray(self.X @ model, np.float64)
+
+    def score(self, model: Fitted) -> float:
         """The fraction of the records that a model classifies correctly."""
-        margins = np.asarray(self.X @ weights)
-        return float(np.mean(predicted_codes(margins) == self.y))
+        return float(np.mean(predicted_codes(self.margins(model)) == self.y))
 
 
 @dataclass(frozen=True, kw_only=True)
