@@ -47,6 +47,8 @@ def test_the_table_lines_up_and_warns(config: str, monkeypatch: pytest.MonkeyPat
         "epsilon = 10, delta = 1e-06",
     ]
     assert "sliding *" in done.stdout
+    assert next(line.split()[:2] for line in lines if "majority" in line) == ["majority", "class"]
+    assert "balanced" in done.stdout
 
 
 @pytest.mark.slow
@@ -115,6 +117,12 @@ def test_by_default_a_grid_is_tried_and_the_best_recommended(
     assert named["sliding"]["retained"] == {"records": 200, "steps": 3}
     assert named["growing"]["retained"] == {"records": None, "steps": None}
     assert all(0 < row["log_loss"] < 2 and row["seconds"] > 0 for row in rows)
+    for row in rows:
+        assert 0 <= row["auc"] <= 1
+        assert 0 <= row["balanced_accuracy"] <= 1
+        assert 0.5 <= row["majority"] <= 1
+        assert -1 <= row["bias"] <= 1
+        assert 0 < row["constant_log_loss"] <= 0.6932
 
 
 def test_the_recommended_schedule_can_be_pasted(config: str) -> None:

@@ -8,12 +8,14 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.metrics import log_loss as reference_log_loss
 
 from tests.study.test_comparison import TABLES, labelled, trial
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Batches
+from tidegate.learn.transform import Transform
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.release.model import Model
 from tidegate.schedule import Fading
@@ -23,8 +25,8 @@ from tidegate.study.curve import Curve
 from tidegate.study.grid import FORGETS, GRID, settings_of
 from tidegate.study.method import Scheduled
 from tidegate.study.recommend import Recommendation, margin, retained, toml
-from tidegate.study.study_stream import Labelled
-from tidegate.study.trial import attempt, log_loss
+from tidegate.study.study_stream import Labelled, Transformed
+from tidegate.study.trial import MEASURES, attempt, log_loss, measured
 
 PURE = TABLES | {"budget": {"epsilon": 1.0}}
 
@@ -249,3 +251,27 @@ def test_the_plot_has_a_row_for_every_method_and_budget(tmp_path: Any) -> None:
         ]
     draw(tmp_path / "p.png", recommendations)
     assert (tmp_path / "p.png").stat().st_size > 10_000
+
+
+def test_measures_are_those_of_the_test_records() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 2))
+    y = (X[:, 0] + rng.normal(size=500) > 0.5).astype(np.intp)
+    y[:20] = -1
+    weights = np.array([1.0, 0.2])
+    found = dict(zip(MEASURES, measured(weights, Labelled(X=X, y=y), 2), strict=True))
+    X, y = X[20:], y[20:]
+    assert found["auc"] == pytest.approx(roc_auc_score(y, X @ weights))
+    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, X @ weights > 0))
+    assert found["majority"] == pytest.approx(max(y.mean(), 1 - y.mean()))
+    assert found["bias"] == pytest.approx((1 / (1 + np.exp(-X @ weights))).mean() - y.mean())
+
+
+def test_a_transformed_model_is_tested_with_its_transform() -> None:
+    rng = np.random.default_rng(3)
+    test = Labelled(X=rng.normal(size=(50, 2)), y=rng.integers(2, size=50))
+    transform = Transform.of(np.array([0.5, -0.5]), np.array([2.0, 0.25]))
+    model = Transformed(np.array([1.0, -1.0, 3.0]), transform)
+    margins = transform.rows(test.X) @ model.weights
+    assert test.margins(model).tolist() == np.asarray(margins).tolist()
+    assert test.score(model) == np.mean((margins > 0) == test.y)
