@@ -102,7 +102,7 @@ ALLOWANCES = [
     Allowance("epsilon", 1e4),
     Allowance("epsilon", 0.5),
 ]
-TRIALS = 100
+TRIALS = 60
 
 
 def most(trials: int, rate: float) -> int:
