@@ -1,5 +1,6 @@
 """What hypothesis draws from: every schedule, budget and allocation."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import strategies as st
@@ -101,3 +102,12 @@ def plans(draw: st.DrawFn, schedule: st.SearchStrategy[Schedule] = schedules) ->
     budget = draw(budgets)
     allocation = draw(allocations(budget)) if drawn.allocated else Paper()
     return Plan(schedule=drawn, budget=budget, allocation=allocation)
+
+
+@st.composite
+def surveyed_plans(draw: st.DrawFn, schedule: st.SearchStrategy[Schedule] = schedules) -> Plan:
+    """A plan that reserves shares for surveys and scores; both may be most of the budget."""
+    plan = draw(plans(schedule))
+    survey = draw(st.fractions(Fraction(1, 40), Fraction(39, 40), max_denominator=40))
+    part = draw(st.fractions(0, Fraction(19, 20), max_denominator=20))
+    return replace(plan, survey=survey, reserve=(1 - survey) * part)

@@ -67,8 +67,9 @@ class Plan:
     survey: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.survey < 1:
-            raise refuse("survey", "a share from 0 to below 1", shown=str(self.survey))
+        for name in ("survey", "reserve"):
+            if not 0 <= (share := getattr(self, name)) < 1:
+                raise refuse(name, "a share from 0 to below 1", shown=str(share))
         _ = self.shares  # refuse at once what the budget does not allow
 
     @cached_property
