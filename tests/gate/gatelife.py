@@ -25,6 +25,7 @@ def config(schedule: Any = None, **sections: Any) -> Config:
             "budget": {"epsilon": 1.0},
             "records": {"classes": [0, 1], "norm": 1.5, "dtype": "float64"},
             "learner": {"regularization": 0.1},
+            "quality": {"share": 0},
             "not_private_seed": 7,
         }
         | sections

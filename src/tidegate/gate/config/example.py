@@ -64,26 +64,31 @@ delta = 1e-6
 # goes to quarantine and the run continues. Check `tidegate status` after the first run.
 [records]
 classes = [0, 1]
-# Scale each column to about -1 to 1 by public constants. Then k columns and the intercept below
-# have an L2 length of at most sqrt(k + 1), which is 1.8 for two columns.
-norm = 2.0
+# A generous bound will do: the survey below finds the centre and the scale of each column.
+norm = 10.0
 columns = ["a", "b"]
 # text = "body"
 label = "y"
 dtype = "float32"
 
 {maps}
-[[features]]
-map = "intercept"
+# With a survey, an intercept is added anyway.
+# [[features]]
+# map = "intercept"
 
 {learners}
 [learner]
 kind = "auto"
 loss = "auto"
 
-# How accuracy is measured: privately for a share of the budget, or on public records.
+# What records look like: noisy means, spreads and class shares of each step, by which columns are
+# centred and scaled.
+[survey]
+share = 0.05
+
+# How good models are: measured privately on the step after each, or on public records.
 [quality]
-# share = 0.05
+share = 0.05
 # holdout = "public.csv"
 
 {source}
