@@ -132,6 +132,7 @@ class GradientPerturbation:
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
         # If most records are classified correctly already, a smaller clip affects only the others.
+        # Centred rows are shorter, and a larger clip biases a model less.
         default = norm / 2 if surveyed else (0.14 if again else 0.35) * bound
         clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
@@ -162,11 +163,8 @@ class GradientPerturbation:
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
         del d
-        return self._stated(task, terms, n, rounds=rounds_of(task, terms))
-
-    def _stated(self, task: Task, terms: Terms, n: int, rounds: int) -> Mapping[str, float]:
         descent, n = self.descent_of(task, terms, n), counted(terms, n)
-        more = refit.settings(task.loss, terms.allowance.amount, rounds, n) if rounds else {}
+        more = refit.settings(task.loss, terms.allowance.amount, n) if task.surveyed else {}
         return {
             "steps": descent.steps,
             "rate": descent.rate,
@@ -180,7 +178,7 @@ class GradientPerturbation:
     def restated(
         self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
     ) -> Mapping[str, float]:
-        """The settings for the steps, rate, clip and rounds that a card states, if not given.
+        """The settings for the steps, rate and clip that a card states, where none were given.
 
         Those depend on what the fits before have read, which a card does not tell.
         """
@@ -190,26 +188,20 @@ class GradientPerturbation:
             rate=self.rate or positive("rate", stated["rate"]),
             clip=self.clip or positive("clip", stated["clip"]),
         )
-        del d
-        rounds = rounds_of(task, terms) and int(stated.get("refit_rounds", 0))
-        return given._stated(task, terms, n, rounds if rounds in refit.ROUNDS else 0)
+        return given.settings(task, terms, n=n, d=d)
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
-        """The public numbers of one fit that reads n slots.
-
-        If the prior's record count is unknown, assume the sum of the slot weights.
-        """
-        n, rounds = counted(terms, n), rounds_of(task, terms)
-        mu = terms.allowance.amount
+        """The public numbers of one fit that reads n slots."""
+        n, mu = counted(terms, n), terms.allowance.amount
         return self.descent(
             slots=n,
-            mu=refit.amounts(mu, rounds)[0] if rounds else mu,
+            mu=refit.amounts(mu)[0] if refits(task) else mu,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
-            behind=terms.behind or (0 if terms.prior is None else n),
-            again=continues(terms),
+            behind=behind(terms, n),
+            again=bool(terms.slot_weights and terms.behind),
             surveyed=task.surveyed,
         )
 
@@ -251,32 +243,28 @@ def descend(
         with np.errstate(over="ignore"):
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
-    rounds = rounds_of(task, terms)
-    return (
-        weights
-        if rounds == 0
-        else refit.refitted(
-            weights,
-            parts,
-            loss=task.loss,
-            scales=refit.noise_scales(task.loss, terms.allowance.amount, rounds),
-            divisor=divisor,
-            class_shares=terms.class_shares,
-            perturb=perturb,
-        )
+    if not refits(task):
+        return weights
+    return refit.refitted(
+        weights,
+        parts,
+        loss=task.loss,
+        scales=refit.noise_scales(task.loss, terms.allowance.amount),
+        divisor=divisor,
+        class_shares=terms.class_shares,
+        new=divisor / (divisor + behind(terms, n)),
+        perturb=perturb,
     )
 
 
-def continues(terms: Terms) -> bool:
-    """Whether a fit continues the previous release of a schedule with slot weights."""
-    return bool(terms.slot_weights and terms.behind)
+def behind(terms: Terms, slots: int) -> int:
+    """The number of records that the prior or start has learnt from; if unknown, as many as new."""
+    return terms.behind or (0 if terms.prior is None else counted(terms, slots))
 
 
-def rounds_of(task: Task, terms: Terms) -> int:
-    """The number of rounds of a fit's refit; 0 if it has none."""
-    if not task.surveyed or refit.classes_of(task.loss) is None:
-        return 0
-    return 3 if continues(terms) else 2
+def refits(task: Task) -> bool:
+    """Whether fits of a task have a refit: on transformed rows, by a loss with probabilities."""
+    return task.surveyed and refit.classes_of(task.loss) is not None
 
 
 def counted(terms: Terms, slots: int) -> int:

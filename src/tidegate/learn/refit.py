@@ -26,10 +26,7 @@ from tidegate.privacy.rounding import sqrt_down, up
 SHARE = Fraction(1, 25)
 """The part of a fit's share that the refit spends."""
 
-ROUNDS: Mapping[int, tuple[Fraction, ...]] = {
-    2: (Fraction(1, 4), Fraction(3, 4)),
-    3: (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)),
-}
+ROUNDS = (Fraction(1, 4), Fraction(3, 4))
 """How a refit divides its share among its rounds."""
 
 MOST = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
@@ -108,35 +105,35 @@ def classes_of(loss: Loss) -> int | None:
     return loss.classes if isinstance(loss, Softmax) else None
 
 
-def amounts(mu: float, rounds: int) -> tuple[float, tuple[float, ...]]:
+def amounts(mu: float) -> tuple[float, tuple[float, ...]]:
     """What the descent and each round of the refit may spend; the squares add up to at most mu^2.
 
-    >>> descent, refit = amounts(1.0, 2)
+    >>> descent, refit = amounts(1.0)
     >>> round(descent**2, 9), [round(each**2, 9) for each in refit]
     (0.96, [0.01, 0.03])
     """
     square = Fraction(mu) ** 2
-    parts = (sqrt_down(square * SHARE * part) for part in ROUNDS[rounds])
+    parts = (sqrt_down(square * SHARE * part) for part in ROUNDS)
     return sqrt_down(square * (1 - SHARE)), tuple(parts)
 
 
-def noise_scales(loss: Loss, mu: float, rounds: int) -> tuple[float, ...]:
+def noise_scales(loss: Loss, mu: float) -> tuple[float, ...]:
     """The deviation of the noise in the sums of each round, rounded up; empty without a refit."""
     classes = classes_of(loss)
     if classes is None:
         return ()
     reach = Fraction(Box(classes).sensitivity)
-    return tuple(up(reach / Fraction(each)) for each in amounts(mu, rounds)[1])
+    return tuple(up(reach / Fraction(each)) for each in amounts(mu)[1])
 
 
-def settings(loss: Loss, mu: float, rounds: int, divisor: int) -> Mapping[str, float]:
-    """The public numbers of a refit; noise and sensitivity are those of means."""
-    classes, scales = classes_of(loss), noise_scales(loss, mu, rounds)
+def settings(loss: Loss, mu: float, divisor: int) -> Mapping[str, float]:
+    """The public numbers of a refit, if there is one; noise and sensitivity are of means."""
+    classes, scales = classes_of(loss), noise_scales(loss, mu)
     if classes is None:
         return {}
     box = Box(classes)
     return {
-        "refit_rounds": rounds,
+        "refit_rounds": len(scales),
         "refit_sensitivity": up(Fraction(box.sensitivity) / divisor),
         **{f"refit_noise_scale_{i + 1}": scale / divisor for i, scale in enumerate(scales)},
     }
@@ -150,6 +147,7 @@ def refitted(  # noqa: PLR0913 - each is one public number of the fit, or its re
     scales: tuple[float, ...],
     divisor: int,
     class_shares: tuple[float, ...],
+    new: float,
     perturb: Perturb,
 ) -> Weights:
     """The weights with the refit folded in.
@@ -161,6 +159,7 @@ def refitted(  # noqa: PLR0913 - each is one public number of the fit, or its re
         scales: The deviation of the noise in each round.
         divisor: The sum of the slot weights.
         class_shares: The share of each class, as surveys say; empty if unknown.
+        new: The records of the fit as a fraction of all that the model has learnt from.
         perturb: The function that adds noise.
     """
     classes = classes_of(loss)
@@ -172,7 +171,7 @@ def refitted(  # noqa: PLR0913 - each is one public number of the fit, or its re
     for sigma in scales:
         work = partial(summed, weights=weights, fold=fold, box=box, bits=bits)
         mean = perturb(total(parts, work), sigma) / divisor
-        fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share)
+        fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share, new=new)
     return folded(weights, fold)
 
 
@@ -213,8 +212,12 @@ def _many(margins: Floats, y: Labels, fold: Fold) -> Floats:
     return np.stack([expected - z[y, np.arange(y.size)], spread])
 
 
-def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float) -> Fold:
+def after(  # noqa: PLR0913 - each is one public number
+    fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float, new: float = 1.0
+) -> Fold:
     """The fold after one damped Newton step, from noisy means of the vectors.
+
+    A model that has learnt from other records too is shifted less: its shift fits them already.
 
     Args:
         fold: The fold at which the vectors were computed.
@@ -222,6 +225,7 @@ def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float)
         box: Their bounds.
         deviation: The deviation of the noise in each mean.
         share: The share of the second class, for two classes.
+        new: The records of the fit as a fraction of all that the model has learnt from.
     """
     slope, curvature = float(mean[0]), float(mean[1])
     bend = max(slope + curvature, 0.1 * box.h)
@@ -233,7 +237,7 @@ def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float)
         return Fold(temperature)
     half = min(max(share + float(mean[2]) / 2, 0.01), 0.99)
     width = half * (1 - half)
-    moved = fold.shift - width * float(mean[2]) / (width * width + noise)
+    moved = fold.shift - new * width * float(mean[2]) / (width * width + noise)
     return Fold(temperature, min(max(moved, -LARGEST_SHIFT), LARGEST_SHIFT))
 
 
