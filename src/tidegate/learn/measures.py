@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.special import entr
 
 from tidegate.learn.bins import Bins, Floats
 from tidegate.learn.estimates import LEAST, Estimates, Ratio, estimate
@@ -125,29 +126,49 @@ def _balanced(known: Estimates) -> Measure | None:
 
 
 def _constant_log_loss(known: Estimates) -> Measure | None:
-    """The entropy of the shares. It is curved near 0, so its slope is taken over the noise."""
+    """The entropy of the shares; it is curved, steeply so near a share of 0."""
     shares = _shares(known)
     if shares is None:
         return None
+    if len(shares) == 2:  # the entropy of both follows from one share
+        middle, reach = _reach(shares[0], lambda p: entr(p) + entr(1 - p), 0.5)
+        return Measure(middle, reach / LEAST)
+    value = sum(float(entr(max(share.value, 0.0))) for share in shares)
+    bend = sum(_bend(share) for share in shares) * (1 + 3 / (len(shares) - 1))
+    if all(share.value > LEAST * share.deviation for share in shares):
+        noise = math.sqrt(known.variance(_entropy_slope(known, shares)))
+    else:  # a share may be 0, where there is no slope
+        noise = math.hypot(*(_reach(share, entr, math.exp(-1))[1] / LEAST for share in shares))
+    return Measure(value, math.hypot(noise, bend))
 
-    def entropy(share: float) -> float:
-        share = min(max(share, 0.0), 1.0)
-        rest = (1 - share) if len(shares) == 2 else 0.0
-        return -sum(part * math.log(part) for part in (share, rest) if part > 0)
 
-    counted = shares[:1] if len(shares) == 2 else shares
-    value, slopes, bends = 0.0, [], []
-    for share, deviation in counted:
-        middle = entropy(share)
-        far = [share - LEAST * deviation, share + LEAST * deviation]
-        inner = [0.5] if len(shares) == 2 else [math.exp(-1)]  # where the entropy is largest
-        reach = [*far, *(point for point in inner if far[0] < point < far[1])]
-        slopes.append(max(abs(entropy(point) - middle) for point in reach) / LEAST)
-        near = entropy(share - deviation) + entropy(share + deviation)
-        bends.append(abs(near / 2 - middle))
-        value += middle
-    bend = sum(bends) if len(counted) > 1 else 0.0
-    return Measure(value, math.hypot(*slopes, bend))
+def _reach(share: Ratio, function: Callable[[float], float], peak: float) -> tuple[float, float]:
+    """A function with one peak at a share, and the most it changes within three deviations."""
+
+    def at(point: float) -> float:
+        return float(function(min(max(point, 0.0), 1.0)))
+
+    value, deviation = share
+    low, high = value - LEAST * deviation, value + LEAST * deviation
+    middle = at(value)
+    return middle, max(abs(at(point) - middle) for point in (low, min(max(peak, low), high), high))
+
+
+def _bend(share: Ratio) -> float:
+    """How much lower the entropy of a noisy share is on average than that of the share."""
+    value, deviation = share
+    points = [min(max(value + move, 0.0), 1.0) for move in (-deviation, 0.0, deviation)]
+    low, middle, high = (float(entr(point)) for point in points)
+    return abs((low + high) / 2 - middle)
+
+
+def _entropy_slope(known: Estimates, shares: Sequence[Ratio]) -> Floats:
+    """The weights of the counts in the entropy, to first order; shares add up to 1."""
+    slope, size = known.zeros(), float(known.usable @ known.values)
+    for code, share in enumerate(shares):
+        weights = known.of_class(code) - share.value * known.usable
+        slope -= weights * (math.log(share.value) + 1) / size
+    return slope
 
 
 class _Mean:
