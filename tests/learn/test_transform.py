@@ -140,6 +140,13 @@ def test_a_damaged_card_is_refused(damage: dict[str, Any]) -> None:
         Transform.of_card(card | damage)
 
 
+@pytest.mark.parametrize("kind", [np.array, csr_array])
+def test_no_rows_get_a_constant_column_too(kind: Any) -> None:
+    """The form of a stream, which says how wide rows are, has none."""
+    form = transform(1, 3, centred=False).rows(kind(np.empty((0, 3), np.float32)))
+    assert (form.shape, form.dtype, type(form)) == ((0, 4), np.float32, type(kind(np.eye(2))))
+
+
 def test_rows_that_do_not_fit_are_refused() -> None:
     found = transform(1, 3)
     with pytest.raises(InvalidValueError, match="3 columns"):

@@ -85,6 +85,8 @@ class Transform:
     def _sparse(self, X: csr_array) -> csr_array:
         if self.center.any():
             raise refuse("center", "0 for sparse rows", shown="another number")
+        if not X.shape[0]:
+            return type(X)((0, self.features + 1), dtype=X.dtype)
         scaled = (X.data * self.scale.astype(np.float64)[X.indices]).astype(X.dtype)
         clipped: Any = clip_rows(type(X)((scaled, X.indices, X.indptr), X.shape), 1.0)
         ends = clipped.indptr[1:]  # the constant goes after the last entry of each row
