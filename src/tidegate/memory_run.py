@@ -46,7 +46,8 @@ class MemoryRun:
     def __init__(
         self, plan: Plan | TwoStreamPlan, trainer: Trainer[Any], engine: Engine | None = None
     ) -> None:
-        trainer.learner.check_size(trainer.task, plan.schedule.largest)
+        task = trainer.task.centred() if plan.survey else trainer.task
+        trainer.learner.check_size(task, plan.schedule.largest)
         self.plan, self.progress = plan, Progress(plan, self)
         self.releases: list[Release] = []
         self.ledgers = plan.ledger() if isinstance(plan, Plan) else plan.ledgers()

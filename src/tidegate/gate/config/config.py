@@ -226,8 +226,10 @@ class Config:
 
     def check_size(self) -> None:
         """Refuse fits that would be too large, before any records arrive."""
+        surveyed = self.survey.settled(None, self.budget.build()).share
+        task = self.task().centred() if surveyed else self.task()
         try:
-            self.learner.build().check_size(self.task(), self.schedule.build().largest)
+            self.learner.build().check_size(task, self.schedule.build().largest)
         except InvalidValueError as error:
             raise ConfigError([f"learner.{error}"]) from error
 
