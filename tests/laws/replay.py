@@ -14,9 +14,10 @@ A law is broken only by a proof: roots are rounded down, everything else is a Fr
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -25,19 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.laws.brute import charged
-from tidegate.learn import gradient, mean, output, trainer
+from tidegate.executor import Surveyed
+from tidegate.learn import gradient, mean, output, scores, survey, trainer
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Learner, Pull, Weights
 from tidegate.learn.records import Records
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import Ledger, Line, noise
+from tidegate.privacy import Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
 from tidegate.progress import ONLY
-from tidegate.schedule import Stream
+from tidegate.schedule import RecordFit, Span, Stream
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
@@ -58,6 +60,14 @@ class Slot(NamedTuple):
     def pays(self, line: Line) -> Fraction:
         """What the record pays for a fit: nothing if the fit does not read it."""
         return charged(line, self.record) if self.within(line) else Fraction(0)
+
+
+def measured(kind: str, stream: str, step: Span, share: Fraction) -> Line:
+    """The line of a step's survey or scores: numbered below 0, as no fit is."""
+    number = -2 * step.stop - (kind == "scores")
+    place: Any = None if stream == ONLY else stream
+    fit = RecordFit(number, step.stop, step, None, "base", 0, released=False, stream=place)
+    return Line(fit, share)
 
 
 class Call(NamedTuple):
@@ -111,44 +121,78 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """The calls and models of a run, and what its ledger says a record has paid."""
+    """The calls of a run, what it made of their outputs, and what a record has paid.
+
+    What it made are models, transforms and the shares of classes.
+    """
 
     calls: list[Call]
-    models: list[Weights]
+    models: list[Any]
     paid: Fraction
+
+
+class Recorder:
+    """Puts a script in place of the noise, and records every call.
+
+    Attributes:
+        calls: The calls so far.
+        line: The line that pays for the next calls.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.calls: list[Call] = []
+        self.line: Line
+
+    def release(self, name: str, center: Floats, scale: float, bits: Bits) -> Floats:
+        """What a mechanism releases."""
+        del bits
+        assert np.isfinite(center).all()
+        call = Call(self.line, name, center.copy(), scale, center)
+        self.calls.append(call._replace(output=self._script(len(self.calls), call)))
+        return self.calls[-1].output.copy()
+
+    @contextmanager
+    def instead_of_noise(self) -> Iterator[None]:
+        """While this lasts, all mechanisms release what the script says."""
+        with ExitStack() as patches:
+            for module in (output, gradient, mean, scores, survey):
+                for name in MECHANISMS:
+                    if function := getattr(module, name, None):  # it may be a planted one
+                        instead = partial(self.release, function.__name__)
+                        patches.enter_context(patch.object(module, name, instead))
+            yield
 
 
 def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcript:
     """Run the streams through the real code, with the script in place of the noise."""
-    calls: list[Call] = []
-    models: list[Weights] = []
-    current: list[Line] = []
+    recorder = Recorder(script)
+    models: list[Any] = []
+
+    class WatchedRun(MemoryRun):
+        def survey(self, stream: str, step: Span) -> Surveyed | None:
+            recorder.line = measured("survey", stream, step, setup.plan.survey)
+            seen = super().survey(stream, step)
+            if seen is not None:
+                models.extend((seen.transform.center, seen.transform.scale, seen.class_shares))
+            return seen
 
     class Watched(Trainer[Any]):
         def train(
             self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
         ) -> Weights:
-            current[:] = [line]
-            models.append(super().train(line, read, prior, start))
-            return models[-1]
-
-    def hook(name: str) -> Callable[..., Floats]:
-        def mechanism(center: Floats, scale: float, bits: Bits) -> Floats:
-            del bits
-            assert np.isfinite(center).all()
-            call = Call(current[0], name, center.copy(), scale, center)
-            calls.append(call._replace(output=script(len(calls), call)))
-            return calls[-1].output.copy()
-
-        return mechanism
+            recorder.line = line
+            weights: Weights = super().train(line, read, prior, start)
+            models.append(weights)
+            return weights
 
     def worst_draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
         """A sample that contains the changed record if the span does; `cost` amplifies it."""
         del bits
-        fit = current[0].fit
+        fit = recorder.line.fit
         slots = draw(sample, size, NotPrivateBits(fit.number))
         changed = slot.record - fit.span.start
-        if slot.within(current[0]) and changed not in slots:
+        if slot.within(recorder.line) and changed not in slots:
             slots[0] = changed
         return np.sort(slots)
 
@@ -158,21 +202,12 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
         budget=setup.plan.budget,
         bits=NotPrivateBits(0),
     )
-    with ExitStack() as patches:
-        for module in (output, gradient, mean):
-            for name in MECHANISMS:
-                if function := getattr(module, name, None):  # it may be a planted one
-                    patches.enter_context(patch.object(module, name, hook(function.__name__)))
-        patches.enter_context(patch.object(trainer, "draw", worst_draw))
-        ledger = _carry_out(setup, data, watched, slot.stream)
-    return Transcript(calls=calls, models=models, paid=ledger.paid(slot.record))
-
-
-def _carry_out(setup: Setup, data: Data, watched: Trainer[Any], stream: Stream | None) -> Ledger:
-    run = MemoryRun(setup.plan, watched)
-    for name, records in _batches(setup, data):
-        run.take(records, name or ONLY)
-    return run.ledger(stream or ONLY)
+    run = WatchedRun(setup.plan, watched)
+    with recorder.instead_of_noise(), patch.object(trainer, "draw", worst_draw):
+        for stream, records in _batches(setup, data):
+            run.take(records, stream or ONLY)
+    paid = run.ledger(slot.stream or ONLY).paid(slot.record)
+    return Transcript(calls=recorder.calls, models=models, paid=paid)
 
 
 def _batches(setup: Setup, data: Data) -> Iterator[tuple[Stream | None, Records]]:
@@ -208,7 +243,7 @@ def _exact_root(square: Fraction) -> Fraction | None:
 
 
 def cost(setup: Setup, first: list[Call], second: list[Call]) -> Fraction:
-    """What the calls of one fit cost the changed record: an epsilon, or the square of a mu."""
+    """What the calls of one line cost the changed record: an epsilon, or the square of a mu."""
     pairs = list(zip(first, second, strict=True))
     ratios = [move(a, b) / Fraction(a.scale) for a, b in pairs]
     if setup.plan.budget.unit == "mu":
@@ -233,9 +268,9 @@ def total_cost(setup: Setup, first: Transcript, second: Transcript) -> Fraction:
 
 
 def _by_fit(first: Transcript, second: Transcript) -> list[tuple[list[Call], list[Call]]]:
-    fits: dict[int, tuple[list[Call], list[Call]]] = {}
+    fits: dict[Any, tuple[list[Call], list[Call]]] = {}
     for a, b in zip(first.calls, second.calls, strict=True):
-        own = fits.setdefault(a.line.fit.number, ([], []))
+        own = fits.setdefault((a.line.fit.stream, a.line.fit.number), ([], []))
         own[0].append(a)
         own[1].append(b)
     return list(fits.values())
@@ -253,10 +288,10 @@ def broken(setup: Setup, first: Transcript, second: Transcript | None, slot: Slo
     """The laws that this pair of runs breaks.
 
     control flow: both runs make the same calls, with the same shapes and scales.
-    post-processing: given the same outputs, the models are the same.
+    post-processing: given the same outputs, models and transforms are the same.
     span: only what reads the changed record moves.
-    fit: no fit costs the record more than it pays for it.
-    ledger: the record has paid what the fits that read it cost, and at most all of its budget.
+    fit: no fit costs the record more than it pays for it; nor does a survey or a score.
+    ledger: the record has paid what the lines that read it cost, and at most all of its budget.
     budget: the whole transcript costs it no more than its budget.
     """
     if second is None or any(

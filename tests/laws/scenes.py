@@ -73,6 +73,9 @@ LEARNINGS = _learnings()
 SIMPLEST = "mean, pure"
 """The cheapest of them."""
 
+SURVEYED = [name for name, (_, task, _) in LEARNINGS.items() if isinstance(task, Task)]
+"""Those whose features can be centred and scaled by surveys."""
+
 MANY_CLASSES = ("softmax", "histogram")
 
 

@@ -29,6 +29,7 @@ from tests.laws.scenes import (
     PURE,
     SCHEDULES,
     SIMPLEST,
+    SURVEYED,
     UP,
     R,
     blank,
@@ -115,11 +116,44 @@ def test_every_learner_and_every_loss_has_a_scene() -> None:
 def test_no_neighbour_breaks_a_law(schedule: str, learning: str) -> None:
     """Every schedule with every learner; the slots and the neighbours take turns."""
     setup, data = setup_of(schedule, learning), streams(schedule, 40)
-    turn = sorted(SCHEDULES).index(schedule) + 5 * sorted(LEARNINGS).index(learning)
+    turn = turn_of(schedule, learning)
     kinds = [*NEIGHBOURS, *NEIGHBOURS]
     for slot in slots(data, [(7 * turn) % 36]):
         start = turn % len(NEIGHBOURS)
         assert_no_law_broken(setup, data, slot, kinds[start : start + 4])
+
+
+SURVEY = Fraction(1, 5)
+
+
+def turn_of(schedule: str, learning: str) -> int:
+    """A number by which slots and neighbours take turns."""
+    return sorted(SCHEDULES).index(schedule) + 5 * sorted(LEARNINGS).index(learning)
+
+
+@pytest.mark.parametrize(("schedule", "learning"), pairs(*SURVEYED))
+def test_no_neighbour_breaks_a_law_with_surveys(schedule: str, learning: str) -> None:
+    """Survey, transform, descent and refit, or output: every line costs at most what it is paid."""
+    setup, data = setup_of(schedule, learning, survey=SURVEY), streams(schedule, 40)
+    turn = turn_of(schedule, learning)
+    for slot in slots(data, [(5 * turn) % 36]):
+        start = turn % len(NEIGHBOURS)
+        assert_no_law_broken(setup, data, slot, [*NEIGHBOURS, *NEIGHBOURS][start : start + 4])
+
+
+@pytest.mark.parametrize("kind", NEIGHBOURS)
+@pytest.mark.parametrize("learning", SURVEYED)
+def test_no_record_breaks_a_law_with_surveys(learning: str, kind: str) -> None:
+    setup, data = setup_of("fading", learning, survey=SURVEY), streams("fading", 20)
+    assert_no_law_broken(setup, data, Slot(None, 10), [kind])
+
+
+@pytest.mark.parametrize("learning", ["logistic, gradient", "huber, pure"])
+@pytest.mark.parametrize("schedule", ["fading", "sliding 5", "two streams, sliding"])
+def test_no_slot_breaks_a_law_with_surveys(schedule: str, learning: str) -> None:
+    setup, data = setup_of(schedule, learning, survey=SURVEY), streams(schedule, 28)
+    for slot in slots(data, range(28)):
+        assert_no_law_broken(setup, data, slot, ["other side and label", "unknown label"])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -232,10 +266,20 @@ FORMATS: dict[str, Any] = {
 }
 
 
+FORMATTED = [
+    ("mean, pure", 0),
+    *(
+        (learning, share)
+        for learning in ("softmax, pure", "logistic, gradient")
+        for share in (0, SURVEY)
+    ),
+]
+
+
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("learning", ["mean, pure", "softmax, pure", "logistic, gradient"])
-def test_no_format_breaks_a_law(learning: str, form: str) -> None:
-    setup, slot = setup_of("sliding 5", learning), Slot(None, 10)
+@pytest.mark.parametrize(("learning", "survey"), FORMATTED)
+def test_no_format_breaks_a_law(learning: str, survey: Fraction, form: str) -> None:
+    setup, slot = setup_of("sliding 5", learning, survey=Fraction(survey)), Slot(None, 10)
     X = np.random.default_rng(3).normal(scale=R, size=(24, 2))
     y = np.arange(24) % 2
     X[10] = [R, 0]
