@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
-from tidegate.features.clip import clipped_and_finite
+from tidegate.features.clip import clip_in_place, clipped_and_finite
 from tidegate.features.rows import CHUNK, row_norms
 
 norms = st.floats(2**-64, 2**64, exclude_min=True, exclude_max=True) | st.floats(0.5, 2)
@@ -184,3 +184,24 @@ def test_finite_rows_are_named_and_no_record_raises_or_is_shared(batch: Any, kin
     assert np.array_equal(finite, np.isfinite(dense).all(axis=1))
     before, after = (x.data if issparse(x) else x for x in (rows, clipped))
     assert not np.shares_memory(before, after)
+
+
+@given(batch=finite_batches(), norm=norms)
+def test_clipping_in_place_is_the_same_bit_for_bit(batch: Any, norm: float) -> None:
+    rows = batch.copy()
+    clip_in_place(rows, norm)
+    clipped = clip_rows(batch, norm)
+    one, other = (x.toarray() if issparse(x) else x for x in (rows, clipped))
+    assert np.array_equal(one, other, equal_nan=True)
+
+
+@pytest.mark.parametrize("outside", [1, 10, 40])
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_clipping_few_or_many_rows_in_place(outside: int, kind: Any) -> None:
+    batch = np.random.default_rng(0).normal(size=(40, 5)) / 10
+    batch[:outside] *= 100
+    batch[2] *= 1e200
+    rows = kind(batch)
+    clip_in_place(rows, 1.0)
+    one, other = (x.toarray() if issparse(x) else x for x in (rows, clip_rows(kind(batch), 1.0)))
+    assert np.array_equal(one, other)

@@ -118,6 +118,36 @@ def test_cards_restore_every_bit(seed: int, d: int) -> None:
     assert again.scale.tobytes() == found.scale.tobytes()
 
 
+def test_a_center_of_zeros_takes_no_place_on_a_card() -> None:
+    wide = Transform.of(np.zeros(2**18), np.ones(2**18))
+    assert wide.on_card()["center"] is None
+    assert not Transform.of_card(wide.on_card()).center.any()
+    signed = Transform.of(np.array([-0.0, 0.0]), np.ones(2))
+    assert Transform.of_card(signed.on_card()).center.tobytes() == signed.center.tobytes()
+    stated = {**wide.on_card(), "center": transform(1, 2).on_card()["center"]}
+    with pytest.raises(InvalidValueError, match="got damage"):
+        Transform.of_card(stated)
+
+
+@given(seeds, st.integers(1, 300), st.sampled_from([np.float32, np.float64]), st.floats(0.1, 9))
+def test_rows_are_those_of_clip_rows(seed: int, d: int, dtype: Any, size: float) -> None:
+    """Bit for bit, also rows that are not finite, however many of them are clipped."""
+    rng = np.random.default_rng(seed)
+    X = (size * rng.normal(size=(40, d)) / np.sqrt(d)).astype(dtype)
+    X[rng.random(40) < 0.1] = np.nan
+    found = transform(seed, d)
+    moved = (X.astype(np.float64) - found.center.astype(np.float64)) * found.scale.astype(float)
+    naive = np.column_stack([clip_rows(moved.astype(dtype), 1.0), np.full(40, found.CONSTANT)])
+    assert np.array_equal(found.rows(X), naive.astype(dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_no_rows_have_the_form_of_transformed_rows(kind: Any) -> None:
+    empty = kind(np.zeros((1, 3), np.float32))[:0]
+    form: Any = transform(1, 3, centred=False).rows(empty)
+    assert (form.shape, form.dtype, type(form)) == ((0, 4), np.float32, type(empty))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -135,7 +165,7 @@ def test_cards_restore_every_bit(seed: int, d: int) -> None:
     ],
 )
 def test_a_damaged_card_is_refused(damage: dict[str, Any]) -> None:
-    card = Transform.of(np.zeros(2), np.ones(2)).on_card()
+    card = Transform.of(np.ones(2), np.ones(2)).on_card()
     with pytest.raises(InvalidValueError, match=r"^transform must be one that a release states"):
         Transform.of_card(card | damage)
 

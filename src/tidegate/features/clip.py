@@ -12,6 +12,9 @@ from tidegate.features.feature_map import Graph, RecordMap, register
 from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
 from tidegate.kinds import parameter
 
+FEW = 0.25
+"""Below this share of rows, it is faster to select those to be scaled than to scale all."""
+
 
 def clip_rows(X: Any, norm: float) -> Rows:
     """Scale every row longer than `norm` back onto the ball, in its own dtype.
@@ -39,13 +42,34 @@ def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
     (array([[0.6, 0.8],
            [nan, nan]]), array([ True, False]))
     """
-    norm = between("norm", norm, 2**-64, 2**64)
     rows = as_rows(X)
-    margin = _margin(rows.shape[1], rows.dtype)
-    norms, powers = row_norms(rows)
-    outside = ~(norms <= norm * (1 - margin) * powers)
-    factors = norm * (1 - 2 * margin) / norms  # NaN for a row that is not finite
-    return _scaled(rows, outside, powers, factors), np.isfinite(norms)
+    outside, powers, factors = _judged(rows, norm)
+    return _scaled(rows, outside, powers, factors), ~np.isnan(factors)
+
+
+@np.errstate(all="ignore")
+def clip_in_place(rows: Rows, norm: float) -> None:
+    """Clip float rows as `clip_rows` does, bit for bit, in their own memory; there may be none.
+
+    >>> rows = np.array([[3.0, 4.0], [0.3, 0.4]])
+    >>> clip_in_place(rows, norm=1.0)
+    >>> rows.round(12)
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
+    outside, powers, factors = _judged(rows, norm)
+    if not outside.any():
+        return
+    if not isinstance(rows, np.ndarray):
+        counts = np.diff(rows.indptr)
+        few = np.repeat(outside, counts)
+        times = [np.repeat(each[outside], counts[outside]) for each in (powers, factors)]
+        rows.data[few] = rows.data[few] * times[0] * times[1]
+    elif outside.mean() < FEW or (powers[outside] != 1).any():
+        rows[outside] = rows[outside] * powers[outside, None] * factors[outside, None]
+    else:  # the others times 1, exactly
+        times = np.where(outside, factors, 1)[:, None]
+        np.multiply(rows, times, out=rows, casting="same_kind")
 
 
 @register
@@ -84,6 +108,17 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _judged(
+    rows: Rows, norm: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+    """Which rows to scale, and each row's power and factor; a NaN factor if it is not finite."""
+    norm = between("norm", norm, 2**-64, 2**64)
+    margin = _margin(rows.shape[1], rows.dtype)
+    norms, powers = row_norms(rows)
+    outside = ~(norms <= norm * (1 - margin) * powers)
+    return outside, powers, norm * (1 - 2 * margin) / norms
 
 
 def _margin(columns: int, dtype: np.dtype[Any]) -> float:

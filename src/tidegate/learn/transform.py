@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.clip import clip_rows
-from tidegate.features.rows import Rows, chunks
+from tidegate.features.clip import clip_in_place
+from tidegate.features.rows import Rows, chunks, with_entries
 from tidegate.learn.records import Records, zeroed
 
 Floats32 = NDArray[np.float32]
@@ -74,11 +74,12 @@ class Transform:
             return self._sparse(X)
         result = np.empty((X.shape[0], self.features + 1), X.dtype)
         center, scale = self.center.astype(np.float64), self.scale.astype(np.float64)
-        for part in chunks(X):
+        for part in chunks(result):  # few enough rows to stay in a core's cache
             moved = X[part].astype(np.float64)
             moved -= center
             moved *= scale
-            result[part, :-1] = clip_rows(moved.astype(X.dtype), 1.0)
+            result[part, :-1] = moved
+            clip_in_place(result[part, :-1], 1.0)
         result[:, -1] = self.CONSTANT
         return result
 
@@ -88,12 +89,14 @@ class Transform:
         if not X.shape[0]:
             return type(X)((0, self.features + 1), dtype=X.dtype)
         scaled = (X.data * self.scale.astype(np.float64)[X.indices]).astype(X.dtype)
-        clipped: Any = clip_rows(type(X)((scaled, X.indices, X.indptr), X.shape), 1.0)
-        ends = clipped.indptr[1:]  # the constant goes after the last entry of each row
-        data = np.insert(clipped.data, ends, X.dtype.type(self.CONSTANT))
-        indices = np.insert(clipped.indices, ends, self.features)
-        starts = clipped.indptr + np.arange(clipped.indptr.size, dtype=clipped.indptr.dtype)
-        return type(X)((data, indices, starts), (X.shape[0], self.features + 1))
+        clip_in_place(with_entries(X, scaled), 1.0)
+        ends = X.indptr + np.arange(X.indptr.size, dtype=X.indptr.dtype)
+        given = np.ones(X.nnz + X.shape[0], np.bool_)  # the other places are for the constant:
+        given[ends[1:] - 1] = False  # after the last entry of each row
+        data = np.full(given.size, self.CONSTANT, X.dtype)
+        indices = np.full(given.size, self.features, X.indices.dtype)
+        data[given], indices[given] = scaled, X.indices
+        return type(X)((data, indices, ends), (X.shape[0], self.features + 1))
 
     def records(self, part: Records) -> Records:
         """The records with transformed rows; an unusable slot is all zeros, also its constant."""
@@ -118,11 +121,14 @@ class Transform:
         return result.reshape(weights.shape)
 
     def on_card(self) -> dict[str, Any]:
-        """The transform as a JSON object; arrays are base64 of little-endian float32."""
+        """The transform as a JSON object; arrays are base64 of little-endian float32.
+
+        A center that is 0 everywhere is None: for wide sparse rows it would be a megabyte.
+        """
         return {
             "constant": self.CONSTANT,
             "norm": self.NORM,
-            "center": _text(self.center),
+            "center": _text(self.center) if self.center.view(np.uint32).any() else None,
             "scale": _text(self.scale),
         }
 
@@ -140,7 +146,9 @@ class Transform:
         try:
             known = stated["constant"] == cls.CONSTANT and stated["norm"] == cls.NORM
             if known and len(stated) == 4:
-                return cls(center=_array(stated["center"]), scale=_array(stated["scale"]))
+                scale, center = _array(stated["scale"]), stated["center"]
+                zero = np.zeros(scale.shape, np.float32)
+                return cls(center=zero if center is None else _array(center), scale=scale)
         except (InvalidValueError, KeyError, TypeError, ValueError):
             pass
         raise refuse("transform", "one that a release states", shown="damage")
