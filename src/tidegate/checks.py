@@ -14,6 +14,10 @@ class InvalidValueError(ValueError):
     """A value the caller gave is not allowed; the message is one line and is safe to show."""
 
 
+class StoppedError(InvalidValueError):
+    """Most records of a stream's first step cannot be used; the message names what to check."""
+
+
 class StoreError(RuntimeError):
     """A state does not allow this, or is damaged; the message says where and what to do."""
 

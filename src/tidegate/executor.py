@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from tidegate.checks import StoppedError
 from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.learn.learner import Weights
@@ -70,6 +71,7 @@ class Surveyed:
 
     transform: Transform  # how features are centred and scaled
     class_shares: tuple[float, ...]
+    stopped: str | None = None  # why the stream stops before its first fit, if it does
 
     def trainer(self, trainer: Trainer[Any]) -> Trainer[Any]:
         """The trainer for transformed records."""
@@ -103,7 +105,13 @@ class Runtime(Protocol[Published]):
         """The transform of a fit of an earlier step; None without surveys."""
 
     def survey(self, stream: str, step: Span, /) -> Surveyed | None:
-        """Survey a complete step, if the plan pays for that; `publish` charges it."""
+        """Survey a complete step, if the plan pays for that; `publish` or `stop` charges it.
+
+        It raises StoppedError if the stream was stopped earlier.
+        """
+
+    def stop(self, stream: str, step: Span, /) -> None:
+        """Charge the survey of a stream's first step and nothing else; refuse all later steps."""
 
     def trainer(self, number: int, /) -> Trainer[Any]:
         """The trainer of the fit with this number, with random bits for it."""
@@ -131,10 +139,17 @@ def advance(runtime: Runtime[Published]) -> Iterator[Published]:
 
 
 def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
-    """Survey a stream's next step, which must be complete; train, charge and publish its fits."""
+    """Survey a stream's next step, which must be complete; train, charge and publish its fits.
+
+    If the survey says that the records cannot be used, charge it alone and raise StoppedError. Only
+    the noisy survey decides that.
+    """
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
     surveyed = runtime.survey(stream, step)
+    if surveyed is not None and surveyed.stopped is not None:
+        runtime.stop(stream, step)
+        raise StoppedError(surveyed.stopped)
     made: dict[int, TrainedFit] = {}
 
     def model(number: int | None) -> Weights | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from scipy.sparse import issparse
 
+from tidegate.checks import StoppedError
 from tidegate.compute import Engine, Memory
 from tidegate.executor import FitJob, Surveyed, TrainedFit, advance, reader
 from tidegate.features.rows import Rows
@@ -12,6 +13,7 @@ from tidegate.learn.held import Held
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records, Slots
+from tidegate.learn.stop import stopped_because, stops
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
@@ -23,6 +25,11 @@ from tidegate.release import Release
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 from tidegate.schedule.twostream import Arrived
+
+CORRECT = (
+    "check classes, norm, features and the order of columns; fit starts a new stream, in which "
+    "records that are sent again pay again"
+)
 
 
 class MemoryRun:
@@ -59,15 +66,22 @@ class MemoryRun:
         self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced as a whole after each step
         self._transforms: dict[int, Transform | None] = {}  # of the same fits as `_weights`
         self._moments: dict[str, Moments] = {}  # of the surveys of each stream so far
-        self._surveys: dict[str, tuple[Span, Moments]] = {}  # of the step in progress
+        self._surveys: dict[str, tuple[Span, Moments, str | None]] = {}  # of the step in progress
+        self._stopped: str | None = None  # why a first step stopped the run
         self._turns: tuple[str, ...] = ()  # streams with new records, in the order of their batches
 
     def take(self, records: Records, stream: str = ONLY) -> None:
         """Add records to a stream and execute the steps that they complete."""
+        self.check_going()
         self._turns = (*self._turns, stream)  # first: a turn without records does no harm
         self._held[stream].append(records)
         for _ in advance(self):
             pass
+
+    def check_going(self) -> None:
+        """Raise StoppedError if the run has stopped."""
+        if self._stopped is not None:
+            raise StoppedError(self._stopped)
 
     def ledger(self, stream: str) -> Ledger:
         """The ledger of a stream."""
@@ -113,6 +127,7 @@ class MemoryRun:
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step once, however often it is interrupted."""
+        self.check_going()
         if not self.plan.survey:
             return None
         task: Task = self._trainer.task
@@ -126,10 +141,22 @@ class MemoryRun:
                 bits=self._trainer.bits,
             )
             before = self._moments.get(stream) or Moments.before_first(seen.features, seen.classes)
-            self._surveys[stream] = step, before.after(seen)
-        moments = self._surveys[stream][1]
+            stopped = None
+            if step.start == 0 and stops(seen):
+                whose = stream if stream == ONLY else f"{stream} records"
+                stopped = f"{stopped_because(seen, self.plan.survey, whose)}: {CORRECT}"
+            self._surveys[stream] = step, before.after(seen), stopped
+        _, moments, stopped = self._surveys[stream]
         transform = moments.transform(norm=task.norm, sparse=issparse(form))
-        return Surveyed(transform=transform, class_shares=moments.class_shares)
+        return Surveyed(transform=transform, class_shares=moments.class_shares, stopped=stopped)
+
+    def stop(self, stream: str, step: Span) -> None:
+        """Charge the survey of a first step, and take no more records."""
+        ledger = self.ledger(stream)
+        if ledger.surveyed < step.stop:  # not yet charged: an interruption may come at any line
+            ledger.take_survey(step)
+        self._stopped = self._surveys[stream][2]
+        self.publish(stream, step, [], self.arrived())
 
     def trainer(self, number: int) -> Trainer[Any]:  # noqa: ARG002 (one trainer for all)
         """The trainer of all fits."""

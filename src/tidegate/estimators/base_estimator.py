@@ -121,6 +121,7 @@ class StreamEstimator(BaseEstimator):
         """
         new = begun is not vars(self).get("_begun")
         if not new:
+            begun.run.check_going()
             self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
         records = begun.intake.records(X, y)

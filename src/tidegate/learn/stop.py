@@ -1,0 +1,45 @@
+"""Stop before harm: whether a stream stops after its first survey, before its first fit.
+
+The decision and its text follow from the noisy survey and public numbers, so they cost nothing
+more. Deciding by the exact number of unusable records would reveal it.
+"""
+
+from fractions import Fraction
+
+from tidegate.learn.survey import Survey
+
+HALF = 0.5
+"""The noisy share of unusable records above which a stream stops."""
+
+SURE = {"mu": 4.76, "epsilon": 9.28}
+"""How many deviations the noise exceeds with a probability of at most 1e-6, by unit of budget.
+
+A stream whose records are all usable stops with at most this probability, however short its steps.
+"""
+
+
+def most_unusable(survey: Survey) -> float:
+    """The largest noisy share of unusable slots with which a stream goes on.
+
+    It is one half, or more if the noise is so large that it alone could often exceed one half.
+    """
+    return max(HALF, SURE[survey.allowance.unit] * deviation(survey))
+
+
+def deviation(survey: Survey) -> float:
+    """The standard deviation of the noise in the share of unusable slots."""
+    return survey.deviations.counts / survey.slots
+
+
+def stops(survey: Survey) -> bool:
+    """Whether a stream with this first survey stops before its first fit."""
+    return survey.unusable_share > most_unusable(survey)
+
+
+def stopped_because(survey: Survey, share: Fraction, stream: str) -> str:
+    """Why a stream stopped, in one line: the noisy share, its deviation and what was paid."""
+    noisy = f"{survey.unusable_share:.1%} (noisy; standard deviation {deviation(survey):.1%})"
+    return (
+        f"stopped before the first fit: {noisy} of the first {survey.slots:,} {stream} cannot be "
+        f"used; each of these has paid {share} of its budget for this survey, and no model was made"
+    )
