@@ -10,10 +10,12 @@ from pathlib import Path
 from scipy.sparse import issparse
 from sklearn.pipeline import make_pipeline
 
+from tidegate.checks import StoppedError
 from tidegate.executor import FitJob, Surveyed, TrainedFit
 from tidegate.gate import publish_folder, quality
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
+from tidegate.gate.stopped import stop_in, stop_of
 from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Weights
@@ -88,6 +90,12 @@ class DurableRun:
             chain = {int(level): number for level, number in numbers.pop("chain").items()}
             return _mapped(Arrived(**numbers, chain=chain), self.plan.schedule, Steps.complete)
 
+    def check_going(self) -> None:
+        """Raise StoppedError if the state is stopped."""
+        stop = stop_in(self.store, self.config)
+        if stop is not None:
+            raise StoppedError(stop.message)
+
     def turn(self) -> str | None:
         """The next stream with a complete step, as if records arrived alternately; None if none."""
         ready = filter(self.progress.complete, self.progress.streams)
@@ -106,7 +114,8 @@ class DurableRun:
             return None if stated is None else Transform.of_card(stated)
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
-        """Survey a step, if that is configured. Nobody sees it before `publish` charges it."""
+        """Survey a step, if that is configured. Nobody sees it before it is charged."""
+        self.check_going()
         share, task = self.plan.survey, self._task
         if not share:
             return None
@@ -126,10 +135,19 @@ class DurableRun:
             moments = Moments(classes=classes, cells=before.moments).after(seen)
         stored = StoredSurvey(share=share, cells=seen.cells, moments=moments.cells)
         self._surveys[stream] = seen, stored
+        stop = stop_of(self.config, stream, step, stored)
         return Surveyed(
             transform=moments.transform(norm=task.norm, sparse=issparse(records.X)),
             class_shares=moments.class_shares,
+            stopped=None if stop is None else stop.message,
         )
+
+    def stop(self, stream: str, step: Span) -> None:
+        """Charge the survey of a first step in one transaction; the state is stopped after it."""
+        _, survey = self._surveys.pop(stream)
+        state = as_text(self.plan, self.arrived())
+        self.store.publish(stream, step.stop, [], state, survey=survey)
+        self.after_commit()
 
     def trainer(self, number: int) -> Trainer[Task]:
         """The trainer of a fit, with its own random bits."""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tidegate.gate import verify_store
+from tidegate.gate import correction, verify_store
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import open_state
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
-from tidegate.gate.store import Problem
+from tidegate.gate.store import Problem, StoppedStep
 
 
 class FolderStore(RecordLog, ReleaseLog):
@@ -72,13 +72,24 @@ class FolderStore(RecordLog, ReleaseLog):
         return str(self._state.one("SELECT config FROM state")[0])
 
     def settings(self) -> str:
-        """The settings that affect privacy, as JSON, unchanged since the state was created."""
+        """The settings that affect privacy, as JSON; only `correct` changes them."""
         return str(self._state.one("SELECT settings FROM state")[0])
 
     def reconfigure(self, config: str) -> None:
         """Store a new configuration; the caller checks that no privacy setting differs."""
         with self._state.transaction("configure"):
             self._db.execute("UPDATE state SET config = ?", (config,))
+
+    def correct(self, config: str, settings: str) -> None:
+        """Replace the settings of a stopped state, and delete its records and their counts."""
+        self._forget_ledgers()
+        self.distrust()
+        correction.correct(self._state, config, settings)
+
+    def stopped(self) -> list[StoppedStep]:
+        """The steps that stopped the state before its settings were corrected, in order."""
+        with self._state.explained():
+            return [correction.stopped_of(row) for row in correction.rows_of(self._db)]
 
     def snapshot(self) -> AbstractContextManager[None]:
         """A context in which all reads see one moment, whatever another process writes."""

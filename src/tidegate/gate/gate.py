@@ -11,13 +11,14 @@ from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.executor import FitJob, advance
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
-from tidegate.gate.config import Config, ConfigError, differences
+from tidegate.gate.config import Config, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
+from tidegate.gate.stopped import Stop, check_correction, corrected_note
 from tidegate.gate.store import RESTORE, Batch, NoStateError, Quarantined, Store, readable
 from tidegate.gate.taken import (
     check_configured,
@@ -76,6 +77,7 @@ class Gate:
         self.streams = self.progress.streams
         self.about = self._run.about
         self.engine = config.compute.build()
+        self.corrected: str | None = None  # what correcting a stopped state did
         self._forms: dict[str, Rows] = {}  # for each stream that has records
 
     @classmethod
@@ -92,7 +94,8 @@ class Gate:
         Args:
             folder: The state folder.
             config: The configuration, or its TOML file. Optional for an existing state; if given,
-                the settings that affect privacy must be the same as before.
+                the settings that affect privacy must be the same as before, except for a stopped
+                state. That state is corrected: its records are deleted and keep their charge.
             sources: The configured sources that `run` will read. If one cannot be read, no state is
                 created, so that its settings can still change.
             clock: Returns the time, for the cards.
@@ -105,8 +108,11 @@ class Gate:
                 check_readable(sources.values())
         store = _open_store(Path(folder), config)
         try:
-            gate = cls(store, _same_config(store, config), clock)
-            gate._recover(Path(folder))
+            config, stop = _same_config(store, config)
+            if stop is not None and sources is not None:
+                check_readable(sources.values())  # before its settings become fixed again
+            gate = cls(store, config, clock)
+            gate._recover(Path(folder), stop)
         except BaseException:
             store.close()
             raise
@@ -117,19 +123,28 @@ class Gate:
         """Open a state for reading only, even while another gate runs on it."""
         store = FolderStore(Path(folder), read_only=True)
         try:
-            return cls(store, _same_config(store, None))
+            return cls(store, _same_config(store, None)[0])
         except BaseException:
             store.close()
             raise
 
-    def _recover(self, state: Path) -> None:
-        """Check that the gate can continue, and finish work that a crash interrupted."""
+    def _recover(self, state: Path, stop: Stop | None = None) -> None:
+        """Check that the gate can continue, and finish work that a crash interrupted.
+
+        Args:
+            state: The state folder.
+            stop: The stop that the configuration corrects, if it does.
+        """
         check_holdout(self.config, self.store)
         _ = self._run.holdout  # raises now if it cannot be read
         if (published := self._run.published) is not None:
             publish_folder.check_separate(published, state)
             delete_unfinished(published)
             publish_folder.check_same_state(published, self.store)
+        if stop is not None:
+            later = sum(map(self.store.count, self.streams)) - stop.span.size
+            self.store.correct(self.config.to_json(), self.config.privacy_json())
+            self.corrected = corrected_note(stop, later)
         self.store.sweep()
         if self.store.config() != self.config.to_json():
             self.store.reconfigure(self.config.to_json())
@@ -163,6 +178,7 @@ class Gate:
             stream: "source" or "target" if there are two streams.
             key: A name for the batch. A second batch of the same name is ignored.
         """
+        self._run.check_going()
         for _ in self.advance():  # first finish what a stop interrupted
             pass
         count = self.take(raw_batch(X, y), stream=stream, key=key)
@@ -188,6 +204,7 @@ class Gate:
             stream: "source" or "target" if there are two streams.
             key: A name for the batch. A second batch of the same name is ignored.
         """
+        self._run.check_going()
         name = self.stream(stream)
         if raw.n == 0:
             return self.store.count(name)
@@ -256,6 +273,7 @@ class Gate:
             counted: Called with the number of records after each batch.
             stop: Called before every batch and every step; returns whether to stop there.
         """
+        self._run.check_going()
         if source is None:
             sources = self.config.sources(follow=follow, pause=None)
             if not sources:
@@ -280,7 +298,13 @@ class Gate:
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
-        """Carry out every fit that is due, and yield each release once it is published."""
+        """Carry out every fit that is due, and yield each release once it is published.
+
+        Raises:
+            StoppedError: Most records of a stream's first step cannot be used. The state is stopped
+                then; only `open` with corrected settings goes on.
+        """
+        self._run.check_going()
         return advance(self._run)
 
     def train(self, job: FitJob) -> Weights:
@@ -319,18 +343,17 @@ def _open_store(folder: Path, config: Config | None) -> FolderStore:
         )
 
 
-def _same_config(store: Store, config: Config | None) -> Config:
-    """The configuration to use; refuse a change of a setting that affects privacy."""
+def _same_config(store: Store, config: Config | None) -> tuple[Config, Stop | None]:
+    """The configuration to use, and the stop that it corrects, if it does.
+
+    A change of a setting that affects privacy is refused, unless the state is stopped.
+    """
     with readable("the configuration in the database"):
         frozen, first = Config.from_json(store.config()), Config.from_json(store.settings())
     if forged := differences(first.privacy_json(), frozen.privacy_json()):
         edited = "the configuration in the database is not the one that the state was created with"
         raise StoreError(f"{edited}: {'; '.join(forged)}: {RESTORE}")
     if config is None:
-        return frozen
+        return frozen, None
     config = config.settled(frozen)
-    if changed := differences(frozen.privacy_json(), config.privacy_json()):
-        fixed = "settings that affect privacy are fixed when a state is created"
-        advice = "set them back, or start a new state, where records pay again"
-        raise ConfigError([f"{fixed}: {'; '.join(changed)}; {advice}"])
-    return config
+    return config, check_correction(store, frozen, config)

@@ -30,6 +30,7 @@ COLUMNS = {
     "keys": "stream, name",
     "published": "release, files",
     "dropped": "number, norm",
+    "stopped": "number, settings, stream, start, stop, sources, survey_share, survey, history",
 }
 """The columns of each table that has a sum."""
 

@@ -63,10 +63,18 @@ CREATE TABLE steps (
     release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL,
     scores TEXT, survey_share TEXT, survey TEXT
 );
+CREATE TABLE stopped (
+    number INTEGER PRIMARY KEY, settings TEXT NOT NULL, stream TEXT NOT NULL,
+    start INTEGER NOT NULL, stop INTEGER NOT NULL, sources TEXT, survey_share TEXT NOT NULL,
+    survey TEXT NOT NULL, history TEXT NOT NULL
+);
 CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL)
 """
 
 Row = Sequence[Any]
+LATER = {"dropped", "stopped"}
+"""Tables with a sum that layout 3 does not have."""
+
 NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
 
 FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
@@ -158,7 +166,7 @@ def _from_2(database: Database) -> None:
         database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     for table in remade:
         database.execute(f"DROP TABLE old_{table}")
-    sums = sums_of(database, [table for table in COLUMNS if table != "dropped"])
+    sums = sums_of(database, [table for table in COLUMNS if table not in LATER])
     database.execute("UPDATE state SET sums = ?", (sums.text(),))
 
 
@@ -198,7 +206,8 @@ def _from_3(database: Database) -> None:
 
 
 def _from_4(database: Database) -> None:
-    """Add scores and surveys to steps. Earlier steps have none."""
+    """Add scores and surveys to steps, and a table of stopped steps. Earlier steps have none."""
+    database.define(_statements("stopped"))
     database.execute("ALTER TABLE steps RENAME TO old_steps")
     database.define(_statements("steps"))
     columns = f"{OLD_STEP}, history"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
+from tidegate.gate.correction import beginning
 from tidegate.gate.fit_rows import (
     drop,
     fit_row,
@@ -20,7 +21,7 @@ from tidegate.gate.fit_rows import (
     survey_of,
     weights_of,
 )
-from tidegate.gate.integrity import BEGINNING, after
+from tidegate.gate.integrity import after
 from tidegate.gate.layout import FIT, STEP, covered
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
@@ -32,6 +33,9 @@ from tidegate.schedule.fit import superseded
 
 MOST_FITS = 64
 """More than a step has: one for each level of a schedule, and a base."""
+
+PAID = "stream, start, stop, survey_share, release, share, accuracy, deviation, scores"
+"""The columns of a step that say what its records paid for."""
 
 
 class ReleaseLog:
@@ -116,6 +120,9 @@ class ReleaseLog:
                     ledger.charge(step.span, share)
         return ledger
 
+    def _forget_ledgers(self) -> None:
+        self._ledgers.clear()
+
     def _settle(self, stream: str, before: int) -> None:
         """Drop the charges of earlier records from memory; those are not charged again."""
         if stream in self._ledgers:
@@ -143,9 +150,9 @@ class ReleaseLog:
         steps = f"SELECT {STEP}, history FROM steps ORDER BY number DESC LIMIT 2"  # noqa: S608
         rows = self._db.execute(steps).fetchall()
         if not rows:
-            return BEGINNING
+            return beginning(self._db)
         (*step, kept), *earlier = rows
-        history = str(earlier[0][-1]) if earlier else BEGINNING
+        history = str(earlier[0][-1]) if earlier else beginning(self._db)
         fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MOST_FITS}"  # noqa: S608
         texts = self._planned
         newest = takewhile(
@@ -186,11 +193,15 @@ class ReleaseLog:
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps carried out, in order, without the first `after`."""
-        columns = "stream, start, stop, survey_share, release, share, accuracy, deviation, scores"
-        query = f"SELECT {columns} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
+        query = f"SELECT {PAID} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
         with self._state.explained():
             for row in self._db.execute(query, (after,)):
                 yield step_of(*row)
+
+    def newest_step(self) -> Step | None:
+        """The step carried out last; None if there is none."""
+        row = self._state.one(f"SELECT {PAID} FROM steps ORDER BY number DESC LIMIT 1")  # noqa: S608
+        return None if row is None else step_of(*row)
 
     def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
         """The survey of a step that ended at a record count; by default the newest one."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.stopped import stop_in
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
@@ -39,7 +40,8 @@ def public_status(gate: Gate, view: LedgerView) -> Row:
         for step, evaluation in view.evaluated[-MOST_POINTS:]
     ]
     streams = [_of_stream(gate, stream) for stream in gate.streams]
-    return {**promise(gate), **_released(gate, view), "streams": streams, "quality": quality}
+    made = {**promise(gate), **_stopped(gate), **_released(gate, view)}
+    return {**made, "streams": streams, "quality": quality}
 
 
 def status(gate: Gate) -> Row:
@@ -50,7 +52,19 @@ def status(gate: Gate) -> Row:
         promised = promise(gate)
         del promised["meaning"]
         streams = [_for_operator(gate, stream, view.ledgers[stream]) for stream in gate.streams]
-        return {**promised, **_released(gate, view), "streams": streams}
+        return {**promised, **_stopped(gate), **_released(gate, view), "streams": streams}
+
+
+def _stopped(gate: Gate) -> Row:
+    """Why the state is stopped, and the steps that stopped it before it was corrected."""
+    stop = stop_in(gate.store, gate.config)
+    return {
+        "stopped": None if stop is None else stop.row(),
+        "stopped_steps": [
+            {"stream": each.stream, "records": each.span.size, "paid": down(each.survey.share)}
+            for each in gate.store.stopped()
+        ],
+    }
 
 
 def _released(gate: Gate, view: LedgerView) -> Row:

@@ -115,6 +115,16 @@ class Step:
         return evaluated if self.survey_share is None else [self.survey_share, *evaluated]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoppedStep:
+    """A step that stopped the state, before its settings were corrected."""
+
+    settings: str  # the settings that affect privacy then, as JSON
+    stream: str
+    span: Span  # of records that are gone, and are not counted in the stream now
+    survey: StoredSurvey
+
+
 @dataclass(frozen=True, kw_only=True)
 class Segment:
     """Consecutive raw records that are still held."""
@@ -163,10 +173,20 @@ class Store(Protocol):
         """The current configuration of the state, as JSON."""
 
     def settings(self) -> str:
-        """The settings that affect privacy, as JSON, unchanged since the state was created."""
+        """The settings that affect privacy, as JSON; only `correct` changes them."""
 
     def reconfigure(self, config: str) -> None:
         """Store a new configuration; the caller checks that no privacy setting differs."""
+
+    def correct(self, config: str, settings: str) -> None:
+        """Replace the settings of a stopped state, and delete its records and their counts.
+
+        Its only step becomes one of `stopped`; its sources keep their place. The caller checks that
+        the state is stopped.
+        """
+
+    def stopped(self) -> list[StoppedStep]:
+        """The steps that stopped the state before its settings were corrected, in order."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """A context in which all reads see one moment, whatever another process writes."""
@@ -221,6 +241,9 @@ class Store(Protocol):
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps carried out, in order, without the first `after`."""
+
+    def newest_step(self) -> Step | None:
+        """The step carried out last; None if there is none."""
 
     def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
         """The survey of a step that ended at a record count; by default the newest one."""

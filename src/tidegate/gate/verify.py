@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import publish_folder
+from tidegate.gate import publish_folder, stopped
 from tidegate.gate.durable_run import as_text
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
@@ -44,6 +44,7 @@ def verify(gate: Gate, report: Report = str) -> Iterator[Problem]:
         yield from store.verify()
         report("the plan, step by step")
         yield from reported(store.database, _against_plan(gate))
+        yield from reported(store.database, stopped.problems(store, gate.config))
         yield from reported(store.database, _missing_records(gate))
         report("the cards")
         yield from reported(store.database, _against_cards(gate))
@@ -162,7 +163,7 @@ class _Planned:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._recomputed, self._surveys = Recomputed(gate.store, gate.about), Surveys(gate)
-        self._releases = 0
+        self._releases, self._stopped = 0, "not stopped"
         self.so_far = Arrived()
         self.done = dict.fromkeys(gate.streams, 0)
         self.problems: list[Problem] = []
@@ -175,9 +176,15 @@ class _Planned:
             self._expect(step, "its records are", span, step.span)
             self._expect(step, "its survey cost", self._survey, step.survey_share)
             self.problems += self._surveys.problems(step)
-            self._expect(step, "its evaluation cost", self._evaluation(), _paid(step.evaluation))
+            self._expect(step, "the state before it is", "not stopped", self._stopped)
+            stops = self._surveys.stops(step)
+            evaluation = "nothing" if stops else self._evaluation()
+            self._expect(step, "its evaluation cost", evaluation, _paid(step.evaluation))
             self._check_accuracy(step)
             self.done[step.stream] = step.span.stop
+            if stops:  # no fit may follow
+                self._stopped = "stopped"
+                continue
             due, self.so_far = lines_at(self._gate.plan, self.so_far, step.stream, step.span.stop)
             for line in due:
                 self._releases += line.fit.released

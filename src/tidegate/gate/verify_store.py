@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from tidegate.checks import StoreError
-from tidegate.gate import segments
-from tidegate.gate.integrity import BEGINNING, COLUMNS, HISTORY, after
+from tidegate.gate import correction, segments
+from tidegate.gate.integrity import COLUMNS, HISTORY, after
 from tidegate.gate.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
 from tidegate.gate.lock import witness_of
 from tidegate.gate.record_log import RecordLog
@@ -66,7 +66,8 @@ def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
 
 def _verify_history(state: StateDatabase) -> Iterator[Problem]:
     """Check steps and fits against the history, and the history digest in each card."""
-    history, named, fits = BEGINNING, False, 0
+    yield from correction.problems(state.db)
+    history, named, fits = correction.beginning(state.db), False, 0
     sources: Counter[str | None] = Counter()
     steps = state.db.execute(f"SELECT {STEP}, history FROM steps ORDER BY number").fetchall()  # noqa: S608
     for (*step, kept), made in with_fits(state.db, steps):

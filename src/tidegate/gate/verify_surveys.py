@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.quality import survey_on_card
+from tidegate.gate.stopped import stop_of
 from tidegate.gate.store import UNREADABLE, Problem, Step, damage
 from tidegate.learn.moments import Moments
 from tidegate.learn.survey import Survey
@@ -44,6 +45,16 @@ class Surveys:
             self._moments[step.stream] = Moments(classes=self._classes, cells=stored.moments)
         except (InvalidValueError, StoreError, *UNREADABLE):
             yield damage(where, "it cannot be recomputed")
+
+    def stops(self, step: Step) -> bool:
+        """Whether a step is the first of its stream, and its survey stops the stream."""
+        try:
+            stored = self._gate.store.survey(step.stream, step.span.stop)
+            if stored is None:
+                return False
+            return stop_of(self._gate.config, step.stream, step.span, stored) is not None
+        except (InvalidValueError, StoreError, *UNREADABLE):
+            return False  # `problems` has reported it
 
     def of_card(self, stream: str, at: int) -> Card:
         """What a card must say about the survey of its step, and the transform from it."""

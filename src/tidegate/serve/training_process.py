@@ -15,6 +15,7 @@ from tidegate.executor import FitJob
 from tidegate.gate.config.tables import ComputeTable
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
+from tidegate.gate.stopped import Stop
 from tidegate.learn.learner import Weights
 from tidegate.serve.process import Answer, Process
 
@@ -28,8 +29,8 @@ class TrainingProcessGate(Gate):
 
     _fits: Process | None = None  # None for a read-only gate
 
-    def _recover(self, state: Path) -> None:
-        super()._recover(state)
+    def _recover(self, state: Path, stop: Stop | None = None) -> None:
+        super()._recover(state, stop)
         self._fits = Process("training", _training, state.absolute(), self.config.compute)
 
     def train(self, job: FitJob) -> Weights:
