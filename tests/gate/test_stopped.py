@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from tests.gate.gatelife import config, opened
-from tidegate.checks import InvalidValueError, StoppedError
+from tidegate.checks import InvalidValueError, StoppedError, StoreError
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.status import status
-from tidegate.gate.store import StoreError
 from tidegate.gate.verify import verify
 from tidegate.schedule import Span
 
@@ -37,7 +36,7 @@ def labelled(n: int, start: int = 0) -> tuple[Any, Any]:
 def stop(folder: Path, n: int = 2 * STEP + 60, **more: Any) -> str:
     """Ingest records that the settings cannot use; return the message."""
     with opened(folder, settings(**more)) as gate, pytest.raises(StoppedError) as refused:
-        gate.ingest(*labelled(n), key="first")
+        gate.ingest(*labelled(n), key=f"first of {n}")
     return str(refused.value)
 
 
@@ -70,11 +69,8 @@ def test_a_state_stops_before_its_first_fit(tmp_path: Path) -> None:
             None,
         )
         ledger = gate.ledgers()["records"]
-        assert (ledger.paid(0), ledger.paid(STEP - 1), ledger.paid(STEP)) == (
-            Fraction(1, 20),
-            Fraction(1, 20),
-            0,
-        )
+        paid = [ledger.paid(record) for record in (0, STEP - 1, STEP)]
+        assert paid == [Fraction(1, 20), Fraction(1, 20), Fraction(0)]
         assert gate.store.count("records") == 2 * STEP + 60
         assert status(gate)["stopped"]["message"] == message
     assert sound(tmp_path / "state")
@@ -94,7 +90,9 @@ def test_corrected_settings_start_again(tmp_path: Path) -> None:
     assert sound(tmp_path / "state")
     with opened(tmp_path / "state", right) as gate:
         assert gate.corrected is None
-        assert gate.ingest(*labelled(10), key="first") == 0  # its name was taken
+        assert (
+            gate.ingest(*labelled(10), key=f"first of {2 * STEP + 60}") == 0
+        )  # its name was taken
         gate.ingest(*labelled(3 * STEP, 2000))
         assert len(list(gate.releases())) == 2
     assert sound(tmp_path / "state")
@@ -175,7 +173,11 @@ def test_the_other_streams_charges_are_never_set_aside(tmp_path: Path) -> None:
 def test_a_short_step_does_not_stop_by_noise(tmp_path: Path) -> None:
     """Noise of several steps' size would stop one stream in four if one half were the threshold."""
     short = {"kind": "sliding", "window": 32, "step": 16}
+
+    def more(seed: int) -> dict[str, Any]:
+        return {"not_private_seed": seed, "quality": {"share": "0"}}
+
     for seed in range(10):
-        with opened(tmp_path / f"{seed}", settings(RIGHT, short, not_private_seed=seed)) as gate:
+        with opened(tmp_path / f"{seed}", settings(RIGHT, short, **more(seed))) as gate:
             gate.ingest(*labelled(64))
             assert len(list(gate.releases())) == 3

@@ -54,6 +54,8 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
         if new and form == "table" and not quiet:
             expected = "if you expected an existing one, stop now and check the path"
             click.echo(f"{folder}: created a new state; {expected}", err=True)
+        if gate.corrected is not None:
+            click.echo(f"tidegate: {gate.corrected}", err=True)
         _show(gate, partial(gate.run, follow=follow), form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)

@@ -100,6 +100,8 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
         listen(host, port) as listening,
         kept(TrainingProcessGate.open(state, settings), limits) as runner,
     ):
+        if runner.gate.corrected is not None:
+            click.echo(f"tidegate: {runner.gate.corrected}", err=True)
         served = server(runner, state, limits)
         where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         with _shown(state, where, link, form), _fed(runner, demo):

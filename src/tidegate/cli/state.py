@@ -22,11 +22,13 @@ from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of
+from tidegate.gate.status import stopped_rows
 from tidegate.gate.store import Evaluation, Problem, Step
 from tidegate.gate.verify import Report
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.meaning import amounts, paid_so_far
 from tidegate.privacy.rounding import down
+from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.serve.tokens import FILE as TOKENS
 from tidegate.serve.tokens import Tokens
@@ -59,6 +61,8 @@ def status(state: Path, form: str) -> None:
     console.print(f"{schedule['kind']} ({sizes}): {spent} for ever")
     if not now["private"]:
         console.print("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
+    if now["stopped"]:
+        console.print(f"{now['stopped']['message'].capitalize()}.")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
     for row in streams:
         console.print(
@@ -68,8 +72,24 @@ def status(state: Path, form: str) -> None:
     newest = f", the newest of {now['newest']}: {now['trained_on']}" if now["newest"] else ""
     console.print(f"{now['releases']:,} releases{newest}.")
     console.print(paid_so_far(max(row["worst_share"] for row in streams)))
-    if not now["releases"]:
+    for line in stopped_lines(now["stopped_steps"]):
+        console.print(line)
+    if not now["releases"] and not now["stopped"]:
         console.print(f"{missing.capitalize()}.")
+
+
+BELOW = {"stopped_records", "stopped_paid"}
+"""Fields that `ledger` prints as sentences below the table."""
+
+
+def stopped_lines(steps: list[dict[str, Any]]) -> Iterator[str]:
+    """Say what the records of stopped steps have paid."""
+    for row in steps:
+        yield (
+            f"Before the settings were corrected, a stopped step of {row['records']:,} "
+            f"{row['stream'] if row['stream'] == ONLY else row['stream'] + ' records'} paid "
+            f"{row['paid']:.4g} of their budget each; they were deleted and are not counted above."
+        )
 
 
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
@@ -88,9 +108,12 @@ def ledger(state: Path, record: int | None, form: str) -> None:
         rows = view.totals() if record is None else view.paid(record)
         there = record is None or any(record < gate.store.count(name) for name in gate.streams)
         empty = "this record has paid nothing yet" if there else "this record has not arrived yet"
-        options.show(rows, form, empty=empty)
+        shown = ({k: v for k, v in row.items() if k not in BELOW} for row in rows)
+        options.show(rows if form == "json" else shown, form, empty=empty)
         if record is None and form == "table":
             click.echo(paid_so_far(max(row["paid"] for row in rows)))
+            for line in stopped_lines(stopped_rows(gate.store)):
+                click.echo(line)
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")

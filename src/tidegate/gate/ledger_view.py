@@ -58,6 +58,11 @@ class LedgerView:
     def totals(self) -> list[Row]:
         """A row for each stream, with the budget spent by its most-charged record."""
         tested = Counter(step.stream for step, _ in self.evaluated)
+        gone = Counter[str]()  # records of stopped steps
+        paid = {stream: [Fraction(0)] for stream in self.ledgers}  # what each of those paid
+        for each in self._store.stopped():
+            gone[each.stream] += each.span.size
+            paid.setdefault(each.stream, []).append(each.survey.share)
         return [
             {
                 "stream": stream,
@@ -67,6 +72,8 @@ class LedgerView:
                 "worst_record": ledger.worst().record,
                 "paid": down(ledger.worst().share),
                 "most_for_ever": 1.0,
+                "stopped_records": gone[stream],
+                "stopped_paid": down(max(paid[stream])),
             }
             for stream, ledger in self.ledgers.items()
         ]

@@ -5,6 +5,7 @@ from typing import Any
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.stopped import stop_in
+from tidegate.gate.store import Store
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.rounding import down
@@ -60,11 +61,16 @@ def _stopped(gate: Gate) -> Row:
     stop = stop_in(gate.store, gate.config)
     return {
         "stopped": None if stop is None else stop.row(),
-        "stopped_steps": [
-            {"stream": each.stream, "records": each.span.size, "paid": down(each.survey.share)}
-            for each in gate.store.stopped()
-        ],
+        "stopped_steps": stopped_rows(gate.store),
     }
+
+
+def stopped_rows(store: Store) -> list[Row]:
+    """What the records of each stopped step have paid; they are in no other count."""
+    return [
+        {"stream": each.stream, "records": each.span.size, "paid": down(each.survey.share)}
+        for each in store.stopped()
+    ]
 
 
 def _released(gate: Gate, view: LedgerView) -> Row:

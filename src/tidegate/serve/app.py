@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from tidegate.checks import InvalidValueError, StoreError
+from tidegate.checks import InvalidValueError, StoppedError, StoreError
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.middleware import LATER, STUCK, AuditMiddleware
@@ -83,6 +83,10 @@ def _add_refusals(app: FastAPI) -> None:
     async def invalid(_: Request, error: InvalidValueError) -> JSONResponse:
         line = " ".join(str(error).split())  # column names may contain line feeds
         return JSONResponse({"error": line[:LONGEST]}, 422)
+
+    @app.exception_handler(StoppedError)
+    async def stopped(_: Request, error: StoppedError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 409)
 
     @app.exception_handler(NoSlotError)
     async def full(_: Request, error: NoSlotError) -> JSONResponse:

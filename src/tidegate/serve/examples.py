@@ -81,6 +81,8 @@ STREAM = {
 QUALITY = {"at": 19456, "stream": "records", "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
 STATUS = {
     **PROMISE,
+    "stopped": None,
+    "stopped_steps": [],
     "releases": 13,
     "newest": "2026-01-05T08:00:00+00:00",
     "trained_on": RELEASE["trained_on"],

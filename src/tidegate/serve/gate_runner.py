@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoppedError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import RawBatch
 from tidegate.release import Model, StoredRelease
@@ -53,6 +53,7 @@ class GateRunner:
         self.gate = gate
         self.training = False  # whether a step is being trained
         self.trouble: str | None = None  # why training fails
+        self.stopped = False  # whether the state is stopped: it takes no records
         self.news = 0  # the number of changes so far
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
@@ -132,6 +133,10 @@ class GateRunner:
                 self.trouble = str(error)
                 self._closing.wait(PATIENCE)
                 self._due.set()
+            except StoppedError as error:
+                log.error("%s", error)  # noqa: TRY400 (no bug)
+                self.stopped = True
+                return
             except Exception as error:
                 log.exception("training stopped by a bug; no record is lost: restart the service")
                 self.trouble = f"a bug in tidegate ({type(error).__name__})"

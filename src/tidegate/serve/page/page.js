@@ -20,7 +20,6 @@ function show() {
   showTask(status, plan);
   showLedger(ledger, strip);
   showQuality(status);
-  showWords(status);
   showProgress();
 }
 
@@ -30,16 +29,20 @@ function showProgress() {
   for (const line of ledger.lines) {
     line.records = status.streams.find((each) => each.stream === line.stream).records;
   }
+  showWords(status);
   showFacts(status);
   showStreams(status, plan);
   showLedgerTable(ledger);
   showHeld(status);
 }
 
-function showWords({ releases }) {
+function showWords({ releases, stopped }) {
+  const none = stopped
+    ? `None: ${stopped.message}.`
+    : "None yet. The first comes as soon as enough records have arrived.";
   $("releases-words").textContent = releases
     ? `${count(releases)} so far, the newest first. You may share them with anyone.`
-    : "None yet. The first comes as soon as enough records have arrived.";
+    : none;
   $("predict-words").textContent = releases
     ? "What you enter is not stored."
     : "There is no model yet.";

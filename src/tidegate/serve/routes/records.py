@@ -55,14 +55,14 @@ def records(service: Service) -> APIRouter:
         "/v1/records",
         dependencies=service.needs("ingest"),
         openapi_extra=examples.body(examples.RECORDS),
-        responses=examples.answers(examples.TAKEN, 408, 413, 415, 422, 429, 503),
+        responses=examples.answers(examples.TAKEN, 408, 409, 413, 415, 422, 429, 503),
     )
     async def take(request: Request, stream: Stream = None, key: Key = None) -> JSONResponse:
         """Take records; responds when they are durable.
 
         A record that cannot be used (a value that is not a number, an unknown label) keeps its
         slot, and the response does not mention it. A batch is refused only as a whole: then none
-        of it is taken.
+        of it is taken. A stopped state takes none: see "stopped" in `/v1/status`.
         """
         async with read(request, labelled=True) as (raw, size):
             request.state.records = raw.n

@@ -20,7 +20,12 @@ def watch(service: Service) -> APIRouter:
 
     @router.get("/v1/health", responses=examples.answers(examples.HEALTH, 503))
     async def health() -> JSONResponse:
-        """Whether records are taken and models trained. It needs no token and says nothing else."""
+        """Whether records are taken and models trained. It needs no token and says nothing else.
+
+        "stopped": most records of the first step cannot be used; `/v1/status` says more.
+        """
+        if service.runner.stopped:
+            return JSONResponse({"status": "stopped"}, 503)
         if service.runner.trouble is None:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "trouble"}, 503)
