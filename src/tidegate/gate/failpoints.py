@@ -36,6 +36,9 @@ PUBLISHED = ("published.commit", "published.done")
 UPGRADES = ("migrate.commit", "migrate.done")
 """The failpoints of upgrading a state to a newer layout."""
 
+CORRECTIONS = ("correct.commit", "correct.done")
+"""The failpoints of correcting the settings of a stopped state."""
+
 _passed: Counter[str] = Counter()
 
 
