@@ -36,6 +36,7 @@ GROUPS = {
         "status": ("state", "Show what a state holds, and why raw data is kept."),
         "ledger": ("state", "Show how much of their budget records have paid."),
         "releases": ("state", "List the releases: training data, cost, accuracy."),
+        "survey": ("survey", "Show class shares, features and drift, privately."),
         "verify": ("state", "Check plan, ledger, hash chain and checksums."),
     },
     "use": {
@@ -74,7 +75,7 @@ class Commands(click.Group):
             for index, (name, (_, about)) in enumerate(commands.items()):
                 heading = "" if index else f"{purpose}:"
                 formatter.write(f"  {heading:<9}{name:<10}{about}\n")
-        formatter.write(f"\n{CLOSING}\n")
+        formatter.write(f"{CLOSING}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `help TOPIC` as a request for a command's help or a term's definition."""

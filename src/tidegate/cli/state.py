@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -18,6 +19,7 @@ from tidegate.cli import advice, options
 from tidegate.cli.types import PATH, count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.measured_steps import alarm_in_words, compact
 from tidegate.gate.opening import holds_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
@@ -30,6 +32,7 @@ from tidegate.privacy.meaning import amounts, paid_so_far
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
+from tidegate.release.measure_words import in_words, shown
 from tidegate.serve.tokens import FILE as TOKENS
 from tidegate.serve.tokens import Tokens
 
@@ -74,6 +77,8 @@ def status(state: Path, form: str) -> None:
     console.print(paid_so_far(max(row["worst_share"] for row in streams)))
     for line in stopped_lines(now["stopped_steps"]):
         console.print(line)
+    for line in _measured(now):
+        console.print(line)
     if not now["releases"] and not now["stopped"]:
         console.print(f"{missing.capitalize()}.")
 
@@ -92,6 +97,18 @@ def stopped_lines(steps: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
+def _measured(now: dict[str, Any]) -> Iterator[str]:
+    """What scores and surveys tell: how good the newest release was, and the newest alarm."""
+    scores, drift = now["scores"], now["drift"]
+    if scores is not None:
+        of = f"release {scores['of_release']:,} on the step at {scores['at']:,}"
+        yield f"Scores of {of}: {in_words(scores)}."
+    if drift is not None and drift["newest_alarm"] is not None:
+        yield f"drift: {alarm_in_words(drift['newest_alarm'], streams=len(now['streams']))}"
+    elif drift is not None:
+        yield f"drift: no alarm in the newest {drift['steps']:,} steps"
+
+
 @click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
 @options.state
 @click.option("--record", type=count(least=0), help="List all charges to this record.")
@@ -99,8 +116,8 @@ def stopped_lines(steps: list[dict[str, Any]]) -> Iterator[str]:
 def ledger(state: Path, record: int | None, form: str) -> None:
     """Show what the most-charged record has paid, or all charges to one record.
 
-    Each charge is for a fit that read the record, with its release if there is one, or for the
-    private evaluation of a release on the record's step.
+    Each charge is for a fit that read the record, with its release if there is one, for the survey
+    of the record's step, or for the private scores of a release on that step.
     """
     with Gate.look(state) as gate:
         view = gate.ledger_view()
@@ -121,7 +138,11 @@ def ledger(state: Path, record: int | None, form: str) -> None:
 @click.option("--start", type=count(least=0), default=0, help="First release to list.")
 @options.form
 def releases(state: Path, start: int, form: str) -> None:
-    """List the releases: what each was trained on, what it cost, and how accurate it was."""
+    """List the releases: what each was trained on, what it cost, and how good it was.
+
+    A release is tested on the step after it, if the configuration reserves a share for that, and
+    on the holdout, if there is one.
+    """
     with Gate.look(state) as gate, gate.store.snapshot():
         tried: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for step in gate.store.steps():
@@ -132,8 +153,45 @@ def releases(state: Path, start: int, form: str) -> None:
         rows = (
             {**release_row(one, view), "tried": tried[one.number]} for one in gate.releases(start)
         )
-        shown = rows if form == "json" else _narrow(list(rows))
-        options.show(shown, form, folded="of_records")
+        if form == "json":
+            options.show(rows, form)
+            return
+        listed = list(rows)
+        options.show(_narrow(listed), form, folded="of_records")
+        scores = list(_scores(listed))
+    if scores:
+        click.echo()
+        options.show(scores, form, title="Scores, ± the deviation of their noise")
+
+
+def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row for each release with scores: on the step after it, and on the holdout."""
+    found = []
+    for before, row in pairwise([None, *rows]):
+        if before is not None and row is not None and row["scores_before"] is not None:
+            found.append((before["release"], "next step", row["scores_before"]))
+        if row is not None and row["scores_on_holdout"] is not None:
+            found.append((row["release"], "holdout", row["scores_on_holdout"]))
+    used = [name for name in SCORES if any(scores[name] is not None for _, _, scores in found)]
+    for number, where, scores in found:
+        cells = {
+            SCORES[name]: None if scores[name] is None else shown(name, scores[name])
+            for name in used
+        }
+        yield {"release": number, "on": where, **cells}
+
+
+SCORES = {
+    "accuracy": "accuracy",
+    "majority": "majority_class",
+    "balanced_accuracy": "balanced_accuracy",
+    "log_loss": "log-loss",
+    "constant_log_loss": "of_a_constant",
+    "auc": "AUC",
+    "bias": "bias",
+    "unusable": "unusable",
+}
+"""The measures in the table of `releases`, with their headings."""
 
 
 def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:
@@ -155,8 +213,11 @@ def _setting(name: str, value: int | str) -> str:
     return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
 
 
-ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"}
-"""Fields that the table of `releases` leaves out: other columns say the same in less space."""
+ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"} | {
+    "scores_before",
+    "scores_on_holdout",
+}
+"""Fields that the first table of `releases` leaves out: they are elsewhere, in less space."""
 
 
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -192,6 +253,8 @@ def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
         unit: card[unit],
         "accuracy_before": evaluation.get("step_before", {}).get("accuracy"),
         "accuracy_on_holdout": evaluation.get("holdout", {}).get("accuracy"),
+        "scores_before": compact(evaluation.get("step_before", {}).get("scores")),
+        "scores_on_holdout": compact(evaluation.get("holdout", {}).get("scores")),
         "time": card["time"],
         "hash": release.hash,
         "trained_on": view.trained_on(card["fit"]),

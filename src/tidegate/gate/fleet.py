@@ -185,7 +185,7 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
     bound = {"epsilon": budget.epsilon, "delta": budget.delta}
     try:
         with Gate.look(member.folder) as gate:
-            summary = status_of(gate)
+            summary = status_of(gate, with_measures=False)
     except StoreError as error:  # show the other members anyway
         summary = {"streams": [], "releases": 0, "newest": None}
         if not isinstance(error, NoStateError):

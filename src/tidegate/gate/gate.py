@@ -15,6 +15,7 @@ from tidegate.gate.config import Config, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.measured_steps import MeasuredSteps
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
@@ -326,7 +327,9 @@ class Gate:
     def ledger_view(self) -> LedgerView:
         """A view of all charges that can be updated as they grow."""
         descends = LEARNERS[self.config.learner.kind].descends
-        return LedgerView(self.store, self.streams, descends=descends)
+        classes = len(self.config.records.classes)
+        measured = MeasuredSteps(self.store, budget=self.plan.budget, classes=classes)
+        return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 
 
 def _open_store(folder: Path, config: Config | None) -> FolderStore:

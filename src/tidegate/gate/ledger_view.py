@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from tidegate.gate.measured_steps import MeasuredSteps
 from tidegate.gate.store import Evaluation, Step, Store
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
@@ -20,10 +21,13 @@ class LedgerView:
         store: The store.
         streams: Its streams.
         descends: Whether fits start at earlier models, as those of a descent do.
+        measured: What surveys and scores tell about the same steps.
     """
 
-    def __init__(self, store: Store, streams: Sequence[str], *, descends: bool) -> None:
-        self._store, self._descends = store, descends
+    def __init__(
+        self, store: Store, streams: Sequence[str], *, descends: bool, measured: MeasuredSteps
+    ) -> None:
+        self._store, self._descends, self.measured = store, descends, measured
         self.ledgers = {stream: Ledger(limit=None) for stream in streams}
         self.evaluated: list[tuple[Step, Evaluation]] = []  # steps on which a release was tested
         self._surveyed: list[tuple[Step, Fraction]] = []  # steps with a survey
@@ -48,6 +52,7 @@ class LedgerView:
                     self._newest = max(line.fit.number, self._newest or 0)
         for step in self._store.steps(self._steps):
             self._steps += 1
+            self.measured.note(step)
             if step.evaluation is not None:
                 self.evaluated.append((step, step.evaluation))
             if step.survey_share is not None:

@@ -4,6 +4,13 @@ from typing import Any
 
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.measured_steps import (
+    MeasuredStep,
+    compact,
+    drift_row,
+    drift_status,
+    survey_row,
+)
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
 from tidegate.privacy import Ledger
@@ -12,9 +19,6 @@ from tidegate.privacy.rounding import down
 from tidegate.release import described
 
 Row = dict[str, Any]
-
-MOST_POINTS = 1000
-"""The most private accuracies in a public status."""
 
 
 def promise(gate: Gate) -> Row:
@@ -30,30 +34,62 @@ def promise(gate: Gate) -> Row:
 
 def public_status(gate: Gate, view: LedgerView) -> Row:
     """The public status: nothing in it depends on records except through releases."""
-    quality = [
-        {
-            "at": step.span.stop,
-            "stream": step.stream,
-            "of_release": evaluation.release,
-            "accuracy": evaluation.accuracy,
-            "deviation": evaluation.deviation,
-        }
-        for step, evaluation in view.evaluated[-MOST_POINTS:]
-    ]
-    streams = [_of_stream(gate, stream) for stream in gate.streams]
-    made = {**promise(gate), **_stopped(gate), **_released(gate, view)}
-    return {**made, "streams": streams, "quality": quality}
+    steps = view.measured.newest()
+    return {
+        **promise(gate),
+        **_stopped(gate),
+        **_released(gate, view),
+        "streams": [_of_stream(gate, stream) for stream in gate.streams],
+        "quality": [_quality(each) for each in steps if each.step.evaluation is not None],
+        **measured(steps),
+        "surveys": [row for row in map(survey_row, steps) if row is not None],
+    }
 
 
-def status(gate: Gate) -> Row:
-    """The full status. It counts unusable records and bytes: for the operator only."""
+def measured(steps: list[MeasuredStep]) -> Row:
+    """The newest scores, whole, and the drift so far; None for what is not measured."""
+    scored = [each for each in steps if each.measures is not None]
+    return {"scores": _scores(scored[-1]) if scored else None, "drift": drift_status(steps)}
+
+
+def _scores(each: MeasuredStep) -> Row:
+    """All that the scores of a step tell."""
+    evaluation = each.step.evaluation
+    release = None if evaluation is None else evaluation.release
+    return {**each.place(), "of_release": release, **(each.measures or {})}
+
+
+def _quality(each: MeasuredStep) -> Row:
+    """How good a release was on a step."""
+    evaluation = each.step.evaluation
+    if evaluation is None:
+        return {}
+    return {
+        **each.place(),
+        "of_release": evaluation.release,
+        "accuracy": evaluation.accuracy,
+        "deviation": evaluation.deviation,
+        "scores": compact(each.measures),
+        "drift": drift_row(each.drift),
+    }
+
+
+def status(gate: Gate, *, with_measures: bool = True) -> Row:
+    """The full status. It counts unusable records and bytes: for the operator only.
+
+    Args:
+        gate: The gate.
+        with_measures: Whether to add the newest scores and the drift.
+    """
     view = gate.ledger_view()
     with gate.store.snapshot():
         view.read()
         promised = promise(gate)
         del promised["meaning"]
         streams = [_for_operator(gate, stream, view.ledgers[stream]) for stream in gate.streams]
-        return {**promised, **_stopped(gate), **_released(gate, view), "streams": streams}
+        found = measured(view.measured.newest(full=1)) if with_measures else {}
+        made = {**promised, **_stopped(gate), **_released(gate, view)}
+        return {**made, "streams": streams, **found}
 
 
 def _stopped(gate: Gate) -> Row:

@@ -77,7 +77,7 @@ class Moments:
         return min(max(float(self.cells[-4]) / slots, 0.0), 1.0) if slots else 0.0
 
     @property
-    def _usable(self) -> float:
+    def usable(self) -> float:
         """The number of usable slots; all of them unless the surveys clearly say otherwise."""
         slots, unusable = float(self.cells[-2]), float(self.cells[-4])
         clearly = unusable > 3 * 2 * math.sqrt(float(self.cells[-1]))
@@ -93,7 +93,7 @@ class Moments:
             norm: The public bound on the norm of every row.
             sparse: Whether rows are sparse; they are not centred.
         """
-        d, count = self.features, self._usable
+        d, count = self.features, self.usable
         if not count:
             return Transform.of(np.zeros(d), np.full(d, 1 / norm))
         mean, squares = self.cells[:d] / count, self.cells[d : 2 * d] / count

@@ -6,6 +6,7 @@ from typing import Any
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.release.card import Card
+from tidegate.release.measure_words import in_words
 
 
 def to_markdown(card: Card) -> str:
@@ -52,7 +53,9 @@ def to_markdown(card: Card) -> str:
         "columns": ", ".join(card.get("columns") or []) or None,
         "label": card.get("label"),
         "weights": " x ".join(map(str, card["shape"])),
-        "evaluation": _words(card.get("evaluation")),
+        "transform": "centred and scaled by the surveys so far" if card.get("transform") else None,
+        "survey": _survey(card),
+        **_evaluations(card.get("evaluation") or {}),
         "versions": _words(card.get("versions")),
         "time": card.get("time"),
         "private": "yes" if card["private"] else card["warning"],
@@ -67,6 +70,46 @@ def _started_from(card: Card) -> str | None:
         return None
     memory = ", so this model also remembers older records" if card["start"] > 0 else ""
     return f"the model of fit {card['started_from']}{memory}"
+
+
+def _survey(card: Card) -> str | None:
+    """The survey of the release's step, in words."""
+    survey = card.get("survey")
+    if survey is None:
+        return None
+    noise = f"{100 * survey['deviation']:.1f}"
+    names = card.get("classes") or []
+    shares = zip(names, survey["classes"], strict=False)
+    most = [f"class {name} {100 * share:.1f} %" for name, share in list(shares)[:MOST_CLASSES]]
+    left = len(names) - len(most)
+    classes = ", ".join(most) + (f" and {left:,} more classes" if left > 0 else "")
+    return (
+        f"records {survey['start']} to {survey['stop'] - 1}, share {survey['share']}: {classes}, "
+        f"unusable {100 * survey['unusable']:.1f} %, each ± {noise}"
+    )
+
+
+MOST_CLASSES = 20
+"""The most classes whose shares a card in Markdown lists."""
+
+
+def _evaluations(evaluation: Mapping[str, Any]) -> Mapping[str, str | None]:
+    """How good the models are: a row for the plain facts, one for what the scores tell."""
+    facts = {name: _without_scores(part) for name, part in evaluation.items()}
+    rows = {"evaluation": _words(facts) if facts else None}
+    for name, words in (
+        ("step_before", "scores of release"),
+        ("holdout", "scores on the holdout"),
+    ):
+        part = evaluation.get(name) or {}
+        if part.get("scores"):
+            of = f" {part['of_release']}" if name == "step_before" else ""
+            rows[f"{words}{of}"] = in_words(part["scores"])
+    return rows
+
+
+def _without_scores(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in part.items() if key not in {"scores", "noisy_counts"}}
 
 
 def _slot_weights(slot_weights: Sequence[Sequence[Any]], unit: str) -> str:

@@ -1,0 +1,175 @@
+"""`tidegate survey`: what the records of each step look like, as far as that is paid for."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.cli import options
+from tidegate.cli.types import count
+from tidegate.gate.gate import Gate
+from tidegate.gate.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
+from tidegate.learn.feature_summary import FeatureSummary, summarize
+from tidegate.learn.moments import Moments
+from tidegate.progress import ONLY
+
+Row = dict[str, Any]
+
+MOST_FEATURES = 20
+"""The most features in a table; JSON has all."""
+
+MOST_SHARES = 5
+"""The most classes with a column of their own."""
+
+EPILOG = """\b
+Examples:
+  tidegate survey tidegate.state
+  tidegate survey tidegate.state --last 50 --format json
+"""
+
+
+@click.command(epilog=EPILOG)
+@options.state
+@click.option("--stream", help="Stream to show, if there are two [both].")
+@click.option(
+    "--last",
+    type=count(least=1, most=1000),
+    default=10,
+    show_default=True,
+    help="Number of newest steps.",
+)
+@options.form
+def survey(state: Path, stream: str | None, last: int, form: str) -> None:
+    """Show what records look like: class shares, unusable records, centre and spread of features.
+
+    Every number is noisy and paid for, so you may show it to anyone. The value after ± is the
+    standard deviation of its noise. Drift is the largest difference to the steps before, relative
+    to its threshold: above 1 is an alarm.
+    """
+    with Gate.look(state) as gate, gate.store.snapshot():
+        streams = list(gate.streams)
+        if stream is not None and stream not in streams:
+            raise refuse("--stream", " or ".join(streams), stream)
+        view = gate.ledger_view()
+        view.read()
+        steps = [each for each in view.measured.newest(full=0) if each.survey is not None]
+        shown = [name for name in streams if stream in {None, name}]
+        if not any(each.step.stream in shown for each in steps):
+            raise InvalidValueError(_nothing(gate, state))
+        for name in shown:
+            _show(gate, name, [each for each in steps if each.step.stream == name][-last:], form)
+
+
+def _nothing(gate: Gate, state: Path) -> str:
+    if gate.plan.survey:
+        return f"{state} has no survey yet: the first comes with the first complete step"
+    return f"{state} has no surveys: [survey] share is 0 in its configuration"
+
+
+def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> None:
+    if not steps:
+        return
+    names, newest = [str(name) for name in gate.config.records.classes], steps[-1]
+    features = _features(gate, newest)
+    if form == "json":
+        for each in steps:
+            row = {**_json(each, names), "features": features if each is newest else None}
+            click.echo(json.dumps(row))
+        return
+    title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
+    options.show([_row(each, names) for each in steps], form, title=title)
+    noise = (newest.survey or {})["deviation"]
+    click.echo(f"Noise: every share ± {100 * noise:.2g} % in the newest step.")
+    for each in steps:
+        if each.alarm:
+            click.echo(f"drift: {alarm_in_words(alarm_row(each))}")
+    click.echo()
+    rows = [_feature_row(each) for each in features[:MOST_FEATURES]]
+    title = "Features, means of the newest steps, of which older ones count less"
+    options.show(rows, form, title=title)
+    if len(features) > MOST_FEATURES:
+        left = len(features) - MOST_FEATURES
+        click.echo(f"{left:,} more features: --format json lists all")
+
+
+def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
+    card = each.survey or {}
+    noise = card["deviation"]
+    return {
+        "stream": each.step.stream,
+        "start": card["start"],
+        "stop": card["stop"],
+        "share": card["share"],
+        "classes": {
+            name: {"value": value, "deviation": noise}
+            for name, value in zip(names, card["classes"], strict=True)
+        },
+        "unusable": {"value": card["unusable"], "deviation": noise},
+        "drift": drift_row(each.drift),
+    }
+
+
+def _row(each: MeasuredStep, names: Sequence[str]) -> Row:
+    card = each.survey or {}
+    shares = dict(zip(names, card["classes"], strict=True))
+    columns = {f"class_{name[:12]}": _percent(share) for name, share in shares.items()}
+    if len(names) > MOST_SHARES:  # too many for columns: only the largest class of each step
+        largest = max(shares, key=shares.__getitem__)
+        columns = {"largest_class": largest, "its_share": _percent(shares[largest])}
+    drift = each.drift
+    return {
+        "at": card["stop"],
+        **columns,
+        "unusable": _percent(card["unusable"]),
+        "drift": None if drift is None else round(drift.statistic, 2),
+        "alarm": drift.what if drift is not None and drift.alarm else "",
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
+    stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
+    if stored is None:
+        return []
+    moments = Moments(classes=len(gate.config.records.classes), cells=stored.moments)
+    summary = summarize(moments, norm=gate.about.task.norm)
+    columns = gate.config.records.read or ()
+    named = len(columns) == summary.center.size
+    return [
+        {
+            "feature": columns[index] if named else f"feature {index}",
+            "center": {
+                "value": float(summary.center[index]),
+                "deviation": summary.center_deviation,
+            },
+            "spread": _spread(summary, index),
+        }
+        for index in range(summary.center.size)
+    ]
+
+
+def _spread(summary: FeatureSummary, index: int) -> Row | None:
+    """The spread of a feature; None where the noise hides it."""
+    value, noise = float(summary.spread[index]), float(summary.spread_deviation[index])
+    return None if math.isnan(value) else {"value": value, "deviation": noise}
+
+
+def _feature_row(feature: Row) -> Row:
+    center, spread = feature["center"], feature["spread"]
+    hidden = spread is None and abs(center["value"]) < 2 * center["deviation"]
+    return {
+        "feature": feature["feature"],
+        "center": "not resolved" if hidden else _around(center),
+        "spread": "not resolved" if spread is None else _around(spread),
+    }
+
+
+def _around(measure: Row) -> str:
+    return f"{measure['value']:.4g} ± {measure['deviation']:.2g}"

@@ -1,0 +1,202 @@
+"""What surveys and scores tell about each step, and the drift alarm. All of it is paid for."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.gate.quality import scores_on_card, survey_on_card
+from tidegate.gate.store import Step, Store
+from tidegate.learn.drift import Drift, Errors, drift_of, drift_of_scores
+from tidegate.learn.measure_values import DIGITS, RANGES
+from tidegate.learn.moments import Moments
+from tidegate.learn.scores import Scores
+from tidegate.learn.survey import Survey
+from tidegate.privacy import Budget
+from tidegate.privacy.budget import allowance_of
+
+Row = dict[str, Any]
+
+MOST_POINTS = 1000
+"""The most steps that are kept, the newest ones."""
+
+MOST_MEASURED = 200
+"""The most steps whose measures are computed at once; of older ones the accuracy is kept."""
+
+MOST_CLASSES = 32
+"""With more classes, listings leave out their shares."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredStep:
+    """What is known about one step.
+
+    Attributes:
+        step: The step.
+        survey: Its survey as cards have it; None without one.
+        measures: What its scores tell, as JSON; None without scores.
+        drift: How it differs from the steps before it; None if there is nothing to compare.
+    """
+
+    step: Step
+    survey: Mapping[str, Any] | None
+    measures: Mapping[str, Any] | None
+    drift: Drift | None
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the step differs from those before it by more than chance allows."""
+        return self.drift is not None and self.drift.alarm
+
+    def place(self) -> Row:
+        """Where the step is."""
+        return {"at": self.step.span.stop, "stream": self.step.stream}
+
+
+class MeasuredSteps:
+    """The newest steps of a store, each read and computed once.
+
+    Args:
+        store: The store.
+        budget: The budget of each record.
+        classes: Number of classes.
+    """
+
+    def __init__(self, store: Store, *, budget: Budget, classes: int) -> None:
+        self._store, self._budget, self._classes = store, budget, classes
+        self._noted: deque[Step] = deque(maxlen=MOST_POINTS)  # not computed yet
+        self._known: deque[MeasuredStep] = deque(maxlen=MOST_POINTS)
+        self._errors: dict[str, Errors] = {}
+        self._before: dict[str, NDArray[np.float64]] = {}  # the newest moments computed with
+
+    def note(self, step: Step) -> None:
+        """Take note of one more step; it is computed when somebody asks."""
+        self._noted.append(step)
+
+    def newest(self, *, full: int = MOST_MEASURED) -> list[MeasuredStep]:
+        """The newest steps, oldest first; of so many new ones at the end all measures."""
+        self.fresh(full=full)
+        return list(self._known)
+
+    def fresh(self, *, full: int = MOST_MEASURED) -> list[MeasuredStep]:
+        """The steps noted since the last call of `fresh`, `newest` or `skip`."""
+        made = []
+        while self._noted:
+            step = self._noted.popleft()
+            made.append(self._measured(step, full=len(self._noted) < full))
+        self._known += made
+        return made
+
+    def skip(self) -> None:
+        """Leave out the steps noted so far."""
+        self._noted.clear()
+
+    def _measured(self, step: Step, *, full: bool) -> MeasuredStep:
+        survey, drift = self._of_survey(step)
+        noisy = None if step.evaluation is None else step.evaluation.scores
+        measures = None
+        if noisy is not None:
+            scores, before = Scores.of_json(noisy), self._errors.get(step.stream, Errors())
+            other = drift_of_scores(before, scores)
+            self._errors[step.stream] = before.after(scores)
+            drift = other if drift is None else drift.beside(other)
+            measures = scores_on_card(noisy)["scores"] if full else None
+        return MeasuredStep(step=step, survey=survey, measures=measures, drift=drift)
+
+    def _of_survey(self, step: Step) -> tuple[Row | None, Drift | None]:
+        """The survey of a step as cards have it, and how it differs from those before."""
+        if step.survey_share is None:
+            return None, None
+        stored = self._store.survey(step.stream, step.span.stop)
+        if stored is None:
+            return None, None
+        seen = Survey(
+            slots=step.span.size,
+            classes=self._classes,
+            allowance=allowance_of(self._budget, stored.share),
+            cells=stored.cells,
+        )
+        before = self._moments_before(step, stored.moments.size)
+        self._before[step.stream] = stored.moments
+        drift = None
+        if before is not None:
+            drift = drift_of(Moments(classes=self._classes, cells=before), seen)
+        return survey_on_card(seen, stored.share, step.span), drift
+
+    def _moments_before(self, step: Step, size: int) -> NDArray[np.float64] | None:
+        """The moments before a step; None for the first."""
+        found = self._before.get(step.stream)
+        if found is None and step.span.start:
+            stored = self._store.survey(step.stream, step.span.start)
+            found = None if stored is None else stored.moments
+        return found if found is not None and found.size == size else None
+
+
+def compact(measures: Mapping[str, Any] | None) -> Row | None:
+    """The measures that are one number, each with its deviation."""
+    return None if measures is None else {name: measures.get(name) for name in RANGES}
+
+
+def drift_row(drift: Drift | None) -> Row | None:
+    """A drift statistic as JSON."""
+    if drift is None:
+        return None
+    return {
+        "statistic": round(drift.statistic, DIGITS),
+        "alarm": drift.alarm,
+        "what": drift.what,
+        "rate": drift.rate,
+    }
+
+
+def survey_row(each: MeasuredStep) -> Row | None:
+    """The survey of a step in a listing; None without one."""
+    if each.survey is None:
+        return None
+    shares = [round(share, DIGITS) for share in each.survey["classes"]]
+    return {
+        **each.place(),
+        "classes": shares if len(shares) <= MOST_CLASSES else None,
+        "unusable": round(each.survey["unusable"], DIGITS),
+        "deviation": round(each.survey["deviation"], DIGITS),
+        "drift": drift_row(each.drift),
+    }
+
+
+def drift_status(steps: list[MeasuredStep]) -> Row | None:
+    """The drift of the newest step that has one, and the newest alarm; None if nothing has one."""
+    measured = [each for each in steps if each.drift is not None]
+    if not measured:
+        return None
+    alarms = [each for each in measured if each.alarm]
+    newest = measured[-1]
+    return {
+        **newest.place(),
+        **(drift_row(newest.drift) or {}),
+        "newest_alarm": alarm_row(alarms[-1]) if alarms else None,
+        "alarms": len(alarms),
+        "steps": len(measured),
+    }
+
+
+def alarm_row(each: MeasuredStep) -> Row:
+    """An alarm as JSON: which step, what differs, and how far above the threshold."""
+    return {**each.place(), **(drift_row(each.drift) or {})}
+
+
+def alarm_in_words(alarm: Mapping[str, Any], *, streams: int = 1) -> str:
+    """A drift alarm in one sentence.
+
+    >>> alarm = {"at": 4096, "statistic": 3.21, "what": "features", "rate": 0.001}
+    >>> alarm_in_words(alarm).partition(";")[0]
+    'step at 4,096 differs in features (3.2 times the threshold'
+    """
+    of = f" of {alarm['stream']}" if streams > 1 else ""
+    often = f"1 in {round(1 / alarm['rate']):,} steps"
+    return (
+        f"step at {alarm['at']:,}{of} differs in {alarm['what']} "
+        f"({alarm['statistic']:.1f} times the threshold; false alarms at most {often})"
+    )

@@ -1,0 +1,55 @@
+"""Measures in words, for people: each as a value and the deviation of its noise."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SHARES = {"accuracy", "majority", "balanced_accuracy", "bias", "unusable"}
+"""Measures shown in percent; the others are plain numbers."""
+
+
+def shown(name: str, measure: Mapping[str, float]) -> str:
+    """A measure and the deviation of its noise.
+
+    >>> shown("accuracy", {"value": 0.8123, "deviation": 0.0149})
+    '81.2 % ± 1.5'
+    >>> shown("log_loss", {"value": 0.50341, "deviation": 0.0})
+    '0.503'
+    >>> shown("bias", {"value": -0.012, "deviation": 0.004})
+    '-1.2 % ± 0.4'
+    """
+    value, noise = measure["value"], measure["deviation"]
+    sign = "+" if name == "bias" else ""
+    if name in SHARES:
+        around = f" ± {100 * noise:.1f}" if noise else ""
+        return f"{100 * value:{sign}.1f} %{around}"
+    return f"{value:.3f}" + (f" ± {noise:.3f}" if noise else "")
+
+
+def in_words(scores: Mapping[str, Any]) -> str:
+    """The measures of a model in one line; what is not measured is left out.
+
+    >>> some = {"accuracy": {"value": 0.81, "deviation": 0.01}, "auc": None,
+    ...         "majority": {"value": 0.76, "deviation": 0.02}}
+    >>> in_words(some)
+    'accuracy 81.0 % ± 1.0 (majority class 76.0 % ± 2.0)'
+    """
+    parts = []
+    for name, words, beside in LINE:
+        if scores.get(name) is None:
+            continue
+        text = f"{words} {shown(name, scores[name])}"
+        if beside is not None and scores.get(beside[0]) is not None:
+            text += f" ({beside[1]} {shown(beside[0], scores[beside[0]])})"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+LINE: tuple[tuple[str, str, tuple[str, str] | None], ...] = (
+    ("accuracy", "accuracy", ("majority", "majority class")),
+    ("balanced_accuracy", "balanced accuracy", None),
+    ("log_loss", "log-loss", ("constant_log_loss", "of a constant")),
+    ("auc", "AUC", None),
+    ("bias", "bias", None),
+    ("unusable", "unusable", None),
+)
+"""The measures in reading order, with their names and what stands beside them."""
