@@ -1,10 +1,11 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,9 @@ from tidegate.cli.types import PATH
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
+from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.release import StoredRelease
+from tidegate.release.measure_words import shown
 
 RUN_EPILOG = """\b
 Examples:
@@ -111,6 +114,8 @@ def _show(
 ) -> None:
     """Print the releases of a run, and its progress."""
     view = gate.ledger_view()
+    view.catch_up()
+    view.measured.skip()  # alarms of earlier runs
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
@@ -121,6 +126,17 @@ def _show(
                     click.echo(json.dumps(release_row(release, view)))
                 elif not quiet:
                     click.echo(_line(release, view))
+                if not quiet:
+                    _show_alarms(gate, view)
+
+
+def _show_alarms(gate: Gate, view: LedgerView) -> None:
+    """Print the drift alarms of new steps to standard error."""
+    view.catch_up()
+    for each in view.measured.fresh(full=0):
+        if each.alarm:
+            words = alarm_in_words(alarm_row(each), streams=len(gate.streams))
+            click.echo(f"tidegate: drift: {words}", err=True)
 
 
 def _line(release: StoredRelease, view: LedgerView) -> str:
@@ -140,7 +156,15 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
     if row["accuracy_before"] is not None:
         tried = release.card["evaluation"]["step_before"]
         newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
-        parts.append(
-            f"release {tried['of_release']:,} scored {row['accuracy_before']:.1%} on {newest}"
-        )
+        scores = f"{row['accuracy_before']:.1%}"
+        if row["scores_before"] is not None:
+            scores += _beside(row["scores_before"])
+        parts.append(f"release {tried['of_release']:,} scored {scores} on {newest}")
     return "; ".join(parts)
+
+
+def _beside(scores: Mapping[str, Any]) -> str:
+    """The baseline of an accuracy and the log-loss, in parentheses; "" if neither is known."""
+    names = {"majority": "majority class", "log_loss": "log-loss"}
+    known = [f"{names[name]} {shown(name, scores[name])}" for name in names if scores[name]]
+    return f" ({', '.join(known)})" if known else ""

@@ -78,7 +78,51 @@ STREAM = {
     "held_records": 7212,
     "held_because": "future fits may read records from 12,288 on",
 }
-QUALITY = {"at": 19456, "stream": "records", "of_release": 11, "accuracy": 0.81, "deviation": 0.02}
+SCORES: Spec = {
+    "accuracy": {"value": 0.81, "deviation": 0.02},
+    "majority": {"value": 0.76, "deviation": 0.02},
+    "balanced_accuracy": {"value": 0.71, "deviation": 0.03},
+    "log_loss": {"value": 0.48, "deviation": 0.02},
+    "constant_log_loss": {"value": 0.55, "deviation": 0.01},
+    "brier": {"value": 0.15, "deviation": 0.01},
+    "auc": {"value": 0.72, "deviation": 0.03},
+    "bias": {"value": -0.01, "deviation": 0.02},
+    "unusable": {"value": 0.0, "deviation": 0.02},
+}
+DRIFT: Spec = {"statistic": 0.58, "alarm": False, "what": "", "rate": 0.001}
+ALARM: Spec = {"statistic": 3.2, "alarm": True, "what": "features", "rate": 0.001}
+PLACE: Spec = {"at": 19456, "stream": "records"}
+QUALITY = {
+    **PLACE,
+    "of_release": 11,
+    "accuracy": 0.81,
+    "deviation": 0.02,
+    "scores": SCORES,
+    "drift": DRIFT,
+}
+SURVEY = {**PLACE, "classes": [0.76, 0.24], "unusable": 0.01, "deviation": 0.02, "drift": DRIFT}
+BIN: Spec = {
+    "low": 0.0,
+    "high": 0.5,
+    "predicted": {"value": 0.21, "deviation": 0.01},
+    "observed": {"value": 0.2, "deviation": 0.02},
+    "share": {"value": 0.9, "deviation": 0.02},
+}
+THRESHOLD: Spec = {
+    "probability": 0.5,
+    "precision": {"value": 0.61, "deviation": 0.05},
+    "recall": {"value": 0.42, "deviation": 0.04},
+    "flagged": {"value": 0.16, "deviation": 0.02},
+}
+NEWEST_SCORES: Spec = {
+    **PLACE,
+    "of_release": 11,
+    "records": 1024,
+    **SCORES,
+    "calibration": [BIN],
+    "thresholds": [THRESHOLD],
+    "confusion": {"counts": [[710.0, 68.0], [127.0, 119.0]], "deviation": 21.0},
+}
 STATUS = {
     **PROMISE,
     "stopped": None,
@@ -88,6 +132,15 @@ STATUS = {
     "trained_on": RELEASE["trained_on"],
     "streams": [STREAM],
     "quality": [QUALITY],
+    "scores": NEWEST_SCORES,
+    "drift": {
+        **PLACE,
+        **DRIFT,
+        "newest_alarm": {**PLACE, "at": 12288, **ALARM},
+        "alarms": 1,
+        "steps": 18,
+    },
+    "surveys": [SURVEY],
     "training": False,
 }
 HEALTH = {"status": "ok"}

@@ -12,9 +12,19 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.status import promise, public_status
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy.rounding import down
-from tidegate.release import StoredRelease, described
+from tidegate.release import Card, StoredRelease, described
 
 Fields = dict[str, Any]
+
+LONG = {"transform", "noisy_counts", "calibration", "thresholds", "confusion"}
+"""Entries of a card that listings leave out, wherever they are."""
+
+
+def _short(card: Any) -> Any:
+    """A card for a listing; /v1/releases/{number} has the whole card."""
+    if not isinstance(card, dict):
+        return card
+    return {key: _short(value) for key, value in card.items() if key not in LONG}
 
 
 class Facts:
@@ -33,15 +43,14 @@ class Facts:
         """The releases from a number on."""
         with self._reading:
             listed = list(islice(self.gate.releases(start), most))
-            return [self._summary(release) for release in listed]
+            return [self._summary(release, _short(release.card)) for release in listed]
 
     def summary(self, release: StoredRelease) -> Fields:
         """A release without its weights."""
         with self._reading:
-            return self._summary(release)
+            return self._summary(release, release.card)
 
-    def _summary(self, release: StoredRelease) -> Fields:
-        card = release.card
+    def _summary(self, release: StoredRelease, card: Card) -> Fields:
         return {
             "number": release.number,
             "at": card["at"],

@@ -13,6 +13,7 @@ from typing import Any
 
 from tidegate.checks import StoppedError, StoreError
 from tidegate.gate.gate import Gate
+from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.gate.sources import RawBatch
 from tidegate.release import Model, StoredRelease
 
@@ -64,6 +65,9 @@ class GateRunner:
         self._counting = threading.Lock()
         self._ingest = ThreadPoolExecutor(1, "ingest")
         self._due, self._closing = threading.Event(), threading.Event()
+        self._view = gate.ledger_view()
+        self._view.catch_up()
+        self._view.measured.skip()  # alarms of earlier runs
         self._watchers: set[Callable[[], None]] = set()
         self._trainer = threading.Thread(target=self._train, name="training", daemon=True)
         self._due.set()  # finish what an earlier stop left undone
@@ -155,8 +159,18 @@ class GateRunner:
         for release in self.gate.advance():
             self.current = Current(release)
             self._tell()
+            self._log_alarms()
             if self._closing.is_set():
                 return
+        self._log_alarms()  # of steps without a release
+
+    def _log_alarms(self) -> None:
+        """Log the drift alarms of new steps."""
+        self._view.catch_up()
+        for each in self._view.measured.fresh(full=0):
+            if each.alarm:
+                words = alarm_in_words(alarm_row(each), streams=len(self.gate.streams))
+                log.warning("drift: %s", words)
 
     # --- watchers
 

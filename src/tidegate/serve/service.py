@@ -23,6 +23,9 @@ from tidegate.serve.slots import Slots
 SMALL = 2**15
 """Bytes of a body that is faster to read here than on another thread."""
 
+HISTORY = {"quality", "surveys", "scores"}
+"""Entries of the status that change only with a step, and are long."""
+
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they show times of first requests
 
 
@@ -60,7 +63,7 @@ class Service:
 
     def progress(self) -> Fields:
         """The status without its history."""
-        return {name: value for name, value in self.status().items() if name != "quality"}
+        return {name: value for name, value in self.status().items() if name not in HISTORY}
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytearray]:

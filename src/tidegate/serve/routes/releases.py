@@ -18,6 +18,7 @@ from tidegate.checks import MAX_COUNT, InvalidValueError
 from tidegate.gate.export import to_md, to_onnx, to_safetensors
 from tidegate.release import StoredRelease
 from tidegate.serve import examples
+from tidegate.serve.facts import Fields
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.service import Service
 from tidegate.serve.tokens import Token
@@ -95,7 +96,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         token: Annotated[Token, Security(service.authentication, scopes=["read"])],
         last: LastEvent = None,
     ) -> StreamingResponse:
-        """Server-sent events: `release` for each new release, `progress` with the status."""
+        """Server-sent events: `release` for each new one, `drift` for an alarm, `progress`."""
         return Events(_events(service, token, last), service.watchers.taken(token.name))
 
     @router.get("/v1/releases/{number}", responses=examples.answers(examples.RELEASE, 404))
@@ -152,15 +153,26 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
     newest = -1 if runner.current is None else runner.current.release.number
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with runner.watched() as news:
+        known = (await run_in_threadpool(service.status))["drift"]  # alarms so far are not told
         while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
             while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):
                 for release in some:
                     seen = release["number"]
                     yield f"id: {seen}\n{_event('release', release)}"
-            yield _event("progress", await run_in_threadpool(service.progress))
+            progress = await run_in_threadpool(service.progress)
+            if (alarm := _newer_alarm(known, progress["drift"])) is not None:
+                yield _event("drift", alarm)
+            known = progress["drift"]
+            yield _event("progress", progress)
             await asyncio.sleep(PAUSE)
             await _within(news, HEARTBEAT)
+
+
+def _newer_alarm(known: Fields | None, drift: Fields | None) -> Fields | None:
+    """The newest drift alarm, if it is not known yet."""
+    alarm: Fields | None = None if drift is None else drift["newest_alarm"]
+    return None if known is not None and alarm == known["newest_alarm"] else alarm
 
 
 def _event(name: str, data: Any) -> str:

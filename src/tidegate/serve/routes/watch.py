@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tidegate.serve import examples
+from tidegate.serve.measure_metrics import measured
 from tidegate.serve.service import Service
 
 
@@ -77,3 +78,4 @@ class Numbers(Collector):
             for row in rows:
                 family.add_metric([row["stream"]], row[name])
             yield family
+        yield from measured(status)

@@ -1,0 +1,77 @@
+"""Metrics of the newest scores, survey and drift of each stream, for Prometheus."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from tidegate.serve.facts import Fields
+
+MEASURES = {
+    "accuracy": "Share of right answers of the newest scored release, noisy.",
+    "majority": "Share of the most frequent class: the accuracy of a constant, noisy.",
+    "balanced_accuracy": "Mean over classes of the share of right answers, noisy.",
+    "log_loss": "Log-loss of the newest scored release, noisy.",
+    "constant_log_loss": "Log-loss of a constant that answers the class shares, noisy.",
+    "auc": "AUC of the newest scored release, two classes only, noisy.",
+    "bias": "Mean probability of class 1 minus its share, two classes only, noisy.",
+    "unusable_share": "Share of unusable records in the newest step, noisy.",
+}
+"""The metrics that have a deviation."""
+
+DRIFT = {
+    "drift": "Largest difference of the newest step to those before, relative to its threshold.",
+    "drift_alarm": "Whether the newest step is a drift alarm.",
+    "drift_alarm_at": "Records up to the newest step that was a drift alarm; 0 without one.",
+}
+"""The metrics of drift."""
+
+
+def measured(status: Fields) -> Iterable[Metric]:
+    """One gauge for each metric and stream; none for what is not measured.
+
+    Args:
+        status: The public status.
+    """
+    values: dict[str, dict[str, float]] = {}
+    for stream in (row["stream"] for row in status["streams"]):
+        for name, value in _of_stream(status, stream):
+            values.setdefault(name, {})[stream] = value
+    for name, streams in values.items():
+        family = GaugeMetricFamily(f"tidegate_{name}", _words(name), labels=["stream"])
+        for stream, value in streams.items():
+            family.add_metric([stream], value)
+        yield family
+
+
+def _words(name: str) -> str:
+    measure = name.removesuffix("_deviation")
+    if name != measure:
+        return f"Standard deviation of the noise in tidegate_{measure}."
+    return {**MEASURES, **DRIFT}[name]
+
+
+def _of_stream(status: Fields, stream: str) -> Iterator[tuple[str, float]]:
+    quality = [row for row in status["quality"] if row["stream"] == stream]
+    surveys = [row for row in status["surveys"] if row["stream"] == stream]
+    measures: Fields = {}
+    if quality:
+        newest = quality[-1]
+        plain = {"value": newest["accuracy"], "deviation": newest["deviation"]}
+        measures = {**(newest["scores"] or {}), "accuracy": plain}
+        measures["unusable_share"] = measures.get("unusable")
+    if surveys:
+        newest = surveys[-1]
+        measures["unusable_share"] = {
+            "value": newest["unusable"],
+            "deviation": newest["deviation"],
+        }
+    for name in MEASURES:
+        if measures.get(name) is not None:
+            yield name, measures[name]["value"]
+            yield f"{name}_deviation", measures[name]["deviation"]
+    compared = [row for row in surveys or quality if row["drift"] is not None]
+    if compared:
+        alarms = [row["at"] for row in compared if row["drift"]["alarm"]]
+        yield "drift", compared[-1]["drift"]["statistic"]
+        yield "drift_alarm", float(compared[-1]["drift"]["alarm"])
+        yield "drift_alarm_at", float(max(alarms, default=0))
