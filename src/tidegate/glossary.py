@@ -97,16 +97,16 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "tidegate compare calls it window-refit.",
         "transform": "How a model centres and scales features before it reads them. It comes from "
         "surveys, is part of the release and is contained in exports.",
-        "majority class": "The most frequent class. Its share is the accuracy of a constant answer, "
-        "which a model has to beat.",
-        "balanced accuracy": "The mean over classes of the share of right answers. Every class counts "
-        "the same, however rare it is.",
-        "log-loss": "The mean of -log of the probability given to the true class; smaller is better. It "
-        "judges probabilities, where accuracy judges answers alone.",
-        "auc": "For two classes: how often a record of class 1 gets a higher probability than one of "
-        "class 0. 50 % is guessing.",
-        "calibration": "Whether probabilities come true: of the records with a predicted 30 %, about "
-        "30 % should be of that class.",
+        "majority class": "The most frequent class. Its share is the accuracy of a constant "
+        "answer, which a model has to beat.",
+        "balanced accuracy": "The mean over classes of the share of right answers. Every class "
+        "counts the same, however rare it is.",
+        "log-loss": "The mean of -log of the probability given to the true class; smaller is "
+        "better. It judges probabilities, where accuracy judges answers alone.",
+        "auc": "For two classes: how often a record of class 1 gets a higher probability than one "
+        "of class 0. 50 % is guessing.",
+        "calibration": "Whether probabilities come true: of the records with a predicted 30 %, "
+        "about 30 % should be of that class.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
         "share of the fit, the larger they are.",
     },
@@ -148,12 +148,12 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "according to plan, and no cause for alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
-        "survey": "Noisy sums over the records of one step: means and squares of features, counts of "
-        "classes and of unusable records. A share of the budget pays for it, once per record.",
-        "scores": "Noisy counts of how a release does on the step after it: right and wrong answers, "
-        "by class and by predicted probability. All measures are computed from them.",
-        "drift alarm": "A step differs from the steps before it by more than chance and noise explain. "
-        "At most 1 step in 1,000 raises one if nothing changes.",
+        "survey": "Noisy sums over the records of one step: means and squares of features, counts "
+        "of classes and of unusable records. A share of the budget pays for it, once per record.",
+        "scores": "Noisy counts of how a release does on the step after it: right and wrong "
+        "answers, by class and by predicted probability. All measures are computed from them.",
+        "drift alarm": "A step differs from the steps before it by more than chance and noise "
+        "explain. At most 1 step in 1,000 raises one if nothing changes.",
         "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
         "share of the budget is reserved for it.",
     },
