@@ -23,12 +23,16 @@ from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span
+from tidegate.serve import examples
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
 
 TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)
 CLASSES = ["north", "east", "south", "west"]
+
+SCORES = {**examples.SCORES, "auc": None, "bias": None, "brier": None}
+FOUR = {"confusion": {"counts": [[90.0, 3.0, 2.0, 5.0]] * 4, "deviation": 4.0}}
 
 
 class Fake:
@@ -156,9 +160,22 @@ class Fake:
                 "at": fit.at,
                 "accuracy": 0.8 + 0.1 * math.sin(fit.at / 30_000) + 0.02 * math.sin(fit.at),
                 "deviation": 0.02,
+                "scores": SCORES,
+                "drift": {**examples.DRIFT, **(examples.ALARM if index == 5 else {})},
             }
-            for fit in self.released[1:]
+            for index, fit in enumerate(self.released[1:])
         ]
+        surveys = [
+            {
+                "at": at,
+                "stream": "records",
+                "classes": [0.4, 0.3, 0.2 + 0.1 * math.sin(at / 9000), 0.1],
+                "unusable": 0.01,
+                "deviation": 0.02,
+                "drift": examples.DRIFT,
+            }
+            for at in range(self.step, self.done + 1, self.step)
+        ][-1000:]
         return {
             "private": True,
             "schedule": described(self.schedule),
@@ -169,6 +186,9 @@ class Fake:
             "trained_on": self.trained_on(self.released[-1]) if self.released else None,
             "training": False,
             "quality": quality,
+            "scores": {**examples.NEWEST_SCORES, **SCORES, **FOUR} if quality else None,
+            "drift": examples.STATUS["drift"] if quality else None,
+            "surveys": surveys,
             "streams": [
                 {
                     "stream": "records",

@@ -1,6 +1,6 @@
 // The two charts, drawn by Plotly, whose bundle comes with its Python package.
 
-import { accuracy, count, el, percent } from "./elements.js";
+import { accuracy, around, count, el, percent } from "./elements.js";
 
 /** Loaded in the background: the page does not wait for its five megabytes. */
 const plotly = new Promise((ready, failed) => {
@@ -91,12 +91,13 @@ export function drawStrip(root, strip, records, bound) {
 }
 
 /** Draw private accuracy over time, with two standard deviations of noise on each side. */
-export function drawQuality(root, quality, axis) {
+export function drawQuality(root, quality, axis, alarms) {
   const x = quality.map((point) => point.at);
   const edge = (deviations) => quality.map(({ accuracy: share, deviation }) =>
     Math.min(100, Math.max(0, (share + deviations * deviation) * 100)));
   const line = ink("base");
   const side = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
+  const compared = quality.filter((point) => point.majority);
   const traces = [
     { ...side, y: edge(-2) },
     { ...side, y: edge(+2), fill: "tonexty", fillcolor: faint(line, 0.2) },
@@ -110,13 +111,101 @@ export function drawQuality(root, quality, axis) {
       marker: { color: line, size: 5 },
       hovertemplate: `%{x:,} (${axis}): %{customdata}<extra></extra>`,
     },
+    {
+      type: "scatter",
+      mode: compared.length > 1 ? "lines" : "markers",
+      x: compared.map((point) => point.at),
+      y: compared.map((point) => Math.min(100, Math.max(0, point.majority.value * 100))),
+      customdata: compared.map((point) => around(point.majority)),
+      line: { color: ink("soft"), width: 2, dash: "dash" },
+      marker: { color: ink("soft"), size: 5 },
+      hovertemplate: "majority class: %{customdata}<extra></extra>",
+    },
+    marks(alarms),
   ];
+  const least = Math.min(...edge(-2), ...traces[3].y);
   const look = layout(300, {
     xaxis: { title: { text: axis }, tickformat: ",d" },
-    yaxis: percents(Math.floor(Math.min(...edge(-2)) / 20) * 20, 103),
+    yaxis: percents(Math.floor(least / 20) * 20, 106),
   });
   const last = quality.at(-1);
   const words = `Private accuracy over time, the newest ${accuracy(last.accuracy)} at ` +
-    `${count(last.at)} (${axis}). The table below says the same.`;
+    `${count(last.at)} (${axis})` +
+    (last.majority ? `, the majority class ${accuracy(last.majority.value)}` : "") +
+    `; ${count(alarms.length)} drift alarms. The table below says the same.`;
+  return draw(root, words, traces, look);
+}
+
+/** A triangle at the top for each drift alarm. */
+function marks(alarms) {
+  return {
+    type: "scatter",
+    mode: "markers",
+    x: alarms.map((alarm) => alarm.at),
+    y: alarms.map(() => 103),
+    customdata: alarms.map(({ drift }) => `${drift.what}, ${drift.statistic.toFixed(1)} times the threshold`),
+    marker: { color: ink("bound"), size: 11, symbol: "triangle-down" },
+    hovertemplate: "drift alarm at %{x:,}: %{customdata}<extra></extra>",
+  };
+}
+
+/** Draw predicted against observed shares, with two standard deviations of noise on each side. */
+export function drawCalibration(root, bins) {
+  const line = ink("base");
+  const bars = (name) => ({
+    type: "data", array: bins.map((bin) => bin[name].deviation * 200), color: line, thickness: 1.5,
+  });
+  const trace = {
+    type: "scatter",
+    mode: "markers",
+    x: bins.map((bin) => bin.predicted.value * 100),
+    y: bins.map((bin) => bin.observed.value * 100),
+    error_x: bars("predicted"),
+    error_y: bars("observed"),
+    customdata: bins.map((bin) => [around(bin.predicted), around(bin.observed)]),
+    marker: { color: line, size: 8 },
+    hovertemplate: "predicted %{customdata[0]}, observed %{customdata[1]}<extra></extra>",
+  };
+  const ideal = { type: "line", x0: 0, y0: 0, x1: 100, y1: 100 };
+  const look = layout(230, {
+    xaxis: { ...percents(-4, 104), title: { text: "predicted" } },
+    yaxis: { ...percents(-4, 104), title: { text: "observed", font: { size: 12 } } },
+    shapes: [{ ...ideal, line: { color: ink("soft"), width: 1.5, dash: "dash" } }],
+  });
+  look.hovermode = "closest";
+  look.margin.l = 64;
+  const words = `Calibration in ${bins.length} bins: predicted against observed shares; on the ` +
+    "dashed line they are equal. The table below says the same.";
+  return draw(root, words, [trace], look);
+}
+
+/** The colours of lines, in order: classes of page.css. */
+export const LINES = ["base", "level-0", "level-1", "level-2", "level-3"];
+
+/** Draw shares over time: a line for each class, and a dotted one for unusable records. */
+export function drawShares(root, { x, lines, unusable, axis, alarms }) {
+  const values = [...lines.flatMap((each) => each.shares), ...unusable].map((each) => each.value);
+  const trace = (name, shares, look) => ({
+    type: "scatter",
+    mode: x.length > 1 ? "lines" : "markers",
+    x,
+    y: shares.map((share) => share.value * 100),
+    customdata: shares.map((share) => `${name}: ${around(share)}`),
+    hovertemplate: "%{customdata}<extra></extra>",
+    line: look,
+    marker: { color: look.color },
+  });
+  const traces = [
+    ...lines.map(({ name, shares }, index) =>
+      trace(`class ${name}`, shares, { color: ink(LINES[index]), width: 2 })),
+    trace("unusable", unusable, { color: ink("soft"), width: 2, dash: "dot" }),
+    marks(alarms),
+  ];
+  const look = layout(300, {
+    xaxis: { title: { text: axis }, tickformat: ",d" },
+    yaxis: percents(Math.min(-4, Math.floor(Math.min(...values) * 10) * 10), 106),
+  });
+  const words = `Class shares and the share of unusable records over time, in ${x.length} points. ` +
+    "The table below says the same.";
   return draw(root, words, traces, look);
 }

@@ -17,6 +17,30 @@ export const percent = (share) => `${+(Math.ceil(share * 1000 - 1e-9) / 10).toFi
 /** An accuracy or a probability in percent, clipped to 0 and 100 because it may be noisy. */
 export const accuracy = (share) => `${(Math.min(1, Math.max(0, share)) * 100).toFixed(1)} %`;
 
+/** A noisy share in percent with two standard deviations; it may be below 0 or above 100. */
+export const around = ({ value, deviation }) =>
+  `${(value * 100).toFixed(1)} %${deviation ? ` ± ${(200 * deviation).toFixed(1)}` : ""}`;
+
+/** A noisy number with two standard deviations. */
+export const plain = ({ value, deviation }) =>
+  `${value.toFixed(3)}${deviation ? ` ± ${(2 * deviation).toFixed(3)}` : ""}`;
+
+/** Average each few items into one, so that a chart has at most `most` points. */
+export function grouped(items, most) {
+  const each = Math.max(1, Math.ceil(items.length / most));
+  return Array.from({ length: Math.ceil(items.length / each) }, (_, index) =>
+    items.slice(index * each, (index + 1) * each));
+}
+
+/** The mean of independent noisy numbers, with its deviation. */
+export function meanOf(measures) {
+  const sum = (value) => measures.reduce((total, one) => total + value(one), 0);
+  return {
+    value: sum((one) => one.value) / measures.length,
+    deviation: Math.sqrt(sum((one) => one.deviation ** 2)) / measures.length,
+  };
+}
+
 export const moment = (time) =>
   new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 

@@ -7,8 +7,10 @@ import { showForm } from "./predict.js";
 import { showFacts, showPromise, showTask } from "./promise.js";
 import { showQuality } from "./quality.js";
 import { showNewer, showOlder, showReleases } from "./releases.js";
+import { showScores } from "./scores.js";
 import { Refused, ask, events, token, tokenFromAddress } from "./service.js";
 import { showStreams } from "./stream.js";
+import { showDrift, showSurvey } from "./survey.js";
 
 const fetched = { status: null, plan: null, ledger: null, strip: null };
 
@@ -20,6 +22,8 @@ function show() {
   showTask(status, plan);
   showLedger(ledger, strip);
   showQuality(status);
+  showScores(status, plan);
+  showSurvey(status, plan);
   showProgress();
 }
 
@@ -34,6 +38,7 @@ function showProgress() {
   showStreams(status, plan);
   showLedgerTable(ledger);
   showHeld(status);
+  showDrift(status);
 }
 
 function showWords({ releases, stopped }) {
@@ -81,7 +86,7 @@ async function listen() {
     // A progress event is sent at once and after every release, so nothing is missed. Skip events
     // that are older than the data on the page.
     if (event !== "progress" || arrived(data) < arrived(fetched.status)) continue;
-    if (data.releases > fetched.status.releases) {
+    if (data.releases > fetched.status.releases || done(data) > done(fetched.status)) {
       await refresh();
       await showNewer(fetched.status.releases);
       await showBox();
@@ -91,6 +96,8 @@ async function listen() {
     }
   }
 }
+
+const done = ({ streams }) => streams.reduce((sum, stream) => sum + stream.done, 0);
 
 const arrived = ({ streams }) => streams.reduce((sum, stream) => sum + stream.records, 0);
 

@@ -1,6 +1,7 @@
 // The list of releases, newest first, each with its card and files.
 
 import { $, accuracy, count, el, moment, percent, span } from "./elements.js";
+import { inWords } from "./scores.js";
 import { ask, save } from "./service.js";
 
 export const PAGE = 50;
@@ -90,7 +91,9 @@ function facts({ card, hash, trained_on: trained }) {
       `(${unit === "mu" ? "μ" : "ε"} = ${card[unit].toPrecision(3)})`],
     ...(before ? [["Model before", `${accuracy(before.accuracy)} ± ` +
       `${accuracy(2 * before.deviation)} correct on the step after it`]] : []),
-    ...(holdout ? [["On the holdout", `${accuracy(holdout.accuracy)} correct`]] : []),
+    ...(before?.scores ? [["Its scores", inWords(before.scores)]] : []),
+    ...(holdout ? [["On the holdout", holdout.scores ? inWords(holdout.scores)
+      : `${accuracy(holdout.accuracy)} correct`]] : []),
     ["Learner", [card.learner?.kind, card.loss?.kind].filter(Boolean).join(", ")],
     ["Hash", el("code", {}, hash)],
   ];

@@ -1,0 +1,73 @@
+// What the newest scores tell: measures, the calibration curve and the confusion matrix.
+
+import { drawCalibration } from "./charts.js";
+import { $, around, count, el, plain, table, term } from "./elements.js";
+
+/** The measures in reading order: name, label, term of the glossary, format, what to compare with. */
+const MEASURES = [
+  ["accuracy", "Accuracy", null, around, "majority", "majority class"],
+  ["balanced_accuracy", "Balanced accuracy", "balanced accuracy", around],
+  ["log_loss", "Log-loss", "log-loss", plain, "constant_log_loss", "of a constant"],
+  ["auc", "AUC", "auc", plain],
+  ["bias", "Bias", null, around],
+  ["unusable", "Unusable", "unusable", around],
+];
+
+/** The measures in one line. */
+export const inWords = (scores) => MEASURES.filter(([name]) => scores[name]).map(
+  ([name, label, , text, other, words]) => `${label.toLowerCase().replace("auc", "AUC")} ` +
+    `${text(scores[name])}${scores[other] ? ` (${words} ${text(scores[other])})` : ""}`,
+).join(", ");
+
+export function showScores({ scores }, { records: { classes } }) {
+  $("scores-words").textContent = scores
+    ? `Release ${count(scores.of_release)} on the ${count(scores.records)} records up to ` +
+      `${count(scores.at)}. After ± stand two standard deviations of the noise. What the noise ` +
+      "hides is left out."
+    : "Not measured yet. With a share in [quality], each release is scored on the step after it.";
+  const rows = scores ? MEASURES.filter(([name]) => scores[name]) : [];
+  $("scores-measures").replaceChildren(...rows.map(([name, label, meaning, text, other, words]) =>
+    el("div", {},
+      el("dt", {}, meaning ? term(meaning, label) : label),
+      el("dd", {}, text(scores[name])),
+      el("dd", {}, scores[other] ? `${words} ${text(scores[other])}` : ""),
+    )));
+  showCalibration(scores?.calibration ?? []);
+  showConfusion(scores?.confusion, classes);
+}
+
+function showCalibration(bins) {
+  const known = bins.filter((bin) => bin.predicted && bin.observed);
+  $("calibration-part").hidden = !known.length;
+  if (!known.length) return;
+  drawCalibration($("calibration-chart"), known);
+  const rows = known.map((bin) => [
+    `${+(bin.low * 100).toFixed(1)} to ${+(bin.high * 100).toFixed(1)} %`,
+    around(bin.predicted), around(bin.observed), bin.share ? around(bin.share) : "–",
+  ]);
+  const heads = ["probability", "predicted", "observed", "share of records"];
+  table($("calibration-table"), "Calibration of the newest scores", heads, rows);
+}
+
+/** Rows are true classes, columns are predicted ones; a darker cell is a larger part of its row. */
+function showConfusion(confusion, classes) {
+  $("confusion-part").hidden = !confusion;
+  if (!confusion) return;
+  const caption = "Records by true class (row) and predicted class (column), each ± " +
+    `${count(Math.round(2 * confusion.deviation))}`;
+  const head = (text) => el("th", { scope: "col" }, String(text));
+  const rows = confusion.counts.map((counts, index) => {
+    const sum = counts.reduce((total, one) => total + one, 0);
+    return el("tr", {}, el("th", { scope: "row" }, String(classes[index])), ...counts.map((one) => {
+      const cell = el("td", {}, count(Math.round(one)));
+      cell.style.setProperty("--part", sum ? one / sum : 0);
+      return cell;
+    }));
+  });
+  $("confusion-table").ariaLabel = "Confusion matrix";
+  $("confusion-table").replaceChildren(el(
+    "table", {}, el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, head("true class"), ...classes.map(head))),
+    el("tbody", {}, ...rows),
+  ));
+}
