@@ -206,7 +206,7 @@ MISTAKES: dict[str, tuple[Scene, Callable[[], Patch], str]] = {
     ),
     "a refit that the descent does not pay for": (
         refit_scene("independent"),
-        lambda: patch.object(refit, "amounts", lambda mu, n: (mu, AMOUNTS(mu, n)[1])),
+        lambda: patch.object(refit, "amounts", lambda mu: (mu, AMOUNTS(mu)[1])),
         "fit",
     ),
     "a survey that is not charged": (
