@@ -1,6 +1,7 @@
 """Releases to try files and folders on."""
 
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ NORM = 1.5
 
 
 def made(
-    classes: Any, features: Any = None, *, delta: float | None = None
+    classes: Any, features: Any = None, *, delta: float | None = None, surveyed: bool = False
 ) -> tuple[SlidingWindowClassifier, list[StoredRelease], Any]:
     """A classifier, its releases sealed in a chain, and the records it saw."""
     budget = PureDP(1.0) if delta is None else ApproxDP(1.0, delta)
+    survey = Fraction(1, 10) if surveyed else Fraction(0)
     X, y = records(classes)
     clf = SlidingWindowClassifier(
         budget=budget,
@@ -31,10 +33,11 @@ def made(
         norm=NORM,
         regularization=0.1,
         features=features,
+        survey=survey,
         not_private_seed=7,
     ).partial_fit(X, y)
     about = About(
-        plan=Plan(schedule=WINDOW, budget=budget),
+        plan=Plan(schedule=WINDOW, budget=budget, survey=survey),
         task=Task(
             loss=Logistic() if len(classes) == 2 else Softmax(len(classes)),
             norm=NORM,

@@ -10,6 +10,8 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from tests.gate.released import made
@@ -20,6 +22,7 @@ from tidegate.gate import publish_folder
 from tidegate.release import FIRST, seal
 
 CLASSES = [[0, 1], ["ebb", "flood", "slack"], [7, 3, 5]]
+SURVEYED = pytest.mark.parametrize("surveyed", [False, True], ids=["plain", "surveyed"])
 MAPS = [
     None,
     AppendIntercept(0.5),
@@ -31,10 +34,12 @@ MAPS = [
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
+@SURVEYED
 def test_a_loaded_file_predicts_bit_for_bit(
-    classes: Any, features: Any, ending: str, tmp_path: Path
+    classes: Any, features: Any, ending: str, surveyed: bool, tmp_path: Path
 ) -> None:
-    clf, chain, X = made(classes, features)
+    clf, chain, X = made(classes, features, delta=1e-6, surveyed=surveyed)
+    assert ("transform" in chain[-1].card) == surveyed
     files.export(chain[-1], tmp_path / f"release.{ending}")
     model = files.load(tmp_path / f"release.{ending}")
     assert np.array_equal(model.predict(X), clf.predict(X))
@@ -44,22 +49,32 @@ def test_a_loaded_file_predicts_bit_for_bit(
 
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("features", MAPS)
+@SURVEYED
 def test_a_scikit_learn_pipeline_predicts_the_same(
-    classes: Any, features: Any, tmp_path: Path
+    classes: Any, features: Any, surveyed: bool, tmp_path: Path
 ) -> None:
-    clf, chain, X = made(classes, features)
+    clf, chain, X = made(classes, features, delta=1e-6, surveyed=surveyed)
     files.export(chain[-1], tmp_path / "release.joblib")
     pipeline = joblib.load(tmp_path / "release.joblib")
     assert np.array_equal(pipeline.predict(X), clf.predict(X))
     assert np.allclose(pipeline.predict_proba(X), clf.predict_proba(X), rtol=0, atol=1e-12)
+    assert [type(step).__name__ for step in pipeline][-3 if surveyed else -2 :] == [
+        "NormClip",
+        *(["CenterScale"] if surveyed else []),
+        "LogisticRegression",
+    ]
+    assert np.array_equal(clone(pipeline[:-1]).transform(X), pipeline[:-1].transform(X))
 
 
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("features", MAPS[:3])
-def test_onnx_runtime_predicts_the_same(classes: Any, features: Any, tmp_path: Path) -> None:
+@SURVEYED
+def test_onnx_runtime_predicts_the_same(
+    classes: Any, features: Any, surveyed: bool, tmp_path: Path
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    clf, chain, X = made(classes, features)
+    clf, chain, X = made(classes, features, delta=1e-6, surveyed=surveyed)
     X = np.vstack([X, np.zeros((1, 4)), np.full((1, 4), 1e300), np.eye(1, 4) * 1e-300])
     files.export(chain[-1], tmp_path / "release.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "release.onnx")
@@ -68,6 +83,38 @@ def test_onnx_runtime_predicts_the_same(classes: Any, features: Any, tmp_path: P
     assert np.allclose(probabilities, clf.predict_proba(X), rtol=0, atol=1e-12)
     inside = json.loads(session.get_modelmeta().custom_metadata_map["release"])
     assert inside["card"] == chain[-1].card
+
+
+def test_a_surveyed_release_predicts_records_of_any_kind() -> None:
+    _, chain, X = made([0, 1], surveyed=True)
+    model = chain[-1].model()
+    assert np.allclose(model.decision_function(csr_array(X)), model.decision_function(X))
+    pipeline = files.to_sklearn(chain[-1])
+    assert np.allclose(pipeline.decision_function(csr_array(X)), model.decision_function(X))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_a_surveyed_release_refuses_what_it_cannot_predict(kind: Any) -> None:
+    _, chain, X = made([0, 1], surveyed=True)
+    model, broken = chain[-1].model(), X.copy()
+    broken[3, 1] = np.nan
+    with pytest.raises(InvalidValueError, match="X contains NaN, infinity or text"):
+        model.predict(kind(broken))
+    with pytest.raises(InvalidValueError, match="X has 3 features, but 4 were expected"):
+        model.predict(kind(X[:, :3]))
+    with pytest.raises(InvalidValueError, match="X has 5 features, but 4 were expected"):
+        model.predict(kind(np.hstack([X, X[:, :1]])))
+
+
+def test_a_card_for_people_shows_no_arrays(tmp_path: Path) -> None:
+    _, (first, *_), _ = made([0, 1], surveyed=True)
+    for ending in ("md", "json"):
+        files.export(first, tmp_path / f"card.{ending}")
+    text = (tmp_path / "card.md").read_text()
+    assert "centred and scaled by the surveys so far" in text
+    for stated in ("center", "scale"):
+        assert first.card["transform"][stated] not in text
+        assert first.card["transform"][stated] in (tmp_path / "card.json").read_text()
 
 
 def test_onnx_refuses_a_map_it_cannot_have(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from tidegate.features.projection import RandomProjection
 from tidegate.features.fourier import RandomFourier
 from tidegate.features.scattering import Scattering
 from tidegate.features.clip import NormClip, clip_rows
+from tidegate.features.center import CenterScale
 from tidegate.features.feature_map import RecordMap
 # isort: on
 
 __all__ = [
     "AppendIntercept",
+    "CenterScale",
     "HashedText",
     "NormClip",
     "RandomFourier",

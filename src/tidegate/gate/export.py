@@ -110,8 +110,9 @@ def to_md(release: StoredRelease) -> bytes:
 def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
     """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
 
-    Its predictions equal those of the release, also for losses other than the logistic one. The
-    first two steps are transformers of `tidegate.features`, so using it requires Tidegate.
+    If the release has surveys, records are centred and scaled after the clipping. Predictions equal
+    those of the release, also for losses other than the logistic one. All steps but the last are
+    transformers of `tidegate.features`, so using the pipeline requires Tidegate.
 
     Args:
         release: The release.
@@ -124,8 +125,9 @@ def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> An
     linear.classes_ = model.classes
     linear.n_features_in_ = linear.coef_.shape[1]
     linear.n_iter_ = np.zeros(1, np.int32)
-    parts = [] if model.features is None else [model.features]
-    return make_pipeline(*parts, NormClip(norm=model.norm), linear)
+    before = [] if model.features is None else [model.features]
+    after = [] if model.transform is None else [model.transform.feature_map()]
+    return make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
 
 
 def to_joblib(release: StoredRelease) -> bytes:
@@ -138,9 +140,9 @@ def to_joblib(release: StoredRelease) -> bytes:
 def to_onnx(release: StoredRelease) -> bytes:
     """An ONNX graph from `records`, float64 of shape (n, columns), to `label`, `probabilities`.
 
-    It includes intercepts and clipping. Other feature maps are refused: ONNX has neither text
-    hashing nor the exact sums of the random maps. For a record with a value that is not finite,
-    `Model` raises an error; the graph returns NaN probabilities.
+    It includes intercepts, clipping, and the centre and scale of surveys. Other feature maps are
+    refused: ONNX has neither text hashing nor the exact sums of the random maps. For a record with
+    a value that is not finite, `Model` raises an error; the graph returns NaN probabilities.
     """
     onnx = optional_module("onnx", "onnx")
     card, weights = release.card, release.weights
@@ -160,6 +162,8 @@ def to_onnx(release: StoredRelease) -> bytes:
             raise refuse("features", allowed, shown=step["kind"])
         rows = each.onnx(graph, rows)
     rows = NormClip(norm=card["norm"]).onnx(graph, rows)
+    if release.transform is not None:
+        rows = release.transform.feature_map().onnx(graph, rows)
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
     graph.lines += [
         f"probabilities = Softmax <axis = 1> ({margins})",

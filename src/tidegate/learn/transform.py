@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.clip import clip_in_place
-from tidegate.features.rows import Rows, chunks, with_entries
+from tidegate.features.center import CenterScale, centred_rows
+from tidegate.features.rows import Rows
 from tidegate.learn.records import Records, zeroed
 
 Floats32 = NDArray[np.float32]
@@ -68,35 +67,11 @@ class Transform:
         array([[0.6 , 0.8 , 0.15],
                [0.25, 0.5 , 0.15]])
         """
-        if X.shape[1] != self.features:
-            raise refuse("X", f"of {self.features} columns", shown=f"{X.shape[1]}")
-        if not isinstance(X, np.ndarray):
-            return self._sparse(X)
-        result = np.empty((X.shape[0], self.features + 1), X.dtype)
-        center, scale = self.center.astype(np.float64), self.scale.astype(np.float64)
-        for part in chunks(result):  # few enough rows to stay in a core's cache
-            moved = X[part].astype(np.float64)
-            moved -= center
-            moved *= scale
-            result[part, :-1] = moved
-            clip_in_place(result[part, :-1], 1.0)
-        result[:, -1] = self.CONSTANT
-        return result
+        return centred_rows(X, self.center, self.scale, self.CONSTANT)
 
-    def _sparse(self, X: csr_array) -> csr_array:
-        if self.center.any():
-            raise refuse("center", "0 for sparse rows", shown="another number")
-        if not X.shape[0]:
-            return type(X)((0, self.features + 1), dtype=X.dtype)
-        scaled = (X.data * self.scale.astype(np.float64)[X.indices]).astype(X.dtype)
-        clip_in_place(with_entries(X, scaled), 1.0)
-        ends = X.indptr + np.arange(X.indptr.size, dtype=X.indptr.dtype)
-        given = np.ones(X.nnz + X.shape[0], np.bool_)  # the other places are for the constant:
-        given[ends[1:] - 1] = False  # after the last entry of each row
-        data = np.full(given.size, self.CONSTANT, X.dtype)
-        indices = np.full(given.size, self.features, X.indices.dtype)
-        data[given], indices[given] = scaled, X.indices
-        return type(X)((data, indices, ends), (X.shape[0], self.features + 1))
+    def feature_map(self) -> CenterScale:
+        """The transform as a transformer of scikit-learn."""
+        return CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT)
 
     def records(self, part: Records) -> Records:
         """The records with transformed rows; an unusable slot is all zeros, also its constant."""

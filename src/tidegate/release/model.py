@@ -49,6 +49,8 @@ class Model:
         added = 0 if self.transform is None else 1
         rows = intake.rows(X, self.weights.shape[0] - added)
         if self.transform is not None:
+            if not isinstance(rows, np.ndarray) and self.transform.center.any():
+                rows = rows.toarray()
             rows = self.transform.rows(rows)
         margins = np.asarray(rows @ self.weights)
         if not np.isfinite(margins).all():
