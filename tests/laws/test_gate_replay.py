@@ -1,0 +1,164 @@
+"""Neighbouring streams break no law in a Gate that surveys every step and scores releases."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from tests.gate.gatelife import TIME
+from tests.laws.gate_replay import (
+    QUALITY,
+    SCHEDULES,
+    GateScene,
+    R,
+    config_of,
+    gate_laws_broken,
+    zeros,
+)
+from tests.laws.replay import Call, Floats, Slot, honest
+from tests.laws.test_replay import NEIGHBOURS
+from tidegate.gate.durable_run import DurableRun
+from tidegate.gate.gate import Gate
+from tidegate.gate.store import Step
+from tidegate.learn import scores
+from tidegate.privacy.rounding import up
+from tidegate.schedule import Span
+
+E1 = np.array([1.0, 0.0], object)
+KINDS = ["other side and label", "far beyond the norm", "not a number", "unknown label", "zero"]
+
+
+def some_records(schedule: str, length: int, classes: int) -> Any:
+    """Random records, some of which cannot be used."""
+    data = zeros(schedule, length)
+    for seed, (X, y) in enumerate(data.values()):
+        rng = np.random.default_rng(seed)
+        X[:] = rng.normal(scale=R, size=X.shape)
+        y[:] = rng.integers(classes, size=length)
+        X[5, 0], y[9] = np.nan, 77
+    return data
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_neighbour_breaks_a_law(schedule: str, pure: bool, classes: int) -> None:
+    """Each of the Gate's lines, across restarts: surveys, scores and fits."""
+    data = some_records(schedule, 20, classes)
+    for stream in data:
+        scene = GateScene(
+            config=config_of(schedule, pure=pure, classes=classes),
+            data=data,
+            slot=Slot(stream, 10),
+            script=honest(1),
+        )
+        assert not gate_laws_broken(scene, (R * E1, 1), *(NEIGHBOURS[kind] for kind in KINDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_slot_and_no_record_breaks_a_law(schedule: str, pure: bool) -> None:
+    data = some_records(schedule, 24, 2)
+    for stream in data:
+        for record in range(24):
+            scene = GateScene(
+                config=config_of(schedule, pure=pure, scores=record % 2 == 0),
+                data=data,
+                slot=Slot(stream, record),
+                script=honest(record),
+            )
+            assert not gate_laws_broken(scene, (R * E1, 1), *NEIGHBOURS.values()), record
+
+
+def sure(_: int, call: Call) -> Floats:
+    """A model that is sure of every record, by the sign of its first feature."""
+    result = np.zeros(call.center.shape)
+    if call.line.fit.number >= 0:
+        result[0] = -1e6 if call.mechanism == "gaussian" else 1e6
+    return result
+
+
+def scored(*, pure: bool) -> GateScene:
+    return GateScene(
+        config=config_of("fading", pure=pure),
+        data=zeros("fading", 16),
+        slot=Slot(None, 9),
+        script=sure,
+    )
+
+
+RIGHT, WRONG = (R * E1, 1), (-R * E1, 1)
+SCALE, EVALUATION = scores._scale, DurableRun._evaluation
+Patch = AbstractContextManager[Any]
+
+
+def alone(allowance: Any, part: Fraction | None = None) -> float:
+    """The noise of a count or of a table, as if nothing else were released."""
+    del part
+    if allowance.unit == "epsilon":
+        return up(2 / Fraction(allowance.amount))
+    return float(np.nextafter(2**0.5 / allowance.amount, np.inf))
+
+
+def of_the_step_before(run: DurableRun, stream: str, step: Span) -> Any:
+    """Scores of the records that the newest release has read, charged to others."""
+    return EVALUATION(run, stream, Span(step.start - step.size, step.start))
+
+
+def not_charged(kind: str) -> Patch:
+    def others(step: Step) -> list[Fraction]:
+        survey = [] if step.survey_share is None or kind == "survey" else [step.survey_share]
+        return survey if step.evaluation is None or kind == "scores" else [*survey, QUALITY]
+
+    return patch.object(Step, "measured", property(others))
+
+
+MISTAKES: dict[str, tuple[bool, Callable[[], Patch], str]] = {
+    "counts and tables with noise of their own": (
+        False,
+        lambda: patch.object(scores, "_scale", alone),
+        "fit",
+    ),
+    "counts and tables with noise of their own, pure": (
+        True,
+        lambda: patch.object(scores, "_scale", alone),
+        "fit",
+    ),
+    "records that the release has read": (
+        False,
+        lambda: patch.object(DurableRun, "_evaluation", of_the_step_before),
+        "span",
+    ),
+    "scores that nobody pays for": (False, lambda: not_charged("scores"), "ledger"),
+    "surveys that nobody pays for": (True, lambda: not_charged("survey"), "ledger"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_breaks_a_law(mistake: str) -> None:
+    pure, plant, law = MISTAKES[mistake]
+    assert gate_laws_broken(scored(pure=pure), RIGHT, WRONG) == set()
+    with plant(), patch("tests.laws.gate_replay.verify", return_value=[]):
+        assert law in gate_laws_broken(scored(pure=pure), RIGHT, WRONG)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_release_is_scored_on_records_that_it_has_read(schedule: str, tmp_path: Path) -> None:
+    """Nor on any that a model before it has read."""
+    data = some_records(schedule, 32, 2)
+    with Gate.open(tmp_path / "s", config_of(schedule, pure=False), clock=lambda: TIME) as gate:
+        for stream, (X, y) in data.items():
+            gate.ingest(X, y, stream=stream)
+        scored = [step for step in gate.store.steps() if step.evaluation is not None]
+        assert scored
+        for step in scored:
+            assert step.evaluation is not None
+            newest = gate.store.release(step.evaluation.release).card["fit"]
+            for line in gate.store.lines(step.stream):
+                assert line.fit.number > newest or line.fit.span.stop <= step.span.start
