@@ -320,6 +320,24 @@ def test_predicts(page: Page) -> None:
     expect(page.locator("#prediction dd").first).to_contain_text("60.0 %")
 
 
+def test_shows_scores_calibration_confusion_and_surveys(page: Page, fake: Fake) -> None:
+    status = fake.status()
+    expect(page.locator("#scores-measures")).to_contain_text("majority class 76.0 % ± 4.0")
+    expect(page.locator("#scores-measures")).to_contain_text("0.480 ± 0.040")
+    expect(page.locator("#scores-measures")).not_to_contain_text("AUC")  # more than two classes
+    calibration = page.evaluate("document.querySelector('#calibration-chart').data[0]")
+    assert (calibration["x"], calibration["y"]) == ([21], [20])
+    assert calibration["error_y"]["array"] == [4]
+    assert page.locator("#confusion-table td").count() == 16
+    accuracy = page.evaluate("document.querySelector('#quality-chart').data")
+    assert set(accuracy[3]["y"]) == {76}
+    alarms = [point["at"] for point in status["quality"] if point["drift"]["alarm"]]
+    assert accuracy[4]["x"] == alarms
+    assert page.locator("#survey-table tbody tr").count() == len(status["surveys"])
+    assert len(page.evaluate("document.querySelector('#survey-chart').data")) == 4 + 2
+    expect(page.locator("#drift-words")).to_contain_text("12,288 differs in features (3.2 times")
+
+
 def test_every_chart_has_a_table_that_says_the_same(page: Page, fake: Fake) -> None:
     for summary in page.get_by_text("as a table").all():
         summary.click()

@@ -121,7 +121,7 @@ export function drawQuality(root, quality, axis, alarms) {
       marker: { color: ink("soft"), size: 5 },
       hovertemplate: "majority class: %{customdata}<extra></extra>",
     },
-    marks(alarms),
+    marks(alarms, 103),
   ];
   const least = Math.min(...edge(-2), ...traces[3].y);
   const look = layout(300, {
@@ -137,12 +137,12 @@ export function drawQuality(root, quality, axis, alarms) {
 }
 
 /** A triangle at the top for each drift alarm. */
-function marks(alarms) {
+function marks(alarms, top) {
   return {
     type: "scatter",
     mode: "markers",
     x: alarms.map((alarm) => alarm.at),
-    y: alarms.map(() => 103),
+    y: alarms.map(() => top),
     customdata: alarms.map(({ drift }) => `${drift.what}, ${drift.statistic.toFixed(1)} times the threshold`),
     marker: { color: ink("bound"), size: 11, symbol: "triangle-down" },
     hovertemplate: "drift alarm at %{x:,}: %{customdata}<extra></extra>",
@@ -185,6 +185,7 @@ export const LINES = ["base", "level-0", "level-1", "level-2", "level-3"];
 /** Draw shares over time: a line for each class, and a dotted one for unusable records. */
 export function drawShares(root, { x, lines, unusable, axis, alarms }) {
   const values = [...lines.flatMap((each) => each.shares), ...unusable].map((each) => each.value);
+  const top = Math.min(100, Math.ceil(Math.max(...values) * 10) * 10 + 10);
   const trace = (name, shares, look) => ({
     type: "scatter",
     mode: x.length > 1 ? "lines" : "markers",
@@ -199,11 +200,11 @@ export function drawShares(root, { x, lines, unusable, axis, alarms }) {
     ...lines.map(({ name, shares }, index) =>
       trace(`class ${name}`, shares, { color: ink(LINES[index]), width: 2 })),
     trace("unusable", unusable, { color: ink("soft"), width: 2, dash: "dot" }),
-    marks(alarms),
+    marks(alarms, top),
   ];
   const look = layout(300, {
     xaxis: { title: { text: axis }, tickformat: ",d" },
-    yaxis: percents(Math.min(-4, Math.floor(Math.min(...values) * 10) * 10), 106),
+    yaxis: percents(Math.min(-4, Math.floor(Math.min(...values) * 10) * 10), top * 1.06),
   });
   const words = `Class shares and the share of unusable records over time, in ${x.length} points. ` +
     "The table below says the same.";
