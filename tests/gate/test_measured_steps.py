@@ -57,17 +57,20 @@ def test_drift_is_that_of_stored_surveys_and_scores(state: Path) -> None:
         view = gate.ledger_view()
         view.catch_up()
         found = view.measured.newest()
-        errors, before = Errors(), None
+        errors = Errors()
+        before: Any = None
         for each in found:
             stored = gate.store.survey("records", each.step.span.stop)
             assert stored is not None
             spent = allowance_of(gate.plan.budget, stored.share)
             seen = Survey(slots=STEP, classes=2, allowance=spent, cells=stored.cells)
-            drift = None if before is None else drift_of(Moments(classes=2, cells=before), seen)
+            past = None if before is None else Moments(classes=2, cells=before)
+            drift = None if past is None else drift_of(past, seen)
             if each.step.evaluation is not None:
                 scores = Scores.of_json(each.step.evaluation.scores or {})
                 other = drift_of_scores(errors, scores)
-                drift, errors = drift and drift.beside(other), errors.after(scores)
+                assert drift is not None
+                drift, errors = drift.beside(other), errors.after(scores)
             assert each.drift == drift
             before = stored.moments
         assert not any(each.alarm for each in found[:CHANGE])
