@@ -37,7 +37,8 @@ function fields({ columns, text }, card) {
 function widthOf(card) {
   const kinds = card?.features.map((step) => step.kind) ?? ["unknown"];
   if (kinds.some((kind) => !["AppendIntercept", "NormClip"].includes(kind))) return "";
-  return card.shape[0] - kinds.filter((kind) => kind === "AppendIntercept").length;
+  const constants = kinds.filter((kind) => kind === "AppendIntercept").length;
+  return card.shape[0] - constants - (card.transform ? 1 : 0); // a transform adds a column too
 }
 
 function field(kind, name, input) {
