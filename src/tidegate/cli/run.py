@@ -114,7 +114,7 @@ def _show(
 ) -> None:
     """Print the releases of a run, and its progress."""
     view = gate.ledger_view()
-    view.catch_up()
+    view.read()
     view.measured.skip()  # alarms of earlier runs
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
@@ -132,7 +132,7 @@ def _show(
 
 def _show_alarms(gate: Gate, view: LedgerView) -> None:
     """Print the drift alarms of new steps to standard error."""
-    view.catch_up()
+    view.read()
     for each in view.measured.fresh(full=0):
         if each.alarm:
             words = alarm_in_words(alarm_row(each), streams=len(gate.streams))

@@ -66,7 +66,7 @@ class GateRunner:
         self._ingest = ThreadPoolExecutor(1, "ingest")
         self._due, self._closing = threading.Event(), threading.Event()
         self._view = gate.ledger_view()
-        self._view.catch_up()
+        self._view.read()  # no snapshot: the other thread may be writing
         self._view.measured.skip()  # alarms of earlier runs
         self._watchers: set[Callable[[], None]] = set()
         self._trainer = threading.Thread(target=self._train, name="training", daemon=True)
@@ -166,7 +166,7 @@ class GateRunner:
 
     def _log_alarms(self) -> None:
         """Log the drift alarms of new steps."""
-        self._view.catch_up()
+        self._view.read()  # no snapshot: the other thread may be writing
         for each in self._view.measured.fresh(full=0):
             if each.alarm:
                 words = alarm_in_words(alarm_row(each), streams=len(self.gate.streams))
