@@ -65,7 +65,8 @@ def status(state: Path, form: str) -> None:
     if not now["private"]:
         console.print("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
     if now["stopped"]:
-        console.print(f"{now['stopped']['message'].capitalize()}.")
+        message = now["stopped"]["message"]
+        console.print(f"{message[0].upper()}{message[1:]}.", markup=False)
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
     for row in streams:
         console.print(
