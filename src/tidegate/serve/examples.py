@@ -38,6 +38,8 @@ LINE = {
     "evaluations": 12,
     "paid": 1.0,
     "most_for_ever": 1.0,
+    "stopped_records": 0,
+    "stopped_paid": 0.0,
 }
 SUMMARY = {"fits": 31, "worst": 1.0, "most_for_ever": 1.0}
 LEDGER = {"lines": [LINE], "summary": SUMMARY}
@@ -123,10 +125,18 @@ NEWEST_SCORES: Spec = {
     "thresholds": [THRESHOLD],
     "confusion": {"counts": [[710.0, 68.0], [127.0, 119.0]], "deviation": 21.0},
 }
+STOPPED = {  # null unless the state is stopped; an example of null would be left out
+    "stream": "records",
+    "records": 1024,
+    "unusable": 0.954,
+    "deviation": 0.078,
+    "paid": 0.05,
+    "message": "stopped before the first fit: 95.4% (noisy; standard deviation 7.8%) of ...",
+}
 STATUS = {
     **PROMISE,
-    "stopped": None,
-    "stopped_steps": [],
+    "stopped": STOPPED,
+    "stopped_steps": [{"stream": "records", "records": 1024, "paid": 0.05}],
     "releases": 13,
     "newest": "2026-01-05T08:00:00+00:00",
     "trained_on": RELEASE["trained_on"],
