@@ -190,7 +190,7 @@ def test_finite_rows_are_named_and_no_record_raises_or_is_shared(batch: Any, kin
 def test_clipping_in_place_is_the_same_bit_for_bit(batch: Any, norm: float) -> None:
     rows = batch.copy()
     clip_in_place(rows, norm)
-    clipped = clip_rows(batch, norm)
+    clipped: Any = clip_rows(batch, norm)
     one, other = (x.toarray() if issparse(x) else x for x in (rows, clipped))
     assert np.array_equal(one, other, equal_nan=True)
 
@@ -203,5 +203,6 @@ def test_clipping_few_or_many_rows_in_place(outside: int, kind: Any) -> None:
     batch[2] *= 1e200
     rows = kind(batch)
     clip_in_place(rows, 1.0)
-    one, other = (x.toarray() if issparse(x) else x for x in (rows, clip_rows(kind(batch), 1.0)))
+    clipped: Any = clip_rows(kind(batch), 1.0)
+    one, other = (x.toarray() if issparse(x) else x for x in (rows, clipped))
     assert np.array_equal(one, other)

@@ -63,13 +63,12 @@ def clip_in_place(rows: Rows, norm: float) -> None:
     if not isinstance(rows, np.ndarray):
         counts = np.diff(rows.indptr)
         few = np.repeat(outside, counts)
-        times = [np.repeat(each[outside], counts[outside]) for each in (powers, factors)]
-        rows.data[few] = rows.data[few] * times[0] * times[1]
+        times, more = (np.repeat(each[outside], counts[outside]) for each in (powers, factors))
+        rows.data[few] = rows.data[few] * times * more
     elif outside.mean() < FEW or (powers[outside] != 1).any():
         rows[outside] = rows[outside] * powers[outside, None] * factors[outside, None]
     else:  # the others times 1, exactly
-        times = np.where(outside, factors, 1)[:, None]
-        np.multiply(rows, times, out=rows, casting="same_kind")
+        np.multiply(rows, np.where(outside, factors, 1)[:, None], out=rows, casting="same_kind")
 
 
 @register
