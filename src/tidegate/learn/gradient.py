@@ -142,7 +142,9 @@ class GradientPerturbation:
         least = 1 if self.rate or again else 16
         pace = self.rate or (32 if again else 8) / beta
         steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
-        curb = math.inf if regularization == 0 else 0.5 / positive("regularization", regularization)
+        curb = math.inf
+        if regularization:  # else the descent would swing; with a refit its last model counts more
+            curb = (0.25 if surveyed else 0.5) / positive("regularization", regularization)
         rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
         # Scale the starting model so that its noise and the new noise together have deviation 1.
         own = 2 * clip * norm * rate * travel(steps) / (slots * mu)
