@@ -1,14 +1,17 @@
 """What is shown of surveys, scores and drift: by commands, on cards and to readers of a state."""
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, tidegate
 from tidegate.gate import Config, Gate
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.measured_steps import MOST_POINTS, alarm_in_words
 from tidegate.gate.status import public_status
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
@@ -184,7 +187,17 @@ def test_a_service_tells_of_a_new_alarm(tmp_path: Path, caplog: pytest.LogCaptur
     from tests.serve.served import served  # noqa: PLC0415 (needs the extra)
     from tests.serve.test_events import ask, become, read  # noqa: PLC0415
 
-    with served(tmp_path / "state", config()) as running:
+    unnamed = {"classes": [0, 1], "norm": 1.0}  # so that only the model knows the width
+    snapshots, snapshot = [], FolderStore.snapshot
+
+    def noted(self: FolderStore) -> Any:
+        snapshots.append(threading.current_thread().name)
+        return snapshot(self)
+
+    with (
+        patch.object(FolderStore, "snapshot", noted),
+        served(tmp_path / "state", config(records=unnamed)) as running,
+    ):
 
         def send(number: int) -> bool:
             X, y = step(number)
@@ -202,9 +215,14 @@ def test_a_service_tells_of_a_new_alarm(tmp_path: Path, caplog: pytest.LogCaptur
             assert send(CHANGE)
             assert b"event: drift" in read(connection, b"event: drift")
             assert become(lambda: any("differs in" in line for line in caplog.messages))
+        answer = running.ask("POST", "/v1/predict", {"x": [[0.2, 0.1]]})
+        assert (answer.status, answer.json["classes"]) == (200, [0, 1])
+        wrong = running.ask("POST", "/v1/predict", {"x": [[0.2, 0.1, 0.3]]})
+        assert (wrong.status, "2 columns" in wrong.json["error"]) == (422, True)
         metrics = running.ask("GET", "/metrics").body.decode()
         assert 'tidegate_drift_alarm{stream="records"} 1.0' in metrics
         assert f'tidegate_drift_alarm_at{{stream="records"}} {(CHANGE + 1) * STEP}.0' in metrics
         for name in ("log_loss", "auc", "balanced_accuracy", "majority", "unusable_share"):
             assert f"tidegate_{name}{{" in metrics
             assert f"tidegate_{name}_deviation{{" in metrics
+    assert "training" not in snapshots, "the other thread writes to the same connection"

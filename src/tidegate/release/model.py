@@ -39,6 +39,11 @@ class Model:
     transform: Transform | None = None
     form: Rows | None = None
 
+    @property
+    def width(self) -> int:
+        """The number of features, without the constant column of a transform."""
+        return int(self.weights.shape[0]) - (self.transform is not None)
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.
 
@@ -46,8 +51,7 @@ class Model:
             X: Records in the form used for training: the input of `features`, if given.
         """
         intake = Intake(norm=self.norm, features=self.features, form=self.form)
-        added = 0 if self.transform is None else 1
-        rows = intake.rows(X, self.weights.shape[0] - added)
+        rows = intake.rows(X, self.width)
         if self.transform is not None:
             if not isinstance(rows, np.ndarray) and self.transform.center.any():
                 rows = rows.toarray()

@@ -109,8 +109,8 @@ def predicted(current: Current, raw: RawBatch) -> bytes:
     """
     model, labels, probabilities = current.model, list[bytes](), list[bytes]()
     width = raw.X.shape[1] if raw.X.ndim == 2 else 0
-    if raw.n and model.features is None and width != model.weights.shape[0]:
-        raise refuse("x", f"of {model.weights.shape[0]} columns", width)
+    if raw.n and model.features is None and width != model.width:
+        raise refuse("x", f"of {model.width} columns", width)
     few = max(1, FEW // max(1, width // FEW))
     for start in range(0, raw.n, few):
         proba = model.predict_proba(raw.X[start : start + few])
