@@ -17,7 +17,7 @@ from tidegate.gate.sources import raw_batch
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
 RECORDS, BATCH = 62_700, 300
-CUT: Any = {"x": 0, "y": 0, "width": PHONE["width"], "height": 3800}
+CUT: Any = {"x": 0, "y": 0, "width": PHONE["width"], "height": 5600}
 
 
 def fill(service: Served) -> None:
