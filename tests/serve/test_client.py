@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.cli.run import json_lines, tidegate
-from tests.serve.served import Served, served, stream
+from tests.serve.served import Served, config, served, stream
 from tidegate import Client
 from tidegate.checks import InvalidValueError
 from tidegate.client import ServiceError
@@ -33,6 +33,34 @@ def test_the_model_predicts_here_as_the_service_does(client: Client) -> None:
     assert np.array_equal(there.labels, model.predict(X))
     np.testing.assert_allclose(there.probabilities, model.predict_proba(X))
     assert client.model(0).weights.shape == model.weights.shape
+
+
+def test_surveyed_releases_predict_alike_on_every_way(tmp_path: Path) -> None:
+    """Over HTTP, from the client's model, from the state and from exported files."""
+    told = config(budget={"epsilon": 2.0, "delta": 1e-6}, survey={"share": "1/10"})
+    X, _ = stream(30, 77)
+    with served(tmp_path / "state", told) as running:
+        with running.client() as client:
+            client.ingest(*stream(400))
+            next(release for release in client.follow() if release["number"] == 1)
+            there, model = client.predict(X), client.model()
+        lists = running.ask("POST", "/v1/predict", {"x": X.tolist()}).json
+        wide = running.ask("POST", "/v1/predict", {"x": [[0.5] * 3]})
+        assert (wide.status, "of 2 columns" in wide.json["error"]) == (422, True)
+    assert model.transform is not None
+    assert model.weights.shape == (3,)
+    expected = model.predict_proba(X)
+    np.testing.assert_allclose(there.probabilities, expected, rtol=1e-6)
+    np.testing.assert_allclose(lists["probabilities"], expected, rtol=1e-6)
+    new = tmp_path / "new.csv"
+    new.write_text("".join(f"{a},{b}\n" for a, b in [("a", "b"), *X.tolist()]))
+    state = str(tmp_path / "state")
+    for ending in ("npz", "safetensors"):
+        tidegate("export", state, str(tmp_path / f"m.{ending}"))
+    for source in (state, *(str(tmp_path / f"m.{ending}") for ending in ("npz", "safetensors"))):
+        rows = json_lines("predict", source, str(new))
+        by_command = [[row["probabilities"][name] for name in ("0", "1")] for row in rows]
+        np.testing.assert_allclose(by_command, expected, rtol=1e-5)  # of records as float32
 
 
 def test_releases_come_in_order(client: Client) -> None:

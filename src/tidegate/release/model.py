@@ -41,7 +41,7 @@ class Model:
 
     @property
     def width(self) -> int:
-        """The number of features, without the constant column of a transform."""
+        """Number of features of a record, after the feature map and before the transform."""
         return int(self.weights.shape[0]) - (self.transform is not None)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
