@@ -83,6 +83,27 @@ def test_a_stream_on_a_cluster_is_the_stream_in_memory(
     agree(one, weights(tmp_path / "dask", told, Lent(cluster)), learner)
 
 
+def test_surveys_and_transforms_on_a_cluster_are_those_in_memory(cluster: Dask) -> None:
+    """Bit for bit, because all sums of a survey are exact; models agree up to roundings."""
+    given = records(600)
+    clf = ContinualClassifier(
+        budget=ApproxDP(2.0, 1e-6),
+        block=150,
+        step=150,
+        classes=[0, 1],
+        norm=1.0,
+        not_private_seed=5,
+    )
+    one = clone(clf).fit(given.X, given.y).releases_
+    other = clone(clf).set_params(compute=cluster).fit(given.X, given.y).releases_
+    assert len(one) == len(other) == 4
+    for mine, theirs in zip(one, other, strict=True):
+        assert mine.transform is not None
+        assert theirs.transform is not None
+        assert mine.transform.on_card() == theirs.transform.on_card()
+        np.testing.assert_allclose(mine.weights, theirs.weights, atol=2e-3)
+
+
 def test_sums_are_computed_elsewhere_and_parts_stay_there(cluster: Dask) -> None:
     whole = records(3000, dtype=np.float64)
     parts = cluster.parts([whole], whole.form)
