@@ -40,10 +40,13 @@ from tidegate.learn import held as held_module
 from tidegate.learn.held import Held
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Terms
+from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records, join
+from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
+from tidegate.learn.transform import Transform
 from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.plan import Plan, TwoStreamPlan, default_survey
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
@@ -142,25 +145,65 @@ def test_the_first_batch_fixes_the_form(first: str) -> None:
 
 
 def naive(
-    lines: Iterable[Line], records: Mapping[Any, Records], learner: Any, task: Task, budget: Budget
+    plan: Any, lines: Iterable[Line], arrivals: Iterable[Any], records: Mapping[Any, Records]
 ) -> list[NDArray[np.float64]]:
-    """The releases of a plan, each fit by hand from all records."""
-    bits, released = NotPrivateBits(SEED), []
+    """The releases of a plan, each survey and each fit by hand from all records.
+
+    Args:
+        plan: The plan, of one stream or two.
+        lines: All of its lines.
+        arrivals: The stream of each step that is complete, in order.
+        records: The records of each stream.
+    """
+    budget, bits, released, waiting = plan.budget, NotPrivateBits(SEED), [], list(lines)
+    learner = OutputPerturbation() if budget.unit == "epsilon" else GradientPerturbation()
+    raw = Task(loss=Logistic(), norm=10.0, regularization=1e-3)
     models: dict[int, NDArray[np.float64]] = {}
-    for fit, share in lines:
-        slots = records[fit.stream].take(np.arange(*fit.span))
-        spent = allowance_of(budget, share)
-        if fit.sample is not None:
-            slots = slots.take(draw(fit.sample, fit.span.size, bits))
-            if spent.unit == "epsilon":
-                whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
-                spent = spent._replace(amount=whole)
-        prior = None if fit.prior is None else models[fit.prior]
-        start = None if fit.start is None else models[fit.start]
-        terms = Terms(allowance=spent, prior=prior, start=start, behind=fit.behind)
-        models[fit.number] = learner.fit(task, terms, slots, bits)
-        if fit.released:
-            released.append(models[fit.number])
+    transforms: dict[int, Transform] = {}
+    moments: dict[Any, Moments] = {}
+    done: dict[Any, int] = {}
+    for stream in arrivals:
+        size = (plan.steps if stream is None else plan.schedule.steps[stream]).size
+        step = np.arange(done.get(stream, 0), done.get(stream, 0) + size)
+        done[stream] = int(step[-1]) + 1
+        transform = None
+        if plan.survey:
+            spent = allowance_of(budget, plan.survey)
+            slots = records[stream].take(step)
+            seen = survey(slots, norm=10.0, classes=2, allowance=spent, bits=bits)
+            before = moments.get(stream) or Moments.before_first(3, 2)
+            moments[stream] = before.after(seen)
+            transform = moments[stream].transform(norm=10.0, sparse=False)
+        while waiting and (waiting[0].fit.stream, waiting[0].fit.at) == (stream, done[stream]):
+            fit, share = waiting.pop(0)
+            slots = records[stream].take(np.arange(*fit.span))
+            spent = allowance_of(budget, share)
+            if fit.sample is not None:
+                slots = slots.take(draw(fit.sample, fit.span.size, bits))
+                if spent.unit == "epsilon":
+                    whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
+                    spent = spent._replace(amount=whole)
+            earlier = [None if each is None else models[each] for each in (fit.prior, fit.start)]
+            if transform is None:
+                task, shares = raw, ()
+            else:
+                task, shares = raw.centred(), moments[stream].class_shares
+                slots = transform.records(slots)
+                earlier = [
+                    model
+                    if model is None or number is None or transforms[number] is transform
+                    else transform.carried(model, transforms[number])
+                    for model, number in zip(earlier, (fit.prior, fit.start), strict=True)
+                ]
+                transforms[fit.number] = transform
+            prior, start = earlier
+            terms = Terms(
+                allowance=spent, prior=prior, start=start, behind=fit.behind, class_shares=shares
+            )
+            models[fit.number] = learner.fit(task, terms, slots, bits)
+            if fit.released:
+                released.append(models[fit.number])
+    assert not waiting
     return released
 
 
@@ -183,11 +226,9 @@ def test_releases_are_the_fits_of_the_plan(
     }
     face = classifier(kind, budget=budget, step=4, sample=sample, **named).partial_fit(X, y)
     public = type(schedule)(step=4, sample=sample, **named)
-    plan = Plan(schedule=public, budget=budget)
-    learner = OutputPerturbation() if budget.unit == "epsilon" else GradientPerturbation()
-    task = Task(loss=Logistic(), norm=10.0, regularization=1e-3)
+    plan = Plan(schedule=public, budget=budget, survey=default_survey(budget))
     records = {None: Intake(norm=10.0, classes=[0, 1]).records(X, y)}
-    expected = naive(plan.lines(until=64), records, learner, task, budget)
+    expected = naive(plan, plan.lines(until=64), [None] * 16, records)
     assert len(face.releases_) == len(expected) > 5
     for release, model in zip(face.releases_, expected, strict=True):
         assert np.array_equal(release.weights, model)
@@ -212,12 +253,11 @@ def test_releases_of_two_streams(budget: Budget, source: Any) -> None:
         face.partial_fit(X[part], y[part], stream="source")
         face.partial_fit(other_X[part], other_y[part])
         arrivals += ["source"] * source.steps.complete(20) + ["target"] * 5
-    plan = TwoStreamPlan(schedule=TwoStream(source=source, step=4), budget=budget)
+    two, paid = TwoStream(source=source, step=4), default_survey(budget)
+    plan = TwoStreamPlan(schedule=two, budget=budget, survey=paid)
     intake = Intake(norm=10.0, classes=[0, 1])
     records = {"source": intake.records(X, y), "target": intake.records(other_X, other_y)}
-    learner = OutputPerturbation() if budget.unit == "epsilon" else GradientPerturbation()
-    task = Task(loss=Logistic(), norm=10.0, regularization=1e-3)
-    expected = naive(plan.lines(arrivals), records, learner, task, budget)
+    expected = naive(plan, plan.lines(arrivals), arrivals, records)
     assert len(weights(face)) == len(expected) > 8
     for mine, model in zip(weights(face), expected, strict=True):
         assert np.array_equal(mine, model)
