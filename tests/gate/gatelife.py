@@ -63,7 +63,8 @@ def live(
     """Go through the script, from its start each time: what is there already is not added."""
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
     publish = {"folder": str(folder.with_suffix(".out"))}
-    more = {"publish": publish, "quality": {"share": "1/20"}, "store": store or {}}
+    measured = {"quality": {"share": "1/20"}, "survey": {"share": "1/20"}}
+    more = {"publish": publish, "store": store or {}, **measured}
     with opened(folder, config(TWO if two else None, **more)) as gate:
         for index, (X, y, name) in enumerate(batches(two)):
             gate.ingest(X, y, stream=name, key=str(index))

@@ -13,7 +13,7 @@ A law is broken only by a proof: roots are rounded down, everything else is a Fr
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,20 +26,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.laws.brute import charged
-from tidegate.executor import Surveyed
+from tidegate.executor import Surveyed, TrainedFit
 from tidegate.learn import gradient, mean, output, scores, survey, trainer
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Learner, Pull, Weights
-from tidegate.learn.records import Records
+from tidegate.learn.private_accuracy import margins_of
+from tidegate.learn.records import Records, join
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
+from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
 from tidegate.progress import ONLY
+from tidegate.release import Release
 from tidegate.schedule import RecordFit, Span, Stream
+from tidegate.schedule.twostream import Arrived
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
@@ -118,6 +122,19 @@ class Setup:
     def records(self, X: Any, y: Any) -> Records:
         return clean(X, y, classes=self.classes, norm=self.task.norm)
 
+    def score(self, release: Release, pieces: Sequence[Records]) -> Any:
+        """The scores of a release on a step, as lists."""
+        step = join(list(pieces))
+        found = scores.score(
+            margins_of(release.weights, step, release.transform),
+            step.y,
+            step.usable,
+            classes=len(self.classes),
+            allowance=allowance_of(self.plan.budget, self.plan.reserve),
+            bits=NotPrivateBits(0),
+        )
+        return [*found.counts, *found.cells]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
@@ -168,6 +185,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     """Run the streams through the real code, with the script in place of the noise."""
     recorder = Recorder(script)
     models: list[Any] = []
+    scored: list[Fraction] = []  # what the record has paid for scores
 
     class WatchedRun(MemoryRun):
         def survey(self, stream: str, step: Span) -> Surveyed | None:
@@ -176,6 +194,17 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
             if seen is not None:
                 models.extend((seen.transform.center, seen.transform.scale, seen.class_shares))
             return seen
+
+        def publish(
+            self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
+        ) -> list[Release]:
+            """Score the newest release first, as a Gate does if shares are reserved for it."""
+            if setup.plan.reserve and self.releases:
+                recorder.line = measured("scores", stream, step, setup.plan.reserve)
+                models.append(setup.score(self.releases[-1], self.pieces(stream, step)))
+                if slot.within(recorder.line):
+                    scored.append(setup.plan.reserve)
+            return super().publish(stream, step, made, after)
 
     class Watched(Trainer[Any]):
         def train(
@@ -207,7 +236,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
         for stream, records in _batches(setup, data):
             run.take(records, stream or ONLY)
     paid = run.ledger(slot.stream or ONLY).paid(slot.record)
-    return Transcript(calls=recorder.calls, models=models, paid=paid)
+    return Transcript(calls=recorder.calls, models=models, paid=sum(scored, paid))
 
 
 def _batches(setup: Setup, data: Data) -> Iterator[tuple[Stream | None, Records]]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -64,6 +64,11 @@ class Audit:
     runs: int
     near: float
 
+    @property
+    def budget(self) -> Budget:
+        """The claim."""
+        return self.setup.plan.budget
+
     @cached_property
     def slot(self) -> Slot:
         """The most-charged record, of the target stream if there are two."""
@@ -96,12 +101,31 @@ class Audit:
         return [call for call in run.calls if self.slot.within(call.line)]
 
 
+class Audited(Protocol):
+    """What an audit of outputs that depend on no other output needs."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs of each side."""
+
+    @property
+    def near(self) -> float:
+        """Which fraction of epsilon the bound must reach."""
+
+    @property
+    def budget(self) -> Budget:
+        """The claim."""
+
+    def calls(self, side: int, /) -> list[Call]:
+        """All mechanisms that read the record, in a run without noise."""
+
+
 def noiseless(_: int, call: Call) -> Outputs:
     """What a mechanism would release without its noise."""
     return call.center
 
 
-def at_once(audit: Audit, side: int, seed: int) -> Outputs:
+def at_once(audit: Audited, side: int, seed: int) -> Outputs:
     """The outputs of many runs, one row each, for learners whose centers depend on no output."""
     bits = NotPrivateBits(seed)
 
@@ -125,25 +149,28 @@ def one_by_one(audit: Audit, side: int, seed: int) -> Outputs:
     return np.array(rows)
 
 
-def event(audit: Audit) -> Callable[[Outputs], NDArray[np.bool_]]:
+AnyAudit = TypeVar("AnyAudit", bound=Audited)
+
+
+def event(audit: Audited) -> Callable[[Outputs], NDArray[np.bool_]]:
     """Where the first stream is likelier by nearly e^epsilon, fixed before any run."""
     here, there = (audit.calls(side) for side in (1, -1))
     scales = np.hstack([np.full(call.center.size, call.scale) for call in here])
     a, b = (np.hstack([call.center for call in calls]) / scales for calls in (here, there))
-    if audit.setup.plan.budget.unit == "epsilon":
+    if audit.budget.unit == "epsilon":
         most = np.abs(a - b).sum()
         return lambda x: (np.abs(x / scales - b) - np.abs(x / scales - a)).sum(1) >= 0.9 * most
-    epsilon = audit.setup.plan.budget.epsilon
+    epsilon = audit.budget.epsilon
     return lambda x: (x / scales - (a + b) / 2) @ (a - b) >= epsilon
 
 
 def epsilon_bound(
-    audit: Audit,
+    audit: AnyAudit,
     happens: Callable[[Outputs], NDArray[np.bool_]],
-    sample: Callable[[Audit, int, int], Outputs] = at_once,
+    sample: Callable[[AnyAudit, int, int], Outputs] = at_once,
 ) -> float:
     """A lower bound on epsilon, too high with probability at most 1e-6."""
-    runs, delta = audit.runs, audit.setup.plan.budget.delta
+    runs, delta = audit.runs, audit.budget.delta
     hits, false_hits = (int(happens(sample(audit, side, 7 + side)).sum()) for side in (1, -1))
     assert hits
     low = float(beta.ppf(FALSE_ALARM / 2, hits, runs - hits + 1))
@@ -217,8 +244,8 @@ AUDITS = {
 }
 
 
-def assert_near(audit: Audit, bound: float) -> None:
-    claim = audit.setup.plan.budget.epsilon
+def assert_near(audit: Audited, bound: float) -> None:
+    claim = audit.budget.epsilon
     assert audit.near * claim < bound <= claim
 
 

@@ -143,15 +143,17 @@ def test_no_neighbour_breaks_a_law_with_surveys(schedule: str, learning: str) ->
 
 @pytest.mark.parametrize("kind", NEIGHBOURS)
 @pytest.mark.parametrize("learning", SURVEYED)
-def test_no_record_breaks_a_law_with_surveys(learning: str, kind: str) -> None:
-    setup, data = setup_of("fading", learning, survey=SURVEY), streams("fading", 20)
+def test_no_record_breaks_a_law_with_surveys_and_scores(learning: str, kind: str) -> None:
+    shares = {"survey": SURVEY, "reserve": Fraction(1, 10)}
+    setup, data = setup_of("fading", learning, **shares), streams("fading", 20)
     assert_no_law_broken(setup, data, Slot(None, 10), [kind])
 
 
 @pytest.mark.parametrize("learning", ["logistic, gradient", "huber, pure"])
 @pytest.mark.parametrize("schedule", ["fading", "sliding 5", "two streams, sliding"])
-def test_no_slot_breaks_a_law_with_surveys(schedule: str, learning: str) -> None:
-    setup, data = setup_of(schedule, learning, survey=SURVEY), streams(schedule, 28)
+def test_no_slot_breaks_a_law_with_surveys_and_scores(schedule: str, learning: str) -> None:
+    shares = {"survey": SURVEY, "reserve": Fraction(1, 10)}
+    setup, data = setup_of(schedule, learning, **shares), streams(schedule, 28)
     for slot in slots(data, range(28)):
         assert_no_law_broken(setup, data, slot, ["other side and label", "unknown label"])
 
