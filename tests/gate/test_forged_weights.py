@@ -13,7 +13,7 @@ from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.gate.fit_rows import weights_of
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
-from tidegate.gate.layout import STEP, with_fits
+from tidegate.gate.layout import STEP, covered, with_fits
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.release import FIRST, canonical
@@ -48,7 +48,7 @@ def forge(state: Path, edit: Edit) -> None:
                 database.execute(
                     f"UPDATE fits SET {columns} WHERE number = ?", (*row, *seen, number)
                 )
-            history = after(history, step)
+            history = after(history, covered(step))
             database.execute("UPDATE steps SET history = ? WHERE number = ?", (history, step[0]))
         database.commit()
     seal(state)

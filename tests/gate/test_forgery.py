@@ -16,7 +16,7 @@ from tests.gate.gatelife import TWO, config, opened, stream
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, after, digest
-from tidegate.gate.layout import STEP, sums_of, with_fits
+from tidegate.gate.layout import STEP, covered, sums_of, with_fits
 from tidegate.gate.publish_folder import manifest
 from tidegate.gate.sources import Batches
 from tidegate.gate.sqlite import SqliteDatabase
@@ -84,7 +84,7 @@ def redo_history(database: SqliteDatabase) -> None:
     for step, fits in with_fits(database, steps):
         for fit in fits:
             known = after(known, fit)
-        known = after(known, step)
+        known = after(known, covered(step))
         database.execute("UPDATE steps SET history = ? WHERE number = ?", (known, step[0]))
 
 

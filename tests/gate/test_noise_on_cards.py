@@ -20,7 +20,7 @@ from tests.gate.test_forgery import problems, seal
 from tidegate.gate import publish_folder
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
-from tidegate.gate.layout import FIT, STEP, sums_of, with_fits
+from tidegate.gate.layout import FIT, STEP, covered, sums_of, with_fits
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify_noise import problems_of_card
@@ -101,7 +101,7 @@ def rewrite(state: Path, edit: Callable[[Card], object], which: int) -> None:
                         values["number"],
                     ),
                 )
-            history = after(history, step)
+            history = after(history, covered(step))
             database.execute("UPDATE steps SET history = ? WHERE number = ?", (history, step[0]))
         database.execute("DELETE FROM published")
         database.execute("UPDATE state SET sums = ?", (sums_of(database).text(),))
