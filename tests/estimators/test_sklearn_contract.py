@@ -24,6 +24,7 @@ from tests.estimators.estimators import (
     private_histogram,
     private_mean,
     same,
+    surveyed,
     weights,
 )
 from tidegate import PrivateClassifier, SlidingWindowClassifier, TwoStreamClassifier
@@ -61,7 +62,9 @@ def excluded(face: BaseEstimator) -> dict[str, str]:
 
 def checked() -> list[StreamEstimator]:
     two = [classifier(kind, classes=[0, 1]) for kind in CLASSIFIERS]
-    return [*two, classifier(PrivateClassifier, classes=range(4)), private_mean()]
+    two += [surveyed(kind, classes=[0, 1]) for kind in CLASSIFIERS]
+    four = [make(PrivateClassifier, classes=range(4)) for make in (classifier, surveyed)]
+    return [*two, *four, private_mean()]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -112,7 +115,7 @@ COPIES: dict[str, Callable[[StreamEstimator], StreamEstimator]] = {
 @pytest.mark.parametrize("kind", COPIES)
 @pytest.mark.parametrize(
     "face",
-    [*map(classifier, STREAMS), private_mean(), private_histogram()],
+    [*map(classifier, STREAMS), *map(surveyed, STREAMS), private_mean(), private_histogram()],
     ids=lambda face: type(face).__name__,
 )
 def test_a_copy_in_mid_stream_goes_on_like_the_original(face: StreamEstimator, kind: str) -> None:
