@@ -184,9 +184,8 @@ def naive(
                     whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
                     spent = spent._replace(amount=whole)
             earlier = [None if each is None else models[each] for each in (fit.prior, fit.start)]
-            if transform is None:
-                task, shares = raw, ()
-            else:
+            task, shares = raw, tuple[float, ...]()
+            if transform is not None:
                 task, shares = raw.centred(), moments[stream].class_shares
                 slots = transform.records(slots)
                 earlier = [

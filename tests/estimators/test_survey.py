@@ -10,10 +10,11 @@ from scipy import sparse
 
 from tests.estimators.estimators import CLASSIFIERS, STREAMS, batch_for, surveyed
 from tidegate import ApproxDP, PureDP, SlidingWindowClassifier, TwoStreamClassifier
-from tidegate import memory_run as runs
 from tidegate.checks import InvalidValueError
 from tidegate.executor import FitJob
+from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
+from tidegate.privacy import Budget
 from tidegate.schedule import Cumulative
 
 
@@ -32,7 +33,7 @@ def test_an_interrupted_step_is_surveyed_and_charged_once(kind: type) -> None:
         clf.partial_fit(X[16:20], y[16:20], **where)
     seen, step = run._surveys[stream][1].cells, run._surveys[stream][0]
     again = pickle.loads(pickle.dumps(clf))
-    with patch.object(runs, "survey", wraps=runs.survey) as made:
+    with patch("tidegate.memory_run.survey", wraps=survey) as made:
         again.partial_fit(X[20:], y[20:], **where)
     follow = again._begun.run
     assert follow.done(stream) >= step.stop
@@ -66,7 +67,7 @@ def test_a_prior_is_carried_from_the_source_to_the_target() -> None:
     assert target.transform is not None
     assert source.transform.on_card() != target.transform.on_card()
     rows = 0.5 * near + 0.5
-    both = [np.asarray(each.transform.rows(rows)) for each in (source, target)]
+    both = [np.asarray(each.rows(rows)) for each in (source.transform, target.transform)]
     inside = np.logical_and(*(np.linalg.norm(each[:, :-1], axis=1) < 0.99 for each in both))
     assert inside.sum() > 100
     carried = target.transform.carried(source.weights, source.transform)
@@ -93,14 +94,15 @@ def test_what_cannot_be_predicted_is_refused(kind: type, container: Any) -> None
 
 def test_a_survey_is_on_by_default_if_there_is_a_delta() -> None:
     X, y = batch_for(None)
-    for budget, survey, on in [
+    cases: list[tuple[Budget, float | None, bool]] = [
         (ApproxDP(1.0, 1e-6), None, True),
         (ApproxDP(1.0, 1e-6), 0, False),
         (PureDP(1.0), None, False),
         (PureDP(1.0), 0.05, True),
-    ]:
+    ]
+    for budget, share, on in cases:
         clf = SlidingWindowClassifier(
-            budget=budget, window=8, step=4, classes=[0, 1], norm=10.0, survey=survey,
+            budget=budget, window=8, step=4, classes=[0, 1], norm=10.0, survey=share,
             regularization=0.1, not_private_seed=1,
         ).fit(X, y)  # fmt: skip
         found = [each.transform for each in clf.releases_]

@@ -117,6 +117,8 @@ def config(learner: str = 'kind = "fixed"') -> Config:
         label = "y"
         [[features]]
         map = "stretched"
+        [survey]
+        share = 0
         [learner]
         {learner}
         loss = "halved"
@@ -187,6 +189,7 @@ def test_estimators_and_the_solver_know_them() -> None:
         loss="halved",
         learner=Fixed(height=1.0),
         features=Stretched(),
+        survey=0,
         not_private_seed=1,
     ).partial_fit(X, Y)
     assert clf.score(X, Y) == 1
