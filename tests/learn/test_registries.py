@@ -117,6 +117,9 @@ def config(learner: str = 'kind = "fixed"') -> Config:
         label = "y"
         [[features]]
         map = "stretched"
+        [quality]
+        share = 0
+        scores = false
         [survey]
         share = 0
         [learner]
