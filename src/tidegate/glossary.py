@@ -35,7 +35,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
         "norm": "The largest length that a record's features may have. You choose it; longer "
-        "records are scaled down to it, which limits the influence of any one record.",
+        "records are scaled down to it, which limits the influence of any one record. With a "
+        "survey, a generous bound will do.",
         "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
         "the norm, and gradients to a length that the learner sets.",
         "quarantine": "The list of records that cannot be used, with the reason. They keep their "
@@ -154,8 +155,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "answers, by class and by predicted probability. All measures are computed from them.",
         "drift alarm": "A step differs from the steps before it by more than chance and noise "
         "explain. At most 1 step in 1,000 raises one if nothing changes.",
-        "quality": "A noisy accuracy of each release on the step after it. It is private too: a "
-        "share of the budget is reserved for it.",
+        "quality": "How good each release is on the step after it: its scores, or a noisy accuracy "
+        "alone. It is private too: a share of the budget is reserved for it.",
     },
     "Running": {
         "gate": "One run of a plan, with a ledger of its own: it takes in records, publishes "

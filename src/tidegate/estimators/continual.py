@@ -17,7 +17,8 @@ class ContinualClassifier(StreamClassifier):
         block: Records before the first release, a power-of-two multiple of `step`.
         step: Records between two releases.
         classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public.
+        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
+            a generous bound will do.
         regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
             one; by default the learner chooses it from public numbers or needs none.
         loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
@@ -27,7 +28,8 @@ class ContinualClassifier(StreamClassifier):
         sample: If given, a fit reads at most this many records, drawn from its span.
         features: A feature map that is applied to every record first.
         survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
+            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
+            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 

@@ -18,7 +18,8 @@ class FadingClassifier(StreamClassifier):
         budget: What any single record may lose, over all time.
         step: Records between two releases.
         classes: All labels there can be; public.
-        norm: Bound on the norm of every record, which is clipped to it; public.
+        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
+            a generous bound will do.
         regularization: Lambda, the pull of each model towards the origin.
         loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
         forget: The fraction of its weight that a step loses when the next one arrives, as a
@@ -32,7 +33,8 @@ class FadingClassifier(StreamClassifier):
             GradientPerturbation otherwise.
         features: A feature map that every record goes through first.
         survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
+            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
+            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
 
     Attributes:

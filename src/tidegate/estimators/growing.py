@@ -19,14 +19,16 @@ class GrowingClassifier(StreamClassifier):
         block: Records before the first release, a multiple of `step`.
         step: Records in a step; releases come after whole steps.
         classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public.
+        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
+            a generous bound will do.
         regularization: Lambda, the weight of the squared norm of the model; none by default.
         loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
         growth: By what fraction the records grow from one release to the next, as a Fraction.
         learner: How a fit is made private; it must be GradientPerturbation, the default.
         features: A feature map that is applied to every record first.
         survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled; by default 1/20 for a budget with a delta, else 0: no survey.
+            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
+            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
