@@ -34,9 +34,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "span": "A range of consecutive records (or steps), with its start and without its stop.",
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
-        "norm": "The largest length that a record's features may have. You choose it; longer "
-        "records are scaled down to it, which limits the influence of any one record. With a "
-        "survey, a generous bound will do.",
+        "norm": "The largest length that a record's features may have. You choose it (generously, "
+        "if there is a survey); longer records are scaled down to it, which limits their influence.",
         "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
         "the norm, and gradients to a length that the learner sets.",
         "quarantine": "The list of records that cannot be used, with the reason. They keep their "
