@@ -35,7 +35,7 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
         "norm": "The largest length that a record's features may have. You choose it (generously, "
-        "if there is a survey); longer records are scaled down to it, which limits their influence.",
+        "with a survey); longer records are scaled down to it, which limits their influence.",
         "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
         "the norm, and gradients to a length that the learner sets.",
         "quarantine": "The list of records that cannot be used, with the reason. They keep their "
