@@ -132,9 +132,10 @@ class GradientPerturbation:
         bound = positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
         # If most records are classified correctly already, a smaller clip affects only the others.
-        # Centred rows are shorter, and a larger clip biases a model less.
-        default = norm / 2 if surveyed else (0.14 if again else 0.35) * bound
-        clip = between("clip", min(self.clip or default, bound), norm * 2.0**-64, math.inf)
+        # A larger clip biases a model less; with two classes that outweighs the noise.
+        large = surveyed and not (again and bound > norm)
+        usual = norm / 2 if large else (0.14 if again else 0.35) * bound
+        clip = between("clip", min(self.clip or usual, bound), norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))

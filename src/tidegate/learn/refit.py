@@ -32,6 +32,9 @@ ROUNDS = (Fraction(1, 4), Fraction(3, 4))
 MOST = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
 """The range of the log-temperature for two classes, and for three or more."""
 
+LEAST_NEW = 0.5
+"""A fit's records count for at least this much in its shift, however few they are."""
+
 LARGEST_SHIFT = 10.0
 """The shift is kept within this size."""
 
@@ -237,7 +240,7 @@ def after(  # noqa: PLR0913 - each is one public number
         return Fold(temperature)
     half = min(max(share + float(mean[2]) / 2, 0.01), 0.99)
     width = half * (1 - half)
-    moved = fold.shift - new * width * float(mean[2]) / (width * width + noise)
+    moved = fold.shift - max(new, LEAST_NEW) * width * float(mean[2]) / (width * width + noise)
     return Fold(temperature, min(max(moved, -LARGEST_SHIFT), LARGEST_SHIFT))
 
 
