@@ -41,8 +41,8 @@ FEWEST = 0.004
 
 NOT_DRAWN = (
     "Not drawn: the fair baseline, which retrains the same window at every step and splits the "
-    "budget exactly over the {windows} windows\nthat contain a record. It is about as accurate as "
-    "the sliding window."
+    "budget exactly over the {windows} windows\nthat contain a record. Without surveys it is "
+    "about as accurate as the sliding window."
 )
 
 

@@ -64,7 +64,7 @@ class Comparison:
     """The five methods; the private ones have the same budget each.
 
     - fading: a release at every step, in which old records count less and less, for ever. A Gate
-      makes it durably, and also pays for a private accuracy at every step.
+      makes it durably, and also pays for scores at every step.
     - sliding window: a release at every step, of exactly the newest records, for ever.
     - cumulative: a release at every step, of all records so far, for ever.
     - naive splitting: trains on the newest records from scratch at every step, with 1/T of epsilon
