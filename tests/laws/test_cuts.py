@@ -66,6 +66,8 @@ CONFIG = Config.of(
         "budget": {"epsilon": 1.0, "delta": 1e-6},
         "records": RECORDS,
         "learner": {"kind": "gradient", "clip": CLIP, "steps": 3, "rate": 1.0},
+        "survey": {"share": 0},
+        "quality": {"share": 0},
         "not_private_seed": 3,
     }
 )
