@@ -112,8 +112,13 @@ class Plan:
         return list(map(self._line, self.schedule.due(now))) if self.steps.count(now) == at else []
 
     def needed(self, at: int) -> int:
-        """The first record that any fit may still read after those due at `at` records."""
-        return self.steps.count(needed(self.schedule, self.steps.complete(at)))
+        """The first record that any fit or survey may still read after those due at `at` records.
+
+        The first model may read none of the early steps, but a survey reads every step.
+        """
+        now = self.steps.complete(at)
+        first = needed(self.schedule, now)
+        return self.steps.count(min(first, now) if self.survey else first)
 
     def lines(self, until: int) -> Iterator[Line]:
         """All fits due while the first `until` records arrive, with their shares, in order."""

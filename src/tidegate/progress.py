@@ -70,7 +70,7 @@ class Progress:
         return lines_at(self._plan, self._counts.arrived(), stream, self.next(stream).stop)
 
     def needed(self, stream: str) -> int:
-        """The first record of a stream that a later fit may read."""
+        """The first record of a stream that a later fit or survey may read."""
         if stream == "target":
             return self._steps[stream].count(self._counts.arrived().phase_start)
         return self._first.needed(self._counts.done(stream))

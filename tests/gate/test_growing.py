@@ -35,6 +35,8 @@ delta = 1e-6
 [records]
 classes = [0, 1, 2]
 norm = 1.0
+[quality]
+share = 0
 """
 
 
@@ -168,15 +170,20 @@ def test_what_cannot_be_weighed_is_refused_before_any_record(
 def test_the_growth_is_frozen_where_it_is_not_given() -> None:
     config = Config.parse(CONFIG.replace('growth = "1/2"', ""))
     assert '"growth":"1/16"' in config.privacy_json()
-    assert Config.from_json(config.to_json()) == config
+    assert Config.from_json(config.to_json()) == config.settled()
 
 
-def test_a_late_first_model_is_announced_before_its_records_come(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("survey", "early"), [("0", 0), ("1/20", 3)])
+def test_a_late_first_model_is_announced_before_its_records_come(
+    survey: str, early: int, tmp_path: Path
+) -> None:
+    """No fit reads the early records, but a survey reads those of every step."""
     late = FADING.replace("first = 3", "first = 10").replace("memory = 3", "memory = 2")
+    late += f'[survey]\nshare = "{survey}"\n'
     X, y = records(132)
     with Gate.open(tmp_path / "state", Config.parse(late)) as gate:
         for start, stop, next_model, held in (
-            (0, 33, 100, 0),
+            (0, 33, 100, early),
             (33, 99, 100, 19),
             (99, 132, 140, 12),
         ):
@@ -211,7 +218,7 @@ def test_only_weights_that_can_be_restored_are_left_out(tmp_path: Path) -> None:
 def test_fits_leave_what_is_reserved_for_quality(
     kind: str, budget: Callable[[str], str], tmp_path: Path
 ) -> None:
-    measured = budget(KINDS[kind]) + '[quality]\nshare = "1/10"\n'
+    measured = budget(KINDS[kind]).replace("share = 0", 'share = "1/10"')
     X, y = records(200)
     with Gate.open(tmp_path / "state", Config.parse(measured)) as gate:
         gate.ingest(X[:95], y[:95])
