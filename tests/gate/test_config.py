@@ -1,6 +1,8 @@
 """A configuration means one thing, says everything, and every mistake is named by its key."""
 
 import json
+import tarfile
+from contextlib import chdir
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gate.states.make import FIRST, HERE, STATE, grow
+from tests.gate.states.make import config as earlier
 from tests.strategies import budgets, schedules
 from tidegate.gate.config import Config, ConfigError, differences, example
 from tidegate.gate.gate import Gate
@@ -69,6 +73,36 @@ def test_the_example_leaves_room_for_columns_of_any_scale() -> None:
     config = Config.parse(example("sliding"))
     assert config.plan().survey > 0
     assert config.records.norm >= 10
+
+
+def test_a_key_that_is_left_out_is_taken_from_the_state(tmp_path: Path) -> None:
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    tenth = Config.of(minimal(budget=budget, survey={"share": "1/10"}))
+    Gate.open(tmp_path / "state", tenth).close()
+    left_out = Config.of(minimal(budget=budget))
+    assert left_out.plan().survey == Fraction(1, 20)  # the default of a new state
+    with Gate.open(tmp_path / "state", left_out) as gate:
+        assert gate.plan.survey == gate.config.survey.share == Fraction(1, 10)
+        assert gate.plan.reserve == Fraction(1, 20)
+        assert gate.config.quality.scores
+    other = Config.of(minimal(budget=budget, survey={"share": "1/20"}))
+    with pytest.raises(ValueError, match=r"survey\.share"):
+        Gate.open(tmp_path / "state", other)
+
+
+def test_a_state_of_an_earlier_version_goes_on_without_what_it_did_not_have(
+    tmp_path: Path,
+) -> None:
+    with tarfile.open(HERE / "4-sliding.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    grow(tmp_path, 0, FIRST)
+    left_out = earlier("sliding")
+    assert left_out.survey.share is None
+    assert left_out.settled().quality.scores
+    with chdir(tmp_path), Gate.open(STATE, left_out) as gate:
+        assert gate.plan.survey == gate.config.survey.share == 0
+        assert gate.config.quality.share == Fraction(1, 20)  # as the state had it
+        assert gate.config.quality.scores is False
 
 
 def test_an_example_of_no_kind_is_refused() -> None:
@@ -303,7 +337,8 @@ def test_two_streams() -> None:
         )
     )
     schedule = TwoStream(source=SlidingWindow(window=70, step=10), step=5)
-    assert config.plan() == TwoStreamPlan(schedule=schedule, budget=PureDP(1.0))
+    scores = Fraction(1, 20)
+    assert config.plan() == TwoStreamPlan(schedule=schedule, budget=PureDP(1.0), reserve=scores)
     assert {name: source.name for name, source in config.sources().items()} == {
         "source": "source",
         "target": "target",
@@ -529,8 +564,8 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         ("learner", {"regularization": 0}, "learner.regularization must be above 0 for OutputPert"),
         ("learner", {"regularization": -1}, "learner.regularization must be a finite number, 0"),
         ("learner", {"regularization": False}, "learner.regularization must be a finite number"),
-        ("quality", {"share": 0}, "quality.share must be a ratio above 0 and below 1"),
-        ("quality", {"share": 1.0}, "quality.share must be a ratio above 0 and below 1"),
+        ("quality", {"share": -0.1}, "quality.share must be a fraction from 0 to 1"),
+        ("quality", {"share": 1.0}, "quality.share must be a share from 0 to below 1"),
         (
             "quality",
             {"holdout": "a.txt"},

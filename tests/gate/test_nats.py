@@ -491,7 +491,7 @@ def test_the_table() -> None:
         "records": {"classes": [0, 1], "norm": 1.0, "columns": ["a"], "label": "y"},
     }
     config = Config.of(base | {"source": table})
-    assert Config.from_json(config.to_json()) == config
+    assert Config.from_json(config.to_json()) == config.settled()
     assert isinstance(config.source, NatsTable)
     (built,) = config.sources(follow=True).values()
     assert isinstance(built, NatsStream)

@@ -40,7 +40,7 @@ class SurveyTable:
 
     share: Fraction | None = key(
         part,
-        "the share of the budget for means and scales of features; 0.05 with a delta, else 0",
+        "the budget share for means and scales of features; 0.05 with a delta, else 0",
         default=None,
     )
 
