@@ -19,6 +19,7 @@ from tests.cli.run import json_lines, tidegate
 from tests.serve.browsing import chromium, inside, needed, opened, shown, values
 from tests.serve.served import Served, config, served, stream
 from tests.serve.test_events import become
+from tests.serve.test_stopped import SECTIONS, STEP, batch, until_stopped
 
 pytestmark = [needed, pytest.mark.xdist_group("live page")]
 
@@ -36,7 +37,10 @@ def link(service: Served) -> str:
 def agrees(page: Page, folder: Path) -> None:
     """What the page shows is what `tidegate ledger --format json` says, to the last digit."""
     lines = json_lines("ledger", str(folder))
-    rows = [[line[name] for line in lines] for name in lines[0] if name != "stream"]
+    left_out = {"stream"}
+    if not any(line["stopped_records"] for line in lines):
+        left_out |= {"stopped_records", "stopped_paid"}
+    rows = [[line[name] for line in lines] for name in lines[0] if name not in left_out]
     wanted = [value for row in rows for value in row]
     assert become(lambda: values(page, "#ledger-table") == wanted)
     assert values(page, "#used") == [max(line["paid"] for line in lines)]
@@ -64,6 +68,20 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
         quality = [tried["accuracy"] for release in releases for tried in release["tried"]]
         assert values(page, "#quality-table") == quality[::-1]  # the newest first
         assert page.evaluate("window.same")  # it was never loaded again
+
+
+def test_shows_what_the_records_of_a_stopped_step_paid(browser: Browser, tmp_path: Path) -> None:
+    wrong = config(**SECTIONS, records={"classes": [7, 8], "norm": 1.5})
+    with served(tmp_path / "state", wrong) as service:
+        assert service.ask("POST", "/v1/records", batch(STEP)).status == 200
+        until_stopped(service)
+    right = config(**SECTIONS, records={"classes": [0, 1], "norm": 1.5})
+    with served(tmp_path / "state", right) as service, opened(browser, link(service)) as page:
+        assert service.ask("POST", "/v1/records", batch(STEP)).status == 200
+        shown(page, STEP)
+        inside(page)
+        agrees(page, service.folder)
+        assert values(page, "#ledger-table")[-2:] == [STEP, pytest.approx(0.05)]
 
 
 def send(service: Served, name: str, size: int) -> None:

@@ -13,6 +13,12 @@ const LEDGER = [
   ["most_for_ever", "the most any record ever pays", percent],
 ];
 
+/** Shown only if a step was stopped. Its records paid and are not among the records above. */
+const STOPPED = [
+  ["stopped_records", "records of stopped steps", count],
+  ["stopped_paid", "what each of these paid at most", percent],
+];
+
 const charts = new Map();
 
 export function showLedger(ledger, { bound, streams }) {
@@ -33,7 +39,8 @@ export function showLedger(ledger, { bound, streams }) {
 }
 
 export function showLedgerTable({ lines }) {
-  const rows = LEDGER.map(([name, words, text]) => [
+  const stopped = lines.some((line) => line.stopped_records) ? STOPPED : [];
+  const rows = [...LEDGER, ...stopped].map(([name, words, text]) => [
     words, ...lines.map((line) => exact(line[name], text(line[name]))),
   ]);
   const names = lines.length > 1 ? lines.map((line) => line.stream) : ["now"];
