@@ -55,11 +55,10 @@ GATES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(folder: Path, name: str) -> Path:
+def made(folder: Path, name: str, *, scores: bool = True) -> Path:
     """A state that has published releases and private accuracies."""
-    settings = config(
-        **GATES[name], quality={"share": "1/20"}, publish={"folder": str(folder / "out")}
-    )
+    quality = {"share": "1/20", "scores": scores}
+    settings = config(**GATES[name], quality=quality, publish={"folder": str(folder / "out")})
     with opened(folder / "state", settings) as gate:
         for part in gate.streams:
             gate.ingest(*stream(900), stream=part)
@@ -191,9 +190,10 @@ def test_settings_that_explain_less_noise_must_explain_it(tmp_path: Path) -> Non
     ]
 
 
-def test_a_deviation_that_was_altered_is_found(tmp_path: Path) -> None:
-    """Of a private accuracy too, and though its card says the same."""
-    state = made(tmp_path, "fading, gradient")
+@pytest.mark.parametrize("scores", [True, False])
+def test_a_deviation_that_was_altered_is_found(scores: bool, tmp_path: Path) -> None:
+    """Of a private accuracy too, with scores or alone, and though its card says the same."""
+    state = made(tmp_path, "fading, gradient", scores=scores)
     with closing(sqlite3.connect(state / "state.db")) as connection:
         connection.execute("UPDATE steps SET deviation = deviation / 2 WHERE number = 5")
         connection.commit()
@@ -203,7 +203,7 @@ def test_a_deviation_that_was_altered_is_found(tmp_path: Path) -> None:
 
     rewrite(state, edit, 4)
     (told,) = problems(state)
-    assert told.startswith("the step of records at 500: its accuracy's deviation is ")
+    assert told.startswith("the step of records at 500: its accuracy and deviation are ")
 
 
 @pytest.mark.parametrize("norm", [-1.0, "much"])
