@@ -130,6 +130,7 @@ def test_the_plan_is_the_one_that_was_written_down(schedule: Schedule, budget: B
 texts = st.text(min_size=1, max_size=8)
 counts = st.integers(1, 64)
 ratios = st.fractions(Fraction(51, 100), Fraction(99, 100), max_denominator=100)
+tenths = st.fractions(0, Fraction(9, 10), max_denominator=10)
 positives = st.floats(1e-3, 1e3)
 maps = st.one_of(
     st.fixed_dictionaries({"map": st.just("intercept")}, optional={"value": positives}),
@@ -173,7 +174,7 @@ def valid(draw: st.DrawFn) -> dict[str, Any]:
             {"kind": st.just("output")},
             optional={"regularization": st.floats(1, 1e3), "slack": ratios.map(float)},
         ),
-        "quality": st.fixed_dictionaries({}, optional={"share": ratios.map(str)}),
+        "quality": st.fixed_dictionaries({}, optional={"share": tenths.map(str)}),
         "source": st.fixed_dictionaries({"source": files, "target": files}) if two else files,
         "publish": st.fixed_dictionaries({"folder": texts}),
         "not_private_seed": counts,
@@ -650,3 +651,11 @@ def test_what_is_no_toml_is_refused(tmp_path: Any) -> None:
         Config.load(tmp_path / "latin.toml")
     (tmp_path / "good.toml").write_text(example("basic"))
     assert Config.load(tmp_path / "good.toml") == Config.parse(example("basic"))
+
+
+def test_survey_and_scores_leave_something_for_models() -> None:
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(
+        ConfigError, match=r"leave some of the budget for models, got 1/20 and 19/20$"
+    ):
+        Config.of(minimal(budget=budget, quality={"share": 0.95}))

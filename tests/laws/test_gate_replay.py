@@ -44,7 +44,7 @@ def some_records(schedule: str, length: int, classes: int) -> Any:
     return data
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_no_neighbour_breaks_a_law(schedule: str, pure: bool, classes: int) -> None:

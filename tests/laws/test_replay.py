@@ -1,5 +1,6 @@
 """Neighbouring streams break no law under any schedule, loss and learner: see `replay`."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -131,7 +132,13 @@ def turn_of(schedule: str, learning: str) -> int:
     return sorted(SCHEDULES).index(schedule) + 5 * sorted(LEARNINGS).index(learning)
 
 
-@pytest.mark.parametrize(("schedule", "learning"), pairs(*SURVEYED))
+def a_third(pairs: Iterable[tuple[str, str]]) -> list[Any]:
+    """Run a third of the pairs by default, spread over all schedules and learners; others slow."""
+    slow = pytest.mark.slow
+    return [pytest.param(*each, marks=[slow] if turn_of(*each) % 3 else []) for each in pairs]
+
+
+@pytest.mark.parametrize(("schedule", "learning"), a_third(pairs(*SURVEYED)))
 def test_no_neighbour_breaks_a_law_with_surveys(schedule: str, learning: str) -> None:
     """Survey, transform, descent and refit, or output: every line costs at most what it is paid."""
     setup, data = setup_of(schedule, learning, survey=SURVEY), streams(schedule, 40)
@@ -150,7 +157,10 @@ def test_no_record_breaks_a_law_with_surveys_and_scores(learning: str, kind: str
 
 
 @pytest.mark.parametrize("learning", ["logistic, gradient", "huber, pure"])
-@pytest.mark.parametrize("schedule", ["fading", "sliding 5", "two streams, sliding"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["fading", "sliding 5", pytest.param("two streams, sliding", marks=pytest.mark.slow)],
+)
 def test_no_slot_breaks_a_law_with_surveys_and_scores(schedule: str, learning: str) -> None:
     shares = {"survey": SURVEY, "reserve": Fraction(1, 10)}
     setup, data = setup_of(schedule, learning, **shares), streams(schedule, 28)

@@ -146,6 +146,12 @@ class Config:
             self.learner.check(self.budget.build(), self.task())
 
         checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
+        survey = self.survey.settled(None, self.budget.build()).share or Fraction(0)
+        scores = self.quality.settled(None).share or Fraction(0)
+        if survey + scores >= 1:
+            del checks["allocation"]
+            left = "survey.share and quality.share must leave some of the budget for models"
+            yield f"{left}, got {survey} and {scores}"
         if self.source is not None or self.quality.holdout is not None:
             checks["records"] = self.records.build
         for place, check in checks.items():
