@@ -150,14 +150,15 @@ async def _within(news: asyncio.Event, seconds: float) -> bool:
 
 async def _events(service: Service, token: Token, last: str | None) -> AsyncIterator[str]:
     runner = service.runner
-    newest = -1 if runner.current is None else runner.current.release.number
+    newest = _newest(service)
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with runner.watched() as news:
         known = (await run_in_threadpool(service.status))["drift"]  # alarms so far are not told
         while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
-            while some := await run_in_threadpool(service.facts.releases, seen + 1, MANY):
-                for release in some:
+            # a release is told once it also answers /v1/predict, a moment after its commit
+            while most := min(MANY, _newest(service) - seen):
+                for release in await run_in_threadpool(service.facts.releases, seen + 1, most):
                     seen = release["number"]
                     yield f"id: {seen}\n{_event('release', release)}"
             progress = await run_in_threadpool(service.progress)
@@ -167,6 +168,12 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
             yield _event("progress", progress)
             await asyncio.sleep(PAUSE)
             await _within(news, HEARTBEAT)
+
+
+def _newest(service: Service) -> int:
+    """The number of the release that answers; -1 if there is none."""
+    current = service.runner.current
+    return -1 if current is None else current.release.number
 
 
 def _newer_alarm(known: Fields | None, drift: Fields | None) -> Fields | None:
