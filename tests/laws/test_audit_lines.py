@@ -195,8 +195,8 @@ def log_ratio(first: list[Call], second: list[Call]) -> float:
 
 
 def whole(schedule: Schedule, record: int, records: int) -> WholeAudit:
-    shares = {"survey": Fraction(1, 10), "reserve": Fraction(3, 10)}
-    plan = Plan(schedule=schedule, budget=GAUSSIAN, **shares)  # type: ignore[arg-type]
+    survey, reserve = Fraction(1, 10), Fraction(3, 10)
+    plan = Plan(schedule=schedule, budget=GAUSSIAN, survey=survey, reserve=reserve)
     setup = Setup(plan=plan, task=LOGISTIC, learner=SLOWLY, batch=records)
     return WholeAudit(setup=setup, slot=Slot(None, record), records=records)
 

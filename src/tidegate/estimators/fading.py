@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tidegate.checks import fraction
 from tidegate.estimators.classifier import StreamClassifier
 from tidegate.schedule import Fading, Schedule
 
@@ -66,8 +67,8 @@ class FadingClassifier(StreamClassifier):
     def _schedule(self) -> Schedule:
         return Fading(
             step=self.step,
-            forget=self.forget,  # type: ignore[arg-type]
+            forget=fraction("forget", self.forget),
             memory=self.memory,
             first=self.first,
-            linger=self.linger,  # type: ignore[arg-type]
+            linger=None if self.linger is None else fraction("linger", self.linger),
         )

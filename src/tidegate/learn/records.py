@@ -103,6 +103,27 @@ class Piece(Protocol):
         """The slots."""
 
 
+@dataclass(frozen=True)
+class PieceOf:
+    """A piece made of another one; subclasses say what `load` does."""
+
+    piece: Piece
+
+    @property
+    def n(self) -> int:
+        """See `Piece`."""
+        return self.piece.n
+
+    @property
+    def place(self) -> Path | None:
+        """See `Piece`."""
+        return self.piece.place
+
+    def ahead(self) -> None:
+        """See `Piece`."""
+        self.piece.ahead()
+
+
 def chosen(run: Span, span: Span, slots: Slots | None = None) -> slice | Slots:
     """The slots of a run that are in a span (or among some slots of it), from the run's start.
 

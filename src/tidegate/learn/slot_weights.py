@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.learn.records import Piece, Records, zeroed
+from tidegate.learn.records import Piece, PieceOf, Records, zeroed
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight
 
 
 @dataclass(frozen=True)
-class WeightedPiece:
+class WeightedPiece(PieceOf):
     """A piece with slot weights.
 
     Attributes:
@@ -21,22 +20,7 @@ class WeightedPiece:
         runs: In order, numbers of consecutive slots with their common weight.
     """
 
-    piece: Piece
     runs: tuple[tuple[int, float], ...]
-
-    @property
-    def n(self) -> int:
-        """See `Piece`."""
-        return self.piece.n
-
-    @property
-    def place(self) -> Path | None:
-        """See `Piece`."""
-        return self.piece.place
-
-    def ahead(self) -> None:
-        """See `Piece`."""
-        self.piece.ahead()
 
     def load(self) -> Records:
         """See `Piece`."""

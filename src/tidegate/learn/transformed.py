@@ -2,32 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from tidegate.learn.records import Piece, Records
+from tidegate.learn.records import Piece, PieceOf, Records
 from tidegate.learn.transform import Transform
 
 
 @dataclass(frozen=True)
-class TransformedPiece:
+class TransformedPiece(PieceOf):
     """A piece whose features are centred and scaled when it is loaded."""
 
-    piece: Piece
     transform: Transform
-
-    @property
-    def n(self) -> int:
-        """See `Piece`."""
-        return self.piece.n
-
-    @property
-    def place(self) -> Path | None:
-        """See `Piece`."""
-        return self.piece.place
-
-    def ahead(self) -> None:
-        """See `Piece`."""
-        self.piece.ahead()
 
     def load(self) -> Records:
         """See `Piece`."""
