@@ -9,6 +9,7 @@ from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.learn.learner import Weights
 from tidegate.learn.parts import Parts
+from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Piece, Records, Slots
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Read, Trainer
@@ -31,10 +32,11 @@ class FitJob:
     prior: Weights | None  # the model that the fit is regularized towards
     start: Weights | None  # the model that a descent may start at
     transform: Transform | None = None  # how features are centred and scaled, if surveyed
+    admitted: Admitted | None = None  # which slots of the step count, if persons are protected
 
     def train(self, store: "RecordStore", engine: Engine) -> Weights:
         """Train on the records in a store, with sums from an engine; return the private weights."""
-        read = reader(store, self.stream, engine, self.transform)
+        read = reader(store, self.stream, engine, self.transform, self.admitted)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
 
@@ -104,6 +106,13 @@ class Runtime(Protocol[Published]):
     def transform(self, number: int, /) -> Transform | None:
         """The transform of a fit of an earlier step; None without surveys."""
 
+    def admit(self, stream: str, step: Span, /) -> Admitted | None:
+        """Decide which slots of a complete step count, if persons are protected.
+
+        It depends on owners alone. `publish` or `stop` stores it, in one transaction with the
+        charges; until then nobody sees it, and to ask again gives the same answer.
+        """
+
     def survey(self, stream: str, step: Span, /) -> Surveyed | None:
         """Survey a complete step, if the plan pays for that; `publish` or `stop` charges it.
 
@@ -146,6 +155,7 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
     """
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
+    admitted = runtime.admit(stream, step)
     surveyed = runtime.survey(stream, step)
     if surveyed is not None and surveyed.stopped is not None:
         runtime.stop(stream, step)
@@ -169,6 +179,7 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             prior=model(line.fit.prior),
             start=model(line.fit.start),
             transform=None if surveyed is None else surveyed.transform,
+            admitted=admitted,
         )
         made[line.fit.number] = TrainedFit(job=job, weights=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
@@ -183,11 +194,30 @@ class RecordStore(Protocol):
     def pieces(self, stream: str, span: Span, slots: Slots | None = None, /) -> Sequence[Piece]:
         """The records of a span, or of some of its slots, in pieces that are loaded on demand."""
 
+    def owned(self, stream: str, span: Span, /) -> Owned | None:
+        """Whose the slots of a span are, and which count; None if persons are not protected.
+
+        The slots of a step that is not published yet do not count.
+        """
+
 
 def reader(
-    store: RecordStore, stream: str, engine: Engine, transform: Transform | None = None
+    store: RecordStore,
+    stream: str,
+    engine: Engine,
+    transform: Transform | None = None,
+    admitted: Admitted | None = None,
 ) -> Read:
-    """The function with which fits read the records of a stream, centred and scaled if surveyed."""
+    """The function with which fits read the records of a stream, centred and scaled if surveyed.
+
+    Args:
+        store: Where the records are.
+        stream: Their stream.
+        engine: What computes sums over them.
+        transform: How features are centred and scaled, if surveyed.
+        admitted: Which slots count of a step that is not published yet, if persons are protected.
+    """
+    del admitted
 
     def read(
         span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /

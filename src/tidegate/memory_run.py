@@ -12,6 +12,7 @@ from tidegate.features.rows import Rows
 from tidegate.learn.held import Held
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.moments import Moments
+from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Records, Slots
 from tidegate.learn.stop import stopped_because, stops
 from tidegate.learn.survey import survey
@@ -124,6 +125,14 @@ class MemoryRun:
     def transform(self, number: int) -> Transform | None:
         """The transform of a fit."""
         return self._transforms[number]
+
+    def owned(self, stream: str, span: Span) -> Owned | None:  # noqa: ARG002
+        """Whose the slots are."""
+        return None
+
+    def admit(self, stream: str, step: Span) -> Admitted | None:  # noqa: ARG002
+        """Which slots of a step count."""
+        return None
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step once, however often it is interrupted."""

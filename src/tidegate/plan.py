@@ -10,6 +10,7 @@ from tidegate.checks import refuse, whole
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
+from tidegate.privacy.person import Person
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
@@ -46,6 +47,7 @@ class Plan:
         allocation: How the budget is divided among levels.
         reserve: The share of every record's budget that nothing in this plan spends.
         survey: The share that every record pays for the survey of its step.
+        person: How much a person may contribute, if persons are protected instead of records.
 
     >>> from tidegate.privacy import PureDP
     >>> from tidegate.schedule import SlidingWindow
@@ -65,6 +67,7 @@ class Plan:
     allocation: Allocation = Paper()
     reserve: Fraction = Fraction(0)
     survey: Fraction = Fraction(0)
+    person: Person | None = None
 
     def __post_init__(self) -> None:
         for name in ("survey", "reserve"):
@@ -201,6 +204,7 @@ class TwoStreamPlan:
     allocation: Allocation = Paper()
     reserve: Fraction = Fraction(0)
     survey: Fraction = Fraction(0)
+    person: Person | None = None
 
     def __post_init__(self) -> None:
         _ = self.source  # refuse at once what the budget does not allow
@@ -214,6 +218,7 @@ class TwoStreamPlan:
             allocation=self.allocation,
             reserve=self.reserve,
             survey=self.survey,
+            person=self.person,
         )
 
     @cached_property

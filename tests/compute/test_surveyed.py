@@ -121,6 +121,9 @@ class Shelf:
         del stream
         return self.whole.form
 
+    def owned(self, stream: str, span: Span) -> None:
+        """Nobody's: records are protected."""
+
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Any:
         del stream, span, slots
         return self.held

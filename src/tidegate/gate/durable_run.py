@@ -20,6 +20,7 @@ from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.moments import Moments
+from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Records
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
@@ -112,6 +113,10 @@ class DurableRun:
         with readable(f"the transform of fit {number}"):
             stated = self.store.card(number).get("transform")
             return None if stated is None else Transform.of_card(stated)
+
+    def admit(self, stream: str, step: Span) -> Admitted | None:  # noqa: ARG002
+        """Which slots of a step count."""
+        return None
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step, if that is configured. Nobody sees it before it is charged."""

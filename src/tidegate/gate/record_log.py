@@ -14,6 +14,7 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, Batch, Quarantined, Segment, readable
+from tidegate.learn.persons import Owned
 from tidegate.learn.records import Piece, Records, Slots, chosen, join
 from tidegate.schedule import Span
 
@@ -183,6 +184,10 @@ class RecordLog:
             slots: Copy only these slots: ascending, counted from the start of the span.
         """
         return join([piece.load() for piece in self.pieces(stream, span, slots)])
+
+    def owned(self, stream: str, span: Span) -> Owned | None:  # noqa: ARG002
+        """See `Store`."""
+        return None
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[Piece]:
         """Like `read`, segment by segment. A file's checksum is verified when it is first loaded.

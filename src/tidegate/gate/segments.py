@@ -107,7 +107,8 @@ def part(records: Records, start: int, stop: int) -> Records:
     rows = csr_array((stop - start, X.shape[1]), dtype=X.dtype)
     rows.data, rows.indices = X.data[first:last], X.indices[first:last]
     rows.indptr = X.indptr[start : stop + 1] - first
-    return Records(rows, records.y[start:stop], records.usable[start:stop])
+    owners = None if records.owners is None else records.owners[start:stop]
+    return Records(rows, records.y[start:stop], records.usable[start:stop], owners=owners)
 
 
 def checksum(buffer: Any) -> int:

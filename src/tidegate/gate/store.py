@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
+from tidegate.learn.persons import Owned
 from tidegate.learn.records import Piece, Records, Slots
 from tidegate.privacy import Line
 from tidegate.release import Card, StoredRelease
@@ -190,6 +191,9 @@ class Store(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]:
         """A context in which all reads see one moment, whatever another process writes."""
+
+    def owned(self, stream: str, span: Span) -> Owned | None:
+        """See `RecordStore` in executor.py."""
 
     def form(self, stream: str) -> Rows | None:
         """An empty array with the stream's width, dtype and kind; None before its first record."""

@@ -14,6 +14,8 @@ from tidegate.learn.parts import Parts, Result, Whole
 from tidegate.schedule import Span
 
 Slots = NDArray[np.intp]
+Owners = NDArray[np.uint64]
+"""Keyed ids of persons, shape (n, 2)."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,18 @@ class Records:
         y: The class index of each slot; 0 if it is unusable.
         usable: Whether each slot can be used: its weight in a mean is 1, otherwise 0.
         slot_weights: The weight of each slot by its place; None if all are 1.
+        owners: Whose each slot is, a keyed id of two words; (0, 0) is nobody, whose slots are
+            unusable. None if records are protected, not persons.
+        person_weights: What each slot counts for so that a person counts like one record; None
+            if records are protected, not persons. See docs/proofs/persons.md.
     """
 
     X: Rows
     y: NDArray[np.intp]
     usable: NDArray[np.bool_]
     slot_weights: NDArray[np.float64] | None = None
+    owners: Owners | None = None
+    person_weights: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
@@ -76,13 +84,18 @@ class Records:
 
     def take(self, slots: slice | Slots) -> "Records":
         """Some of the slots."""
-        slot_weights = None if self.slot_weights is None else self.slot_weights[slots]
-        return Records(self.X[slots], self.y[slots], self.usable[slots], slot_weights)
+        more = (None if each is None else each[slots] for each in self._more)
+        return Records(self.X[slots], self.y[slots], self.usable[slots], *more)
 
     def copy(self) -> "Records":
         """A copy of the slots in their own memory."""
-        slot_weights = None if self.slot_weights is None else self.slot_weights.copy()
-        return Records(self.X.copy(), self.y.copy(), self.usable.copy(), slot_weights)
+        more = (None if each is None else each.copy() for each in self._more)
+        return Records(self.X.copy(), self.y.copy(), self.usable.copy(), *more)
+
+    @property
+    def _more(self) -> tuple[NDArray[Any] | None, ...]:
+        """What only some records have."""
+        return self.slot_weights, self.owners, self.person_weights
 
 
 class Piece(Protocol):
@@ -144,12 +157,12 @@ def join(parts: Sequence[Records]) -> Records:
         return parts[0]
     rows = [part.X for part in parts]
     stacked = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
-    plain = all(part.slot_weights is None for part in parts)
+    more = zip(*(part._more for part in parts), strict=True)
     return Records(
         stacked,
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.usable for part in parts]),
-        None if plain else np.concatenate([part.slot_weights for part in parts]),
+        *(None if all(x is None for x in each) else np.concatenate(each) for each in more),
     )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from flint import arb, ctx
 
-from tidegate.checks import between, positive, refuse
+from tidegate.checks import between, positive, refuse, whole
 from tidegate.privacy.rounding import down, sqrt_down, up
 
 PRECISIONS = (128, 512, 2048, 8192)
@@ -22,6 +22,9 @@ PRECISIONS = (128, 512, 2048, 8192)
 LARGEST_DELTA = 1e-3
 """A larger delta must be confirmed: it would allow publishing one record in a thousand."""
 
+MOST_CONTRIBUTIONS = 2**20
+"""The largest k; far beyond what leaves a useful model."""
+
 
 @dataclass(frozen=True)
 class PureDP:
@@ -29,12 +32,16 @@ class PureDP:
 
     Args:
         epsilon: The bound on any record's privacy loss, above 0.
+        contributions: If persons are protected, k: the most that all records of a person may cost
+            together, in units of what one record may cost. Then epsilon is about a person, and
+            shares are of epsilon / k.
 
     >>> PureDP(1.0).of_share(Fraction(4, 7))
     0.5714285714285714
     """
 
     epsilon: float
+    contributions: int = field(default=1, kw_only=True)
 
     unit: ClassVar[Literal["epsilon"]] = "epsilon"
     """What `of_share` returns."""
@@ -47,6 +54,7 @@ class PureDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
+        whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
 
     @property
     def delta(self) -> float:
@@ -55,7 +63,7 @@ class PureDP:
 
     def of_share(self, share: Fraction) -> float:
         """The epsilon of one fit, rounded down."""
-        return down(share * Fraction(self.epsilon))
+        return down(share * Fraction(self.epsilon) / self.contributions)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class ApproxDP:
             most e^epsilon and adds at most delta.
         delta: Between 0 and 1, far below one over the number of records; docs/guarantee.md says how
             to choose it.
+        contributions: As for `PureDP`; shares are of mu^2 / k.
         weak_delta: Confirms a delta above 0.001, which hardly protects.
 
     >>> ApproxDP(1.0, 1e-6).mu
@@ -78,6 +87,7 @@ class ApproxDP:
 
     epsilon: float
     delta: float
+    contributions: int = field(default=1, kw_only=True)
     weak_delta: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     unit: ClassVar[Literal["mu"]] = "mu"
@@ -92,6 +102,7 @@ class ApproxDP:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
         object.__setattr__(self, "delta", between("delta", self.delta, 0, 1))
+        whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
         if self.delta > LARGEST_DELTA and self.weak_delta is not True:
             allowed = f"at most {LARGEST_DELTA:g}, or confirmed by weak_delta"
             raise refuse("delta", f"{allowed} (as an option: --weak-delta)", self.delta)
@@ -104,7 +115,7 @@ class ApproxDP:
 
     def of_share(self, share: Fraction) -> float:
         """The mu of one fit, rounded down."""
-        return sqrt_down(share * Fraction(self.mu) ** 2)
+        return sqrt_down(share * Fraction(self.mu) ** 2 / self.contributions)
 
 
 Budget = PureDP | ApproxDP

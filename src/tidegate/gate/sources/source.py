@@ -1,6 +1,6 @@
 """The protocol of a source, and the batches that it yields."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class RawBatch:
             (n,) with None for missing ones.
         y: One label per slot; None or NaN if it is missing.
         arrived: Returns what arrived in a slot, as JSON text. Only the operator may see it.
+        persons: The id of each slot's person as it arrived, of any type, None if it is missing;
+            None if no ids are read.
         reasons: Why a slot cannot be used, for slots that could not even be parsed.
         offset: The position after this batch; `batches(offset)` continues from there. Empty if
             the records do not come from a source.
@@ -34,6 +36,7 @@ class RawBatch:
     X: Any
     y: NDArray[Any]
     arrived: Callable[[int], str]
+    persons: Sequence[Any] | None = None
     reasons: Mapping[int, str] = field(default_factory=dict)
     offset: str = ""
 
