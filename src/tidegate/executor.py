@@ -7,7 +7,8 @@ from typing import Any, Protocol, TypeVar
 from tidegate.checks import StoppedError
 from tidegate.compute import Engine
 from tidegate.features.rows import Rows
-from tidegate.learn.learner import Weights
+from tidegate.learn.fold import Fold
+from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Piece, Records, Slots
@@ -34,8 +35,8 @@ class FitJob:
     transform: Transform | None = None  # how features are centred and scaled, if surveyed
     admitted: Admitted | None = None  # which slots of the step count, if persons are protected
 
-    def train(self, store: "RecordStore", engine: Engine) -> Weights:
-        """Train on the records in a store, with sums from an engine; return the private weights."""
+    def train(self, store: "RecordStore", engine: Engine) -> Fitted:
+        """Train on the records in a store, with sums from an engine; return a private model."""
         read = reader(store, self.stream, engine, self.transform, self.admitted)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
@@ -45,7 +46,12 @@ class TrainedFit:
     """A fit that is trained, but not yet charged or published."""
 
     job: FitJob
-    weights: Weights
+    fitted: Fitted
+
+    @property
+    def weights(self) -> Weights:
+        """The private weights."""
+        return self.fitted.weights
 
     @property
     def line(self) -> Line:
@@ -62,6 +68,7 @@ class TrainedFit:
             budget=trainer.budget,
             weights=self.weights,
             transform=self.job.transform,
+            fold=self.fitted.fold,
             settings=trainer.settings(self.line, d, self.job.prior),
             private=trainer.bits.private,
         )
@@ -106,6 +113,9 @@ class Runtime(Protocol[Published]):
     def transform(self, number: int, /) -> Transform | None:
         """The transform of a fit of an earlier step; None without surveys."""
 
+    def fold(self, number: int, /) -> Fold:
+        """The fold of a fit of an earlier step; without a refit it changes nothing."""
+
     def admit(self, stream: str, step: Span, /) -> Admitted | None:
         """Decide which slots of a complete step count, if persons are protected.
 
@@ -125,8 +135,8 @@ class Runtime(Protocol[Published]):
     def trainer(self, number: int, /) -> Trainer[Any]:
         """The trainer of the fit with this number, with random bits for it."""
 
-    def train(self, job: FitJob, /) -> Weights:
-        """Train a fit, perhaps in another process, and return the private weights."""
+    def train(self, job: FitJob, /) -> Fitted:
+        """Train a fit, perhaps in another process, and return a private model."""
 
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived, /
@@ -170,6 +180,15 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
         weights = runtime.fit(number)
         return weights if surveyed is None else surveyed.carried(weights, runtime.transform(number))
 
+    def beginning(number: int | None) -> Weights | None:
+        """An earlier model as its descent left it: a refit must not add up over the fits."""
+        if number is None or surveyed is None:
+            return model(number)
+        if number in made:
+            return made[number].fitted.fold.out_of(made[number].weights)
+        weights = runtime.fold(number).out_of(runtime.fit(number))
+        return surveyed.carried(weights, runtime.transform(number))
+
     for line in lines:
         trainer = runtime.trainer(line.fit.number)
         job = FitJob(
@@ -177,11 +196,11 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             line=line,
             trainer=trainer if surveyed is None else surveyed.trainer(trainer),
             prior=model(line.fit.prior),
-            start=model(line.fit.start),
+            start=beginning(line.fit.start),
             transform=None if surveyed is None else surveyed.transform,
             admitted=admitted,
         )
-        made[line.fit.number] = TrainedFit(job=job, weights=runtime.train(job))
+        made[line.fit.number] = TrainedFit(job=job, fitted=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
 
 

@@ -9,8 +9,9 @@ from tidegate.checks import StoppedError
 from tidegate.compute import Engine, Memory
 from tidegate.executor import FitJob, Surveyed, TrainedFit, advance, reader
 from tidegate.features.rows import Rows
+from tidegate.learn.fold import Fold
 from tidegate.learn.held import Held
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Records, Slots
@@ -62,10 +63,10 @@ class MemoryRun:
         self._trainer = trainer
         self._engine = Memory() if engine is None else engine
         self._held = {stream: Held() for stream in self.progress.streams}
-        self._weights: dict[int, Weights] = {}  # of fits that are released or not superseded
+        self._fitted: dict[int, Fitted] = {}  # of fits that are released or not superseded
         self._unreleased: list[RecordFit] = []  # fits whose weights may be superseded later
         self._done = dict.fromkeys(self._held, 0), Arrived()  # replaced as a whole after each step
-        self._transforms: dict[int, Transform | None] = {}  # of the same fits as `_weights`
+        self._transforms: dict[int, Transform | None] = {}  # of the same fits
         self._moments: dict[str, Moments] = {}  # of the surveys of each stream so far
         self._surveys: dict[str, tuple[Span, Moments, str | None]] = {}  # of the step in progress
         self._stopped: str | None = None  # why a first step stopped the run
@@ -120,11 +121,15 @@ class MemoryRun:
 
     def fit(self, number: int) -> Weights:
         """The weights of a fit."""
-        return self._weights[number]
+        return self._fitted[number].weights
 
     def transform(self, number: int) -> Transform | None:
         """The transform of a fit."""
         return self._transforms[number]
+
+    def fold(self, number: int) -> Fold:
+        """The fold of a fit."""
+        return self._fitted[number].fold
 
     def owned(self, stream: str, span: Span) -> Owned | None:  # noqa: ARG002
         """Whose the slots are."""
@@ -171,15 +176,15 @@ class MemoryRun:
         """The trainer of all fits."""
         return self._trainer
 
-    def train(self, job: FitJob) -> Weights:
+    def train(self, job: FitJob) -> Fitted:
         """Train a fit once, however often its step is interrupted."""
         number = job.line.fit.number
-        if number not in self._weights:
-            weights = job.train(self, self._engine)
-            weights.flags.writeable = False
+        if number not in self._fitted:
+            fitted = job.train(self, self._engine)
+            fitted.weights.flags.writeable = False
             self._transforms[number] = job.transform
-            self._weights[number] = weights
-        return self._weights[number]
+            self._fitted[number] = fitted
+        return self._fitted[number]
 
     def publish(
         self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
@@ -210,7 +215,7 @@ class MemoryRun:
     def _drop_superseded(self, due: Sequence[RecordFit]) -> None:
         """Delete the models that no fit needs after a step; `due` are the fits of the step."""
         for number in superseded(self._unreleased, due):
-            self._weights.pop(number, None)
+            self._fitted.pop(number, None)
             self._transforms.pop(number, None)
         fits = (fit for fit in (*self._unreleased, *due) if not fit.released)
-        self._unreleased = [fit for fit in fits if fit.number in self._weights]
+        self._unreleased = [fit for fit in fits if fit.number in self._fitted]

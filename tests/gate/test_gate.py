@@ -36,7 +36,7 @@ from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
@@ -62,7 +62,7 @@ class SeededByFit(Trainer[Any]):
 
     def train(
         self, line: Line, read: Any, prior: Weights | None, start: Weights | None = None
-    ) -> Weights:
+    ) -> Fitted:
         plain = Trainer(
             task=self.task,
             learner=self.learner,

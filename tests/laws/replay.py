@@ -29,7 +29,7 @@ from tests.laws.brute import charged
 from tidegate.executor import Surveyed, TrainedFit
 from tidegate.learn import gradient, mean, output, scores, survey, trainer
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Learner, Pull, Weights
+from tidegate.learn.learner import Fitted, Learner, Pull, Weights
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.records import Records, join
 from tidegate.learn.trainer import Read, Trainer
@@ -209,11 +209,11 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     class Watched(Trainer[Any]):
         def train(
             self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
-        ) -> Weights:
+        ) -> Fitted:
             recorder.line = line
-            weights: Weights = super().train(line, read, prior, start)
-            models.append(weights)
-            return weights
+            fitted: Fitted = super().train(line, read, prior, start)
+            models.append(fitted.weights)
+            return fitted
 
     def worst_draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
         """A sample that contains the changed record if the span does; `cost` amplifies it."""

@@ -73,7 +73,7 @@ def refit_scene(schedule: str) -> Scene:
     )
 
 
-SCALES, CELLS, AMOUNTS = survey.scales, survey.cells_of, refit.amounts
+SCALES, CELLS = survey.scales, survey.cells_of
 SENSITIVITY = survey.sensitivity
 TAKE_SURVEY, SURVEY, CENTRED = Ledger.take_survey, MemoryRun.survey, Task.centred
 
@@ -206,7 +206,7 @@ MISTAKES: dict[str, tuple[Scene, Callable[[], Patch], str]] = {
     ),
     "a refit that the descent does not pay for": (
         refit_scene("independent"),
-        lambda: patch.object(refit, "amounts", lambda mu: (mu, AMOUNTS(mu)[1])),
+        lambda: patch.object(refit, "left_for_descent", lambda mu: mu),
         "fit",
     ),
     "a survey that is not charged": (

@@ -68,7 +68,7 @@ def fit(
     )
     settings = learner.descent_of(task, terms, len(y))
     parts = weighted([Records(x, y, usable)], slot_weights)[0].load()
-    return descend(task, terms, parts, settings, perturb)
+    return descend(task, terms, parts, settings, perturb).weights
 
 
 class Seen:

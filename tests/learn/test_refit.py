@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tidegate.features import clip_rows
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, Softmax, refit
 from tidegate.learn.exact import Exact, exact_bits
+from tidegate.learn.fold import Fold
 from tidegate.learn.gradient import descend, deviation
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records
-from tidegate.learn.refit import Box, Fold, after, amounts, classes_of, folded, refitted, summed
+from tidegate.learn.refit import Box, after, classes_of, fold_for, left_for_descent, summed
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -62,7 +63,7 @@ def naive(data: Records, w: Floats, loss: Loss, fold: Fold) -> Iterator[Floats]:
                 parts, last = parts[1] - parts[0], last[1] - last[0]
             z = math.exp(fold.temperature) * parts
             p = 1 / (1 + math.exp(-min(max(z + last + fold.shift, -700), 700)))
-            vector = [(p - y) * z, p * (1 - p) * z * z, p - y]
+            vector = [(p - y) * z, p * (1 - p) * z * z, p - y, p * (1 - p) * z]
         else:
             z = math.exp(fold.temperature) * (parts + last)
             z = z - z.mean()
@@ -159,14 +160,10 @@ def test_the_box_is_what_it_says(classes: int) -> None:
 
 @given(st.floats(1e-6, 100), losses)
 def test_squares_of_what_is_spent_add_up_to_at_most_the_square(mu: float, loss: Loss) -> None:
-    descent, parts = amounts(mu)
-    spent = sum((Fraction(each) ** 2 for each in parts), Fraction(descent) ** 2)
-    assert 1 - 1e-12 < spent / Fraction(mu) ** 2 <= 1
     reach = Fraction(Box(classes_of(loss) or 2).sensitivity)
-    scales = refit.noise_scales(loss, mu)
-    assert sum((reach / Fraction(each)) ** 2 for each in scales) <= sum(
-        Fraction(each) ** 2 for each in parts
-    )
+    spent = sum((reach / Fraction(each)) ** 2 for each in refit.noise_scales(loss, mu))
+    spent += Fraction(left_for_descent(mu)) ** 2
+    assert 1 - 1e-12 < spent / Fraction(mu) ** 2 <= 1
 
 
 @given(seeds, losses, st.floats(-1.5, 1.5), st.floats(-3, 3))
@@ -174,7 +171,7 @@ def test_folded_weights_have_the_folded_margins(
     seed: int, loss: Loss, temperature: float, shift: float
 ) -> None:
     w, X = model(seed, loss, 1.0), np.asarray(records(seed, 9, 2).X)
-    found = X @ folded(w, Fold(temperature, shift))
+    found = X @ Fold(temperature, shift).into(w)
     features, constant = X[:, :-1] @ w[:-1], np.multiply.outer(X[:, -1], w[-1])
     warm = math.exp(temperature)
     lifted = shift * (X[:, -1] > 0)
@@ -213,16 +210,19 @@ def test_it_corrects_a_model_that_is_too_flat_or_too_sharp(classes: int, size: f
     wrong = truth * size
     if classes == 2:
         wrong[-1] += 5
-    fixed = refitted(
-        wrong,
-        data.map(lambda part: Exact.of(part, bits=20)),
-        loss=loss,
-        scales=(1.0,) * 8,
-        divisor=data.n,
-        class_shares=(),
-        new=1.0,
-        perturb=no_noise,
-    )
+    fixed = wrong
+    for _ in range(4):
+        fold = fold_for(
+            fixed,
+            data.map(lambda part: Exact.of(part, bits=20)),
+            loss=loss,
+            mu=1e3,
+            divisor=data.n,
+            class_shares=(),
+            new=1.0,
+            perturb=no_noise,
+        )
+        fixed = fold.into(fixed)
 
     def value(w: Floats) -> float:
         return float(loss.value((np.asarray(data.X) @ w).T, data.y).mean())
@@ -233,18 +233,43 @@ def test_it_corrects_a_model_that_is_too_flat_or_too_sharp(classes: int, size: f
 
 def test_steps_are_damped_and_bounded() -> None:
     box = Box(2)
-    still = after(Fold(), np.array([1.0, 0.1, 1.0]), box=box, deviation=1e6, share=0.5)
+    still = after(Fold(), np.array([1.0, 0.1, 1.0, 0.1]), box=box, deviation=1e6, share=0.5)
     assert abs(still.temperature) < 1e-9
     assert abs(still.shift) < 1e-9
-    mean = np.array([0.0, 0.1, 0.1])
-    full, half = (
-        after(Fold(), mean, box=box, deviation=1e-9, share=0.5, new=new).shift for new in (1.0, 0.1)
-    )
-    assert half == pytest.approx(full / 2)
     fold = Fold()
     for _ in range(50):
-        fold = after(fold, np.array([-2.0, 0.0, -1.0]), box=box, deviation=1e-9, share=0.0)
+        fold = after(fold, np.array([-2.0, 0.0, -1.0, 0.0]), box=box, deviation=1e-9, share=0.0)
     assert fold == Fold(1.5, 10.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(2)])
+def test_it_shifts_less_if_few_records_are_new(loss: Loss) -> None:
+    data, wrong = problem(2)[0], np.zeros(loss.shape(5))
+
+    def shift(new: float) -> float:
+        parts = data.map(lambda part: Exact.of(part, bits=20))
+        public: dict[str, Any] = {"divisor": data.n, "class_shares": (), "perturb": no_noise}
+        return fold_for(wrong, parts, loss=loss, mu=1e3, new=new, **public).shift
+
+    assert shift(0.01) == pytest.approx(refit.LEAST_NEW * shift(1.0))
+    assert shift(0.9) == pytest.approx(0.9 * shift(1.0))
+
+
+def test_the_shift_makes_up_for_what_the_temperature_moves() -> None:
+    """Without it the mean probability would miss the share of a class that is not common."""
+    data, truth = problem(2)
+    wrong = truth / 4
+    parts = data.map(lambda part: Exact.of(part, bits=20))
+    public: dict[str, Any] = {"divisor": data.n, "class_shares": (), "perturb": no_noise}
+    fold = fold_for(wrong, parts, loss=Logistic(), mu=1e3, new=1.0, **public)
+    p = 1 / (1 + np.exp(-(np.asarray(data.X) @ fold.into(wrong))))
+    assert abs(float(p.mean() - data.y.mean())) < 4e-3
+
+
+@given(seeds, losses, st.floats(-2, 1.5), st.floats(-10, 10))
+def test_a_fold_can_be_undone(seed: int, loss: Loss, temperature: float, shift: float) -> None:
+    w, fold = model(seed, loss, 3.0), Fold(temperature, shift)
+    np.testing.assert_allclose(fold.out_of(fold.into(w)), w, rtol=1e-12, atol=1e-12)
 
 
 # --- within a fit
@@ -260,7 +285,7 @@ def fit(task: Task, data: Records, **terms: Any) -> tuple[Floats, list[tuple[int
 
     settings = Terms(allowance=Allowance("mu", 0.5), **terms)
     descent = GradientPerturbation().descent_of(task, settings, data.n)
-    return descend(task, settings, data, descent, perturb), seen
+    return descend(task, settings, data, descent, perturb).weights, seen
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax(2), Softmax(3)])
@@ -286,7 +311,7 @@ def test_what_a_surveyed_fit_releases_costs_at_most_its_allowance(loss: Loss, ag
         spent += (Fraction(box.sensitivity) / Fraction(sigma)) ** 2
     assert 0.99 < spent / Fraction(1, 4) <= 1
     small = again and isinstance(loss, Softmax)
-    clip = 0.14 * loss.lipschitz(Transform.NORM) if small else Transform.NORM / 2
+    clip = Transform.NORM / (4 if small else 2)
     assert settings["clip"] == pytest.approx(clip)
 
 

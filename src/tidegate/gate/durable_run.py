@@ -17,8 +17,9 @@ from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.stopped import stop_in, stop_of
 from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
+from tidegate.learn.fold import Fold
 from tidegate.learn.intake import Intake
-from tidegate.learn.learner import Task, Weights
+from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Records
@@ -30,6 +31,7 @@ from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.progress import Progress
 from tidegate.release import About, Card, StoredRelease, make_card
+from tidegate.release.card import fold_of
 from tidegate.schedule import Span, Steps, TwoStream
 from tidegate.schedule.twostream import Arrived
 
@@ -49,7 +51,7 @@ class DurableRun:
     """
 
     def __init__(
-        self, store: Store, config: Config, train: Callable[[FitJob], Weights], clock: Clock = now
+        self, store: Store, config: Config, train: Callable[[FitJob], Fitted], clock: Clock = now
     ) -> None:
         self.store, self.config, self.train = store, config, train
         self.plan = config.plan()
@@ -113,6 +115,11 @@ class DurableRun:
         with readable(f"the transform of fit {number}"):
             stated = self.store.card(number).get("transform")
             return None if stated is None else Transform.of_card(stated)
+
+    def fold(self, number: int) -> Fold:
+        """The fold of a fit of an earlier step."""
+        with readable(f"the refit of fit {number}"):
+            return fold_of(self.store.card(number))
 
     def admit(self, stream: str, step: Span) -> Admitted | None:  # noqa: ARG002
         """Which slots of a step count."""

@@ -29,7 +29,7 @@ from tidegate.gate.taken import (
     check_sources,
 )
 from tidegate.gate.whole_file import delete_unfinished
-from tidegate.learn.learner import LEARNERS, Weights
+from tidegate.learn.learner import LEARNERS, Fitted
 from tidegate.learn.records import Records
 from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
@@ -308,8 +308,8 @@ class Gate:
         self._run.check_going()
         return advance(self._run)
 
-    def train(self, job: FitJob) -> Weights:
-        """Compute the private weights of a fit. Override it to compute them elsewhere."""
+    def train(self, job: FitJob) -> Fitted:
+        """Compute the private model of a fit. Override it to compute them elsewhere."""
         return job.train(self.store, self.engine)
 
     # --- reading

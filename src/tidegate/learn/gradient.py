@@ -18,7 +18,7 @@ from tidegate.features.rows import aligned
 from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.exact import Exact, Floats, Perturb, exact_bits, truncate
-from tidegate.learn.learner import Task, Terms, Unit, Weights, register
+from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
@@ -133,8 +133,9 @@ class GradientPerturbation:
         beta = positive("smoothness", smoothness)
         # If most records are classified correctly already, a smaller clip affects only the others.
         # A larger clip biases a model less; with two classes that outweighs the noise.
-        large = surveyed and not (again and bound > norm)
-        usual = norm / 2 if large else (0.14 if again else 0.35) * bound
+        usual = (0.14 if again else 0.35) * bound
+        if surveyed:
+            usual = norm / (4 if again and bound > norm else 2)
         clip = between("clip", min(self.clip or usual, bound), norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
@@ -198,25 +199,29 @@ class GradientPerturbation:
         n, mu = counted(terms, n), terms.allowance.amount
         return self.descent(
             slots=n,
-            mu=refit.amounts(mu)[0] if refits(task) else mu,
+            mu=refit.left_for_descent(mu) if refits(task) else mu,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=behind(terms, n),
-            again=bool(terms.slot_weights and terms.behind),
+            again=again(terms),
             surveyed=task.surveyed,
         )
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
+        return self.fitted(task, terms, records, bits).weights
+
+    def fitted(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Fitted:
+        """What `fit` returns, and the fold of the refit that it contains."""
         descent = self.descent_of(task, terms, records.n)
         return descend(task, terms, records, descent, partial(gaussian, bits=bits))
 
 
 def descend(
     task: Task, terms: Terms, records: Parts[Records], descent: Descent, perturb: Perturb
-) -> Weights:
+) -> Fitted:
     """Accelerated descent along noisy gradients.
 
     Args:
@@ -247,17 +252,23 @@ def descend(
             velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
         weights = np.clip(weights + velocity, -LARGEST, LARGEST)
     if not refits(task):
-        return weights
-    return refit.refitted(
+        return Fitted(weights)
+    fold = refit.fold_for(
         weights,
         parts,
         loss=task.loss,
-        scales=refit.noise_scales(task.loss, terms.allowance.amount),
+        mu=terms.allowance.amount,
         divisor=divisor,
         class_shares=terms.class_shares,
-        new=divisor / (divisor + behind(terms, n)),
+        new=1.0 if again(terms) else divisor / (divisor + behind(terms, n)),
         perturb=perturb,
     )
+    return Fitted(fold.into(weights), fold)
+
+
+def again(terms: Terms) -> bool:
+    """Whether a fit reads records with slot weights and starts at the release before."""
+    return bool(terms.slot_weights and terms.behind)
 
 
 def behind(terms: Terms, slots: int) -> int:

@@ -5,12 +5,13 @@ A `Task` is fixed before the first record; `Terms` belong to one fit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
+from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
@@ -20,6 +21,15 @@ from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight
 
 Weights = NDArray[np.float64]
+
+
+class Fitted(NamedTuple):
+    """What a fit makes: private weights, and the fold of its refit, which they contain."""
+
+    weights: Weights
+    fold: Fold = Fold()
+
+
 Unit = Literal["epsilon", "mu"]
 
 
@@ -84,6 +94,14 @@ class Terms:
 
 
 AnyTask = TypeVar("AnyTask", contravariant=True)
+
+
+@runtime_checkable
+class Refits(Protocol[AnyTask]):
+    """A learner that may also refit what it trained."""
+
+    def fitted(self, task: AnyTask, terms: Terms, records: Parts[Records], bits: Bits) -> Fitted:
+        """What `Learner.fit` returns, and the fold of the refit that it contains."""
 
 
 class Learner(Protocol[AnyTask]):

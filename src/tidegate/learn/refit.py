@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from tidegate.checks import refuse
 from tidegate.features.rows import aligned
 from tidegate.learn.exact import Exact, Floats, Labels, Perturb, exact_bits, truncate
+from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Weights
 from tidegate.learn.loss import Logistic, Loss, Softmax
 from tidegate.learn.parts import Parts, total
@@ -32,35 +33,32 @@ ROUNDS = (Fraction(1, 4), Fraction(3, 4))
 MOST = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
 """The range of the log-temperature for two classes, and for three or more."""
 
-LEAST_NEW = 0.5
+LEAST_NEW = 0.8
 """A fit's records count for at least this much in its shift, however few they are."""
+
+DAMPING = 12.0
+"""How much the squared deviation of the noise shortens a step."""
 
 LARGEST_SHIFT = 10.0
 """The shift is kept within this size."""
-
-
-class Fold(NamedTuple):
-    """What a refit changes: margins are multiplied by e^temperature, then shifted.
-
-    For two classes the temperature multiplies the part of a margin that comes from the features.
-    """
-
-    temperature: float = 0.0
-    shift: float = 0.0
 
 
 @dataclass(frozen=True)
 class Box:
     """The public numbers of a refit for K classes: what a slot's vector is clipped to.
 
-    The vector is (residual . margins, variance of the margins), and for two classes the residual.
+    The vector is (residual . margins, variance of the margins), and for two classes also the
+    residual, and how much the temperature moves it.
 
     >>> box = Box(2)
     >>> round(box.lo, 3), round(box.hi, 3), round(box.h, 3), round(box.sensitivity, 2)
-    (0.278, 2.386, 0.439, 3.77)
+    (0.278, 2.386, 0.439, 3.82)
     """
 
     classes: int
+
+    CROSS: ClassVar[float] = 0.3125
+    """The most that the residual of one record moves with the temperature."""
 
     @cached_property
     def lo(self) -> float:
@@ -87,12 +85,17 @@ class Box:
     def low(self) -> Floats:
         """The smallest vector."""
         two = self.classes == 2
-        return np.array([-self.lo - 0.5, 0.0, -1.0] if two else [-self.lo, 0.0])
+        return np.array([-self.lo - 0.5, 0.0, -1.0, -self.CROSS] if two else [-self.lo, 0.0])
 
     @property
     def high(self) -> Floats:
         """The largest vector."""
-        return np.array([self.hi, self.h, 1.0][: self.low.size])
+        return np.array([self.hi, self.h, 1.0, self.CROSS][: self.low.size])
+
+    @property
+    def longest(self) -> float:
+        """The largest size of a coordinate."""
+        return float(max(self.high.max(), -self.low.min()))
 
     @property
     def sensitivity(self) -> float:
@@ -108,25 +111,29 @@ def classes_of(loss: Loss) -> int | None:
     return loss.classes if isinstance(loss, Softmax) else None
 
 
-def amounts(mu: float) -> tuple[float, tuple[float, ...]]:
-    """What the descent and each round of the refit may spend; the squares add up to at most mu^2.
+def left_for_descent(mu: float) -> float:
+    """What the descent of a fit with a refit may spend.
 
-    >>> descent, refit = amounts(1.0)
-    >>> round(descent**2, 9), [round(each**2, 9) for each in refit]
-    (0.96, [0.01, 0.03])
+    >>> round(left_for_descent(1.0) ** 2, 9)
+    0.96
     """
-    square = Fraction(mu) ** 2
-    parts = (sqrt_down(square * SHARE * part) for part in ROUNDS)
-    return sqrt_down(square * (1 - SHARE)), tuple(parts)
+    return sqrt_down(Fraction(mu) ** 2 * (1 - SHARE))
 
 
 def noise_scales(loss: Loss, mu: float) -> tuple[float, ...]:
-    """The deviation of the noise in the sums of each round, rounded up; empty without a refit."""
+    """The deviation of the noise in the sums of each round, rounded up; empty without a refit.
+
+    The squares of what the rounds spend add up to at most `SHARE` mu^2.
+
+    >>> [round(each, 1) for each in noise_scales(Logistic(), 1.0)]
+    [38.2, 22.1]
+    """
     classes = classes_of(loss)
     if classes is None:
         return ()
     reach = Fraction(Box(classes).sensitivity)
-    return tuple(up(reach / Fraction(each)) for each in amounts(mu)[1])
+    spent = (sqrt_down(Fraction(mu) ** 2 * SHARE * part) for part in ROUNDS)
+    return tuple(up(reach / Fraction(each)) for each in spent)
 
 
 def settings(loss: Loss, mu: float, divisor: int) -> Mapping[str, float]:
@@ -134,48 +141,48 @@ def settings(loss: Loss, mu: float, divisor: int) -> Mapping[str, float]:
     classes, scales = classes_of(loss), noise_scales(loss, mu)
     if classes is None:
         return {}
-    box = Box(classes)
     return {
         "refit_rounds": len(scales),
-        "refit_sensitivity": up(Fraction(box.sensitivity) / divisor),
+        "refit_sensitivity": up(Fraction(Box(classes).sensitivity) / divisor),
         **{f"refit_noise_scale_{i + 1}": scale / divisor for i, scale in enumerate(scales)},
     }
 
 
-def refitted(  # noqa: PLR0913 - each is one public number of the fit, or its records
+def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its records
     weights: Weights,
     parts: Parts[Exact],
     *,
     loss: Loss,
-    scales: tuple[float, ...],
+    mu: float,
     divisor: int,
     class_shares: tuple[float, ...],
     new: float,
     perturb: Perturb,
-) -> Weights:
-    """The weights with the refit folded in.
+) -> Fold:
+    """The private fold that corrects the probabilities of a model.
+
+    A model that has learnt from other records too is shifted less: its shift fits them already.
 
     Args:
         weights: A private model of transformed rows.
         parts: The records of the fit.
         loss: The loss.
-        scales: The deviation of the noise in each round.
+        mu: The allowance of the fit, of which `SHARE` is spent.
         divisor: The sum of the slot weights.
         class_shares: The share of each class, as surveys say; empty if unknown.
         new: The records of the fit as a fraction of all that the model has learnt from.
         perturb: The function that adds noise.
     """
-    classes = classes_of(loss)
+    classes, fold = classes_of(loss), Fold()
     if classes is None:
-        return weights
-    box, fold = Box(classes), Fold()
-    share = class_shares[1] if len(class_shares) == 2 else 0.5
-    bits = exact_bits(parts.n, max(box.hi, box.lo + 0.5, box.h))
-    for sigma in scales:
+        return fold
+    box, share = Box(classes), class_shares[1] if len(class_shares) == 2 else 0.5
+    bits = exact_bits(parts.n, box.longest)
+    for sigma in noise_scales(loss, mu):
         work = partial(summed, weights=weights, fold=fold, box=box, bits=bits)
         mean = perturb(total(parts, work), sigma) / divisor
-        fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share, new=new)
-    return folded(weights, fold)
+        fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share)
+    return Fold(fold.temperature, max(new, LEAST_NEW) * fold.shift)
 
 
 def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) -> Floats:
@@ -202,7 +209,8 @@ def _two(margins: Floats, fixed: Floats, y: Labels, fold: Fold) -> Floats:
     z = math.exp(fold.temperature) * (margins - fixed)
     p = _sigmoid(z + fixed + fold.shift)
     e = p - y
-    return np.stack([e * z, p * (1 - p) * z * z, e])
+    bend = p * (1 - p) * z
+    return np.stack([e * z, bend * z, e, bend])
 
 
 def _many(margins: Floats, y: Labels, fold: Fold) -> Floats:
@@ -215,12 +223,8 @@ def _many(margins: Floats, y: Labels, fold: Fold) -> Floats:
     return np.stack([expected - z[y, np.arange(y.size)], spread])
 
 
-def after(  # noqa: PLR0913 - each is one public number
-    fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float, new: float = 1.0
-) -> Fold:
+def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float) -> Fold:
     """The fold after one damped Newton step, from noisy means of the vectors.
-
-    A model that has learnt from other records too is shifted less: its shift fits them already.
 
     Args:
         fold: The fold at which the vectors were computed.
@@ -228,30 +232,20 @@ def after(  # noqa: PLR0913 - each is one public number
         box: Their bounds.
         deviation: The deviation of the noise in each mean.
         share: The share of the second class, for two classes.
-        new: The records of the fit as a fraction of all that the model has learnt from.
     """
     slope, curvature = float(mean[0]), float(mean[1])
     bend = max(slope + curvature, 0.1 * box.h)
-    noise = 4 * deviation * deviation
+    noise = DAMPING * deviation * deviation
     low, high = MOST[min(box.classes, 3)]
     warmer = fold.temperature - bend * slope / (bend * bend + noise)
     temperature = min(max(warmer, low), high)
     if box.classes > 2:
         return Fold(temperature)
-    half = min(max(share + float(mean[2]) / 2, 0.01), 0.99)
+    residual = float(mean[2]) + float(mean[3]) * (temperature - fold.temperature)
+    half = min(max(share + residual / 2, 0.01), 0.99)
     width = half * (1 - half)
-    moved = fold.shift - max(new, LEAST_NEW) * width * float(mean[2]) / (width * width + noise)
+    moved = fold.shift - width * residual / (width * width + noise)
     return Fold(temperature, min(max(moved, -LARGEST_SHIFT), LARGEST_SHIFT))
-
-
-def folded(weights: Weights, fold: Fold) -> Weights:
-    """The weights whose margins are those of `weights` after the fold."""
-    if weights.ndim == 2 and weights.shape[1] > 2:
-        return weights * math.exp(fold.temperature)
-    result = weights * math.exp(fold.temperature)
-    shift = fold.shift / Transform.CONSTANT
-    result[-1] = weights[-1] + (shift if weights.ndim == 1 else np.array([-shift, shift]) / 2)
-    return result
 
 
 def _sigmoid(t: Floats) -> Floats:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from tidegate.learn.learner import Learner, Pull, Terms, Weights
+from tidegate.learn.learner import Fitted, Learner, Pull, Refits, Terms, Weights
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
@@ -67,8 +67,8 @@ class Trainer(Generic[AnyTask]):
 
     def train(
         self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
-    ) -> Weights:
-        """The private weights of one fit.
+    ) -> Fitted:
+        """The private weights of one fit, and the fold of its refit.
 
         Args:
             line: The fit and its share.
@@ -79,4 +79,6 @@ class Trainer(Generic[AnyTask]):
         fit, terms = line.fit, self.terms(line, prior, start)
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
         records = read(fit.span, slots, fit.slot_weights)
-        return self.learner.fit(self.task, terms, records, self.bits)
+        if isinstance(self.learner, Refits):
+            return self.learner.fitted(self.task, terms, records, self.bits)
+        return Fitted(self.learner.fit(self.task, terms, records, self.bits))

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, between, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Task
 from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
@@ -42,6 +43,7 @@ class Release:
         weights: The model, read-only; shape (d, K), or (d,) for two classes. With a transform it
             has one more row, for the constant column.
         transform: How the model centres and scales features; None if there are no surveys.
+        fold: What its refit changed, which the weights contain.
         settings: The public numbers of the fit, as its learner reports them.
         private: False if the noise came from a seed.
     """
@@ -54,6 +56,7 @@ class Release:
     settings: Mapping[str, float]
     private: bool
     transform: Transform | None = None
+    fold: Fold = Fold()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the weights read-only again after a copy or a load."""
@@ -82,10 +85,21 @@ class Release:
             "neighbours": NEIGHBOURS,
             "settings": dict(self.settings),
             **({} if self.transform is None else {"transform": self.transform.on_card()}),
+            **({} if self.fold == Fold() else {"refit": self.fold._asdict()}),
             "shape": list(self.weights.shape),
             "private": self.private,
             "warning": None if self.private else NOT_PRIVATE,
         }
+
+
+def fold_of(card: Card) -> Fold:
+    """The fold that a card states; without one it changes nothing.
+
+    >>> fold_of({"refit": {"temperature": 0.5, "shift": -1.0}})
+    Fold(temperature=0.5, shift=-1.0)
+    """
+    stated = card.get("refit", {})
+    return Fold(*(between(name, stated.get(name, 0.0), -16.0, 16.0) for name in Fold._fields))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from tidegate.gate.config.tables import ComputeTable
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.stopped import Stop
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Fitted
 from tidegate.serve.process import Answer, Process
 
 
@@ -33,12 +33,12 @@ class TrainingProcessGate(Gate):
         super()._recover(state, stop)
         self._fits = Process("training", _training, state.absolute(), self.config.compute)
 
-    def train(self, job: FitJob) -> Weights:
-        """The private weights of a fit; a fit on a cluster needs no process."""
+    def train(self, job: FitJob) -> Fitted:
+        """The private model of a fit; a fit on a cluster needs no process."""
         if self._fits is None or self.config.compute.engine == "dask":
             return super().train(job)
-        weights: Weights = self._fits.ask(job)
-        return weights
+        fitted: Fitted = self._fits.ask(job)
+        return fitted
 
     def close(self) -> None:
         """Close the state and kill the training process."""
@@ -52,7 +52,7 @@ def _training(folder: Path, compute: ComputeTable) -> Iterator[Answer]:
     """Prepare the process to train fits."""
     store, engine = FolderStore(folder, read_only=True), compute.build()
 
-    def train(job: FitJob) -> Weights:
+    def train(job: FitJob) -> Fitted:
         return job.train(store, engine)
 
     with threadpool_limits(max(1, (os.cpu_count() or 1) - 1)):
