@@ -7,10 +7,12 @@ from functools import cached_property
 from itertools import takewhile
 
 from tidegate.checks import refuse, whole
+from tidegate.privacy.admission import Admission
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.person import Person
+from tidegate.privacy.rises import Count, rises_of
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
@@ -74,6 +76,8 @@ class Plan:
             if not 0 <= (share := getattr(self, name)) < 1:
                 raise refuse(name, "a share from 0 to below 1", shown=str(share))
         _ = self.shares  # refuse at once what the budget does not allow
+        if self.person is not None:
+            self.person.check(self.budget, sample=getattr(self.schedule, "sample", None))
 
     @cached_property
     def shares(self) -> Shares:
@@ -104,6 +108,22 @@ class Plan:
     def steps(self) -> Steps:
         """Which records each step holds."""
         return self.schedule.steps
+
+    @cached_property
+    def admission(self) -> Admission | None:
+        """Decides in which steps a person's records count; None if records are protected."""
+        if self.person is None:
+            return None
+        rises = rises_of(self.schedule, self.shares)
+        counted = isinstance(rises, Count)  # which includes all that a record can pay
+        return Admission(
+            rises=rises,
+            contributions=self.person.contributions,
+            measured=Fraction(0) if counted else self.survey + self.reserve,
+            period=self.person.period,
+            look_back=self.schedule.look_back,
+            first=self.schedule.first,
+        )
 
     def _line(self, fit: Fit) -> Line:
         """The fit in records, with its share."""
@@ -208,6 +228,9 @@ class TwoStreamPlan:
 
     def __post_init__(self) -> None:
         _ = self.source  # refuse at once what the budget does not allow
+        if self.person is not None and self.person.period is not None:
+            allowed = "left out with two streams, whose steps have no common order"
+            raise refuse("period", allowed, self.person.period)
 
     @cached_property
     def source(self) -> Plan:
@@ -225,6 +248,13 @@ class TwoStreamPlan:
     def target(self) -> Shares:
         """The shares of the target stream, for any order of arrivals."""
         return replace(self.source.shares, schedule=Target())
+
+    @cached_property
+    def admission(self) -> Admission | None:
+        """Decides in which steps of either stream a person's records count, for both together."""
+        if self.person is None:
+            return None
+        return Admission(rises=Count(), contributions=self.person.contributions, streams=2)
 
     @property
     def forever(self) -> dict[str, Fraction]:

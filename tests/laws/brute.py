@@ -1,5 +1,6 @@
 """The naive ledger that faster answers are compared with: one sum for each record."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import islice
 
@@ -30,6 +31,19 @@ def charged(line: Line, record: int) -> Fraction:
     parts = [part for span, part in line.fit.slot_weights if record in range(*span)]
     assert len(parts) == bool(line.fit.slot_weights)  # each record of the span has one
     return line.share * (parts[0] ** line.fit.power if parts else 1)
+
+
+def person_cost(plan: Plan, admitted: Iterable[int], until: int) -> Fraction:
+    """What a person pays by the time `until` steps are complete, fit by fit.
+
+    A fit costs the most that it charges to a record of any of the admitted steps.
+    """
+    records = [plan.steps.count(step) for step in admitted]
+    cost = (plan.survey + plan.reserve) * len(records)
+    for line in plan.lines(plan.steps.count(until)):
+        read = [record for record in records if record in line.fit.span]
+        cost += max((charged(line, record) for record in read), default=Fraction(0))
+    return cost
 
 
 def horizon(schedule: Schedule, length: int) -> int:

@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidegate.checks import whole
-from tidegate.privacy.budget import MOST_CONTRIBUTIONS
+from tidegate.checks import refuse, whole
+from tidegate.privacy.budget import MOST_CONTRIBUTIONS, Budget
+
+FINEST = 1000
+"""The largest denominator of `typical`."""
+
+MOST_TYPICAL = 2**20
+"""The largest `typical`; as for contributions, far beyond what leaves a useful model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +23,14 @@ class Person:
         typical: How many slots a person is expected to have in a fit; it sizes descents, and enters
             no guarantee.
         period: The promise is about what a person does within any so many consecutive steps; None
-            is for life.
+            is for life. Schedules without a look-back keep owners for ever all the same.
+
+    >>> Person(contributions=4, typical=2)
+    Person(contributions=4, typical=Fraction(2, 1), period=None)
+    >>> Person(contributions=4, typical="1/2")
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: typical must be a number from 1 to 1048576 with a denominator
+    of at most 1000, such as 2 or "5/2", got '1/2'
     """
 
     contributions: int
@@ -26,5 +39,33 @@ class Person:
 
     def __post_init__(self) -> None:
         whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
+        object.__setattr__(self, "typical", typical_slots(self.typical))
         if self.period is not None:
             whole("period", self.period)
+
+    def check(self, budget: Budget, *, sample: int | None = None) -> None:
+        """Refuse a budget that is not for so many contributions, and samples."""
+        if budget.contributions != self.contributions:
+            allowed = f"those of the budget ({budget.contributions})"
+            raise refuse("contributions", allowed, self.contributions)
+        if sample is not None:
+            allowed = "left out where persons are protected, whose records a sample would split"
+            raise refuse("sample", allowed, sample)
+
+
+def typical_slots(value: object) -> Fraction:
+    """Check how many slots a person is expected to have in a fit; return it exactly.
+
+    >>> typical_slots(2.5), typical_slots("5/2"), typical_slots(3)
+    (Fraction(5, 2), Fraction(5, 2), Fraction(3, 1))
+    """
+    text = str(value) if isinstance(value, str | int | float | Fraction) else ""
+    try:
+        # No exponent: 10 to the power of a billion would take for ever.
+        exact = Fraction(text) if len(text) < 30 and "e" not in text.lower() else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        exact = Fraction(0)
+    if isinstance(value, bool) or not 1 <= exact <= MOST_TYPICAL or exact.denominator > FINEST:
+        allowed = f"a number from 1 to {MOST_TYPICAL} with a denominator of at most {FINEST}"
+        raise refuse("typical", f'{allowed}, such as 2 or "5/2"', value)
+    return exact

@@ -1,7 +1,7 @@
 """The Growing schedule: refits on all records, in which the newest weigh most."""
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -94,13 +94,19 @@ class Growing(Stepped):
             times.append(times[-1] + max(1, times[-1] * part // of))
         return times[number]
 
-    def _mark(self, number: int) -> Fraction:
+    def times(self, until: int) -> list[int]:
+        """The times of all bases up to the first that is later than `until`."""
+        while self._times[-1] <= until:
+            self._time(len(self._times))
+        return self._times[: bisect_right(self._times, until) + 1]
+
+    def mark(self, number: int) -> Fraction:
         """s_k for base k: the slot weight of block j in base k is s_j / s_k."""
         return Fraction(self._time(number)) if number else Fraction(3, 4) * self._time(1)
 
     def share(self, number: int, power: int) -> Fraction:
         """The share of a base: what a record of its newest block pays."""
-        return 1 - (self._mark(number) / self._mark(number + 1)) ** power
+        return 1 - (self.mark(number) / self.mark(number + 1)) ** power
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base that is due now, if any."""
@@ -111,10 +117,10 @@ class Growing(Stepped):
             return ()
         if number == 0:
             return (Fit(number, now, Span(0, now), None, "base", number),)
-        newest = self._mark(number)
+        newest = self.mark(number)
         edges = pairwise([0, *self._times[: number + 1]])
         slot_weights = [
-            SlotWeight(Span(*edge), self._mark(j) / newest) for j, edge in enumerate(edges)
+            SlotWeight(Span(*edge), self.mark(j) / newest) for j, edge in enumerate(edges)
         ]
         return (
             Fit(
@@ -145,15 +151,15 @@ class Growing(Stepped):
         for k in range(len(self._sums), number + 1):
             total, information = self._sums[-1] if k else (0.0, 0.0)
             size = self._time(k) - (self._time(k - 1) if k else 0)
-            total += float(self._mark(k)) * size  # the sum of the slot weights in base k, times s_k
+            total += float(self.mark(k)) * size  # the sum of the slot weights in base k, times s_k
             self._sums.append((total, information + self._information(k, total)))
         total, information = self._sums[number]
         own = self._information(number, total)
-        return total / float(self._mark(number)) * (math.sqrt(information / own) - 1)
+        return total / float(self.mark(number)) * (math.sqrt(information / own) - 1)
 
     def _information(self, number: int, total: float) -> float:
         """The information of base k, given the sum of its slot weights times s_k."""
-        return (total / float(self._mark(number))) ** 2 * float(self.share(number, power=2))
+        return (total / float(self.mark(number))) ** 2 * float(self.share(number, power=2))
 
     def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
         """The share of the base."""
