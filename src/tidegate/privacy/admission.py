@@ -33,21 +33,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.privacy.compact import Compact, unique_pairs
+from tidegate.privacy.compact import Compact, unique_pairs, whole_units
 from tidegate.privacy.ledger import LedgerError
 from tidegate.privacy.rises import NEVER, Keys, Rises, StepArray
 
 Ranges = Sequence[tuple[int, int]]
 """The steps in which a person is admitted: half-open ranges, ascending and disjoint."""
 
-UNIT = 2**30
-"""Many persons are decided by whole numbers of 1/UNIT, and exactly where those do not suffice."""
+MOST_UNITS = 2**30
+"""Many persons are decided in whole units, at most so many in a record's budget.
+
+Where those do not suffice, a person is decided by exact fractions."""
 
 MOST_RANGES = 2**12
 """A person with more ranges is decided exactly, so that no sum in these units overflows."""
 
 ROWS = 2**18
-"""How many pairs of a person and a step are checked at once."""
+"""How many triples of a person, a step and a range are checked at once."""
 
 
 class Histories(NamedTuple):
@@ -149,7 +151,7 @@ class Admission:
         if self.period is not None:
             histories = self._clipped(histories, steps - self.period + 1)
         low, high = self._bracket(histories, steps)
-        limit = self.contributions * UNIT
+        limit = self.contributions * self._unit
         yes = high <= limit
         sure = (yes | (low > limit)) & (np.diff(histories.offsets) <= MOST_RANGES)
         for person in np.flatnonzero(~sure).tolist():
@@ -200,8 +202,12 @@ class Admission:
 
     def _units(self, value: Fraction) -> tuple[int, int]:
         """A value in units, rounded down and up; what is above all contributions is cut off."""
-        most = (self.contributions + 1) * UNIT
-        return min(floor(value * UNIT), most), min(ceil(value * UNIT), most)
+        units, most = value * self._unit, (self.contributions + 1) * self._unit
+        return min(floor(units), most), min(ceil(units), most)
+
+    @cached_property
+    def _unit(self) -> int:
+        return whole_units(MOST_UNITS, self.rises, self.measured)
 
     @cached_property
     def _rise(self) -> Callable[[int, int], Fraction]:
@@ -234,21 +240,43 @@ class Admission:
         over[filled] = ~_for_life(self)._decide(whole, last)
         if self.period is None:
             return over
-        for person in np.flatnonzero(over).tolist():
-            over[person] = self._over_in_a_period(histories.ranges(person))
+        suspects = np.flatnonzero(over)  # what is fine for life is fine in every period
+        steps = _sums(histories.stops - histories.starts, offsets)[suspects]
+        size = steps * np.diff(offsets)[suspects]
+        for person in suspects[size > ROWS].tolist():
+            over[person] = self._over_at_a_step(histories.ranges(person))
+        others, ends = suspects[size <= ROWS], np.cumsum(size[size <= ROWS])
+        for group in np.split(others, np.flatnonzero(np.diff(ends // ROWS)) + 1):
+            over[group] = self._over_in_a_period(histories, group)
         return over
 
-    def _over_in_a_period(self, ranges: Ranges) -> bool:
-        """Whether a person costs too much in the period that ends with any admitted step."""
-        starts, stops = np.array(ranges, np.int64).T
-        steps = np.concatenate([np.arange(*each) for each in ranges])
-        for group in np.array_split(steps, -(-len(steps) * len(ranges) // ROWS)):
-            rows, which = np.nonzero(starts[None, :] < group[:, None])
-            cut = np.minimum(stops[which], group[rows])
-            offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(group)))])
-            if not self._decide(Histories(offsets, starts[which], cut), group).all():
-                return True
-        return False
+    def _over_at_a_step(self, ranges: Ranges) -> bool:
+        """Whether one person costs too much in the period that ends with any admitted step."""
+        return not all(
+            self.admits([*ranges[:place], *([(start, step)] if step > start else [])], step)
+            for place, (start, stop) in enumerate(ranges)
+            for step in range(start, stop)
+        )
+
+    def _over_in_a_period(self, histories: Histories, persons: StepArray) -> NDArray[np.bool_]:
+        """Which persons cost too much in the period that ends with any of their steps."""
+        offsets, starts, stops = histories
+        own = _expanded(offsets, persons)
+        sizes = stops[own] - starts[own]
+        steps = np.repeat(starts[own] + sizes - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+        counts = _sums(sizes, np.concatenate([[0], np.cumsum(np.diff(offsets)[persons])]))
+        whose = np.repeat(np.arange(len(persons)), counts)
+        # For each step of a person, the ranges before it: all of the person's, then cut.
+        which = _expanded(offsets, persons[whose])
+        rows = np.repeat(np.arange(len(steps)), np.diff(offsets)[persons[whose]])
+        earlier = starts[which] < steps[rows]
+        which, rows = which[earlier], rows[earlier]
+        before = Histories(
+            np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(steps)))]),
+            starts[which],
+            np.minimum(stops[which], steps[rows]),
+        )
+        return np.bincount(whose, ~self._decide(before, steps), len(persons)) > 0
 
     def check(self, histories: Histories) -> None:
         """Refuse if any person costs more than the contributions; the message names nobody."""
@@ -287,6 +315,14 @@ def _for_life(admission: Admission) -> Admission:
         measured=admission.measured,
         streams=admission.streams,
     )
+
+
+def _expanded(offsets: StepArray, persons: StepArray) -> StepArray:
+    """The places of all ranges of these persons."""
+    sizes = np.diff(offsets)[persons]
+    first = offsets[:-1][persons] - np.cumsum(sizes) + sizes
+    places: StepArray = np.repeat(first, sizes) + np.arange(sizes.sum())
+    return places
 
 
 def _without_last(histories: Histories, filled: NDArray[np.bool_]) -> Histories:

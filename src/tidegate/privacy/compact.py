@@ -61,13 +61,8 @@ class Compact:
 
     @cached_property
     def scale(self) -> int:
-        """Units in a record's budget: as many as fit, so that costs are whole if they can be."""
-        most = _MOST_UNITS // self.contributions
-        measured = self.measured.denominator
-        for whole in (lcm(self.rises.grain or most + 1, measured), measured, 1):
-            if whole <= most:
-                return most // whole * whole
-        return most
+        """Units in a record's budget."""
+        return whole_units(_MOST_UNITS // self.contributions, self.rises, self.measured)
 
     def first(self, step: int) -> int:
         """The state of a person after the first admitted step."""
@@ -134,6 +129,14 @@ def _packed(steps: StepArray, low: StepArray, error: StepArray, known: NDArray[n
     known = known & (low <= _MOST_UNITS) & (error <= _MOST_ERROR)
     words = ((steps + 1) << 32) | (low << 8) | error  # the sign bit is one of the step's
     return np.where(known, words.astype(np.uint64), np.uint64(UNKNOWN))
+
+
+def whole_units(most: int, rises: Rises, measured: Fraction) -> int:
+    """The largest number of units, up to `most`, in which costs are whole, if there is one."""
+    for whole in (lcm(rises.grain or most + 1, measured.denominator), measured.denominator):
+        if whole <= most:
+            return most // whole * whole
+    return most
 
 
 def unique_pairs(keys: tuple[StepArray, StepArray]) -> tuple[list[tuple[int, int]], StepArray]:
