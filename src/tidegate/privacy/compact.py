@@ -91,7 +91,8 @@ class Compact:
         lasts = (states >> np.uint64(32)).astype(np.int64) - 1
         low = (states >> np.uint64(8)).astype(np.int64) & _MOST_UNITS
         error = states.astype(np.int64) & _MOST_ERROR
-        gone = unknown | (lasts < (0 if self.period is None else step - self.period + 1))
+        first = 0 if self.period is None else np.maximum(step - self.period + 1, 0)
+        gone = unknown | (lasts < first)
         lasts[gone], low[gone], error[gone] = NEVER, 0, 0
         more, inexact = self._rises(lasts, step)
         known = ~unknown & (step <= _MOST_STEP)
