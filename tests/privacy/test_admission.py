@@ -187,34 +187,45 @@ def test_the_cap_finds_everybody_above_it(plan: Plan, crowd: list[Steps]) -> Non
         admission.check(histories)
 
 
-@settings(max_examples=60)
-@given(person_plans(), st.lists(st.lists(st.booleans(), max_size=50), min_size=1, max_size=4))
+@given(person_plans(), st.lists(st.booleans(), max_size=40), st.booleans())
 def test_compact_states_never_contradict_the_exact_decision(
-    plan: Plan, crowd: list[list[bool]]
+    plan: Plan, comes: list[bool], renewed: bool
 ) -> None:
+    """And their bounds hold: on the cost for life, from above on the cost within a period."""
     admission = admission_of(plan)
-    compact, states = admission.compact, np.full(len(crowd), NOBODY, np.uint64)
-    admitted = [list[int]() for _ in crowd]
-    for step in range(max(map(len, crowd))):
-        there = [who for who, comes in enumerate(crowd) if step < len(comes) and comes[step]]
-        decisions = compact.decide(states[there], step)
-        for who, decision in zip(there, decisions.tolist(), strict=True):
-            exact = admission.admits(ranges_of(admitted[who]), step)
-            assert decision == UNSURE or (decision == YES) == exact
-            if exact:
-                admitted[who].append(step)
-                states[who] = compact.after(states[who : who + 1], step)[0]
-            if decision == UNSURE and admitted[who]:
-                start = (
-                    0
-                    if plan.person is None or plan.person.period is None
-                    else (step - plan.person.period + 1)
-                )
-                counted = [each for each in admitted[who] if each >= start]
-                if counted:
-                    cost = admission.cost(ranges_of(counted))
-                    states[who] = compact.of(counted[-1], cost)
+    compact, states, admitted = admission.compact, np.array([NOBODY], np.uint64), list[int]()
+    for step in np.flatnonzero(comes).tolist():
+        decision = compact.decide(states, step)[0]
+        exact = admission.admits(ranges_of(admitted), step)
+        assert decision == UNSURE or (decision == YES) == exact
+        if exact:
+            admitted.append(step)
+            states = compact.after(states, step)
+        start = 0 if admission.period is None else step - admission.period + 1
+        counted = [each for each in admitted if each >= start]
+        if renewed and decision == UNSURE and counted:
+            cost = admission.cost(ranges_of(counted))
+            states = np.array([compact.of(counted[-1], cost)], np.uint64)
+        if counted:
+            low, high = bounds_of(states, compact.scale)
+            assert admission.cost(ranges_of(counted)) <= high
+            assert admission.period is not None or low <= admission.cost(ranges_of(counted))
         assert not compact.over(states).any()
+
+
+def bounds_of(states: Any, scale: int) -> tuple[Fraction, Fraction]:
+    """The bounds on a cost that a state has, by the layout of its bits."""
+    state = int(states[0])
+    assert state != UNKNOWN
+    low, error = state >> 8 & 2**24 - 1, state & 2**8 - 1
+    return Fraction(low, scale), Fraction(low + error, scale)
+
+
+def test_nobody_is_nobody_in_the_first_period_too() -> None:
+    plan = protecting(Plan(schedule=Fading(step=1, memory=7), budget=PureDP(1.0)), 2, period=9)
+    compact = admission_of(plan).compact
+    low, high = bounds_of([compact.first(0)], compact.scale)
+    assert low == high == 1
 
 
 @given(person_plans(period=st.none()), visits)
