@@ -10,7 +10,7 @@ Where all costs are whole numbers of units the last is 0, and the state always d
 all ones says nothing. Where a state does not decide (`UNSURE`), ask `Admission.decide`, which needs
 the admitted steps themselves, and replace the state by `of` these steps.
 
-With a period a state only has an upper bound: what left the period is not subtracted. So it never
+With a period the cost is rounded up, and what left the period is not subtracted. So a state never
 says NO. `of` the steps within the period makes the bound tight again.
 """
 
@@ -62,7 +62,7 @@ class Compact:
     @cached_property
     def scale(self) -> int:
         """Units in a record's budget."""
-        return whole_units(_MOST_UNITS // self.contributions, self.rises, self.measured)
+        return whole_units((_MOST_UNITS - 1) // self.contributions, self.rises, self.measured)
 
     def first(self, step: int) -> int:
         """The state of a person after the first admitted step."""
@@ -96,7 +96,10 @@ class Compact:
         lasts[gone], low[gone], error[gone] = NEVER, 0, 0
         more, inexact = self._rises(lasts, step)
         known = ~unknown & (step <= _MOST_STEP)
-        return step, low + more, error + inexact, known
+        low, error = low + more, error + inexact
+        if self.period is not None:
+            low, error = low + error, np.zeros_like(error)
+        return step, low, error, known
 
     def _rises(self, lasts: StepArray, step: int) -> tuple[StepArray, StepArray]:
         """What the step adds in units, rounded down, and whether it adds a little more."""
@@ -114,9 +117,10 @@ class Compact:
         decision may include but need not.
         """
         units = cost * self.scale
-        low, error = min(floor(units), _MOST_UNITS + 1), ceil(units) - floor(units)
-        step, low_, error_ = np.array([[last], [low], [error]], np.int64)
-        return int(_packed(step, low_, error_, np.array([last <= _MOST_STEP]))[0])
+        low = floor(units) if self.period is None else ceil(units)
+        parts = [[last], [min(low, _MOST_UNITS)], [max(ceil(units) - low, 0)]]
+        step, low_, error = np.array(parts, np.int64)
+        return int(_packed(step, low_, error, np.array([last <= _MOST_STEP]))[0])
 
     def over(self, states: States) -> NDArray[np.bool_]:
         """Which states show more than the contributions, which admission never leads to."""
@@ -126,9 +130,9 @@ class Compact:
 
 
 def _packed(steps: StepArray, low: StepArray, error: StepArray, known: NDArray[np.bool_]) -> States:
-    """States of these parts; UNKNOWN where a part is too large."""
-    known = known & (low <= _MOST_UNITS) & (error <= _MOST_ERROR)
-    words = ((steps + 1) << 32) | (low << 8) | error  # the sign bit is one of the step's
+    """States of these parts; UNKNOWN where the error is too large. The largest cost is too much."""
+    known = known & (error <= _MOST_ERROR)
+    words = ((steps + 1) << 32) | (np.minimum(low, _MOST_UNITS) << 8) | error
     return np.where(known, words.astype(np.uint64), np.uint64(UNKNOWN))
 
 
