@@ -121,6 +121,50 @@ def test_a_sampled_plan_says_what_the_sample_may_cost() -> None:
     assert all(line["sample_epsilon"] > line["epsilon"] for line in sampled)
 
 
+def test_a_plan_for_persons_says_how_often_one_may_come() -> None:
+    given = (*FADING, "--forget", "1/5", "--until", "4096", "--contributions", "4")
+    shown = tidegate(*given).stdout
+    assert "epsilon = 1, delta = 1e-06 about any one person, its own allocation" in shown
+    assert "together cost at most 4 times what one record may cost, for life." in shown
+    assert "mu = 0.1184 (epsilon = 0.4752), at delta = 1e-06" in shown
+    assert re.search(r"at every step +0.363 +9\n", shown)  # 1 + floor(3 / 0.363)
+    assert re.search(r"in any steps +at most 1 +4 or more\n", shown)
+    assert "is kept for ever" in shown
+    period = tidegate(*given, "--period", "5", "--typical", "5/2").stdout
+    assert "within any 5 consecutive steps." in " ".join(period.split())
+    assert re.search(r"at every step +0.363 +5\n", period)
+    assert "is kept for 10 steps" in period
+    assert "Descents are sized for 2.5 slots of a person" in period
+    alone = tidegate(*FADING, "--until", "4096", "--contributions", "1").stdout
+    assert "cost at most what one record may cost" in alone
+    early = tidegate("plan", "growing", "--block", "8192", "--step", "1024", "--epsilon", "1",
+                     "--contributions", "4", "--period", "9", "--until", "1024").stdout  # fmt: skip
+    assert "A person has epsilon = 1, a record epsilon = 0.25." in early
+    assert "A period does not shorten that here" in early
+
+
+def test_a_plan_for_persons_in_json() -> None:
+    *lines, last = json_lines(*FADING, "--until", "4096", "--contributions", "4", "--period", "9")
+    mu = gaussian_mu(1.0, 1e-6)
+    assert lines[0]["mu"] == pytest.approx(mu * (lines[0]["share"] / 4) ** 0.5)
+    person = last["summary"]["person"]
+    assert person["record"].keys() == {"mu", "epsilon", "delta"}
+    assert person["record"]["mu"] == pytest.approx(mu / 2)
+    assert person["record"]["mu"] <= mu / 2
+    assert (person["contributions"], person["period"], person["typical"]) == (4, 9, "1")
+    assert person["kept_steps"] == 8
+    assert person["visits"][0] == {
+        "every": 1,
+        "further": pytest.approx(0.51348, rel=1e-4),
+        "admitted": 6,
+    }
+    assert person["visits"][-1] == {"every": None, "further": 1.0, "admitted": 4}
+    plain = json_lines(*FADING, "--until", "4096")
+    assert "person" not in plain[-1]["summary"]
+    pure = json_lines(*SLIDING, "--contributions", "2")[-1]["summary"]["person"]
+    assert pure["record"] == {"epsilon": 0.5}
+
+
 def test_two_streams_have_a_ledger_each() -> None:
     *lines, last = json_lines(
         "plan", "twostream", "--window", "700", "--step", "100", "--target-step", "10",
@@ -295,6 +339,17 @@ BAD = [
     ("twostream", {}, "twostream needs --target-step"),
     ("twostream", {"--target-step": "2", "--block": "4"}, "has no --block, got 4"),
     ("sliding", {"--target-step": "2"}, "sliding has no --target-step, got 2"),
+    ("sliding", {"--contributions": "0"}, "contributions must be a whole number from 1 to 1048576"),
+    ("sliding", {"--period": "5"}, "--period 5 needs --contributions: add it, or omit --period"),
+    ("sliding", {"--typical": "2"}, "--typical 2 needs --contributions: add it, or omit"),
+    ("sliding", {"--contributions": "2", "--period": "0"}, "period must be a whole number from 1"),
+    ("sliding", {"--contributions": "2", "--typical": "1/2"}, "typical must be a number from 1"),
+    ("sliding", {"--contributions": "2", "--sample": "3"}, "sample must be left out where persons"),
+    (
+        "twostream",
+        {"--target-step": "2", "--contributions": "2", "--period": "3"},
+        "period must be left out with two streams",
+    ),
     ("sliding", {"--epsilon": ""}, "epsilon must be a finite number above 0, got ''"),
     ("sliding", {"--epsilon": "1e400"}, "epsilon must be a finite number above 0, got 1e400"),
     ("sliding", {"--epsilon": "1e-320"}, "epsilon must be at least 1e-100"),
@@ -332,7 +387,7 @@ def test_a_large_delta_can_be_confirmed() -> None:
 def test_help_has_examples_that_run() -> None:
     text = tidegate("plan", "--help").stdout.split("Examples:")[1].replace("\\\n", " ")
     examples = [line.split() for line in text.splitlines() if "tidegate plan" in line]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for words in examples:
         wanted = [word for word in words[1:] if word not in {"--plot", "plan.svg"}]
         assert tidegate(*wanted).returncode == 0

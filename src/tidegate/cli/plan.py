@@ -11,11 +11,18 @@ from tidegate import picture
 from tidegate.checks import InvalidValueError, flag, fraction, ratio
 from tidegate.cli import options
 from tidegate.cli.plan_output import print_json, print_table
-from tidegate.cli.planned import Measured, allocation_of, one_stream, option_name, two_streams
-from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, Kind, count, kinds_text
+from tidegate.cli.planned import (
+    Measured,
+    allocation_of,
+    one_stream,
+    option_name,
+    person_of,
+    two_streams,
+)
+from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, SLOTS, Kind, count, kinds_text
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
-from tidegate.privacy.budget import budget_of
+from tidegate.privacy.budget import MOST_CONTRIBUTIONS, budget_of
 from tidegate.schedule.registry import alone
 
 EPILOG = """\b
@@ -27,6 +34,8 @@ Examples:
       --plot plan.svg
   tidegate plan twostream --window 7000 --step 1000 --target-step 100 \\
       --source-steps 2 --epsilon 1 --until 20000 --format json
+  tidegate plan fading --step 1024 --forget 1/5 --epsilon 1 --delta 1e-6 \\
+      --contributions 4 --until 16384
 """
 
 
@@ -73,7 +82,10 @@ KIND is {kinds_text()}. All sizes are in records.
 @click.option("--source-steps", type=count(), help="twostream: source steps in a round [1].")
 @click.option("--target-steps", type=count(), help="twostream: target steps after them [1].")
 @click.option(
-    "--epsilon", type=EPSILON, required=True, help="The privacy budget of each record, for ever."
+    "--epsilon",
+    type=EPSILON,
+    required=True,
+    help="The privacy budget of each record, for ever; with --contributions, of each person.",
 )
 @click.option(
     "--delta", type=DELTA, help="The delta of the budget; without it, the budget is pure epsilon."
@@ -89,6 +101,13 @@ KIND is {kinds_text()}. All sizes are in records.
 @click.option("--rate", type=RATIO, help="tapered: ratio of the shares of two adjacent levels.")
 @click.option("--survey", type=RATIO, help="Share of the budget for a survey of each step [0].")
 @click.option("--scores", type=RATIO, help="Share of the budget for scores of releases [0].")
+@click.option(
+    "--contributions",
+    type=count(most=MOST_CONTRIBUTIONS),
+    help="Protect persons: all records of one may cost so many times what one record may cost.",
+)
+@click.option("--period", type=count(), help="In any so many consecutive steps [for life].")
+@click.option("--typical", type=SLOTS, help="Slots that a person is expected to have in a fit [1].")
 @click.option(
     "--until",
     type=count(),
@@ -109,6 +128,9 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     rate: Fraction | None,
     survey: Fraction | None,
     scores: Fraction | None,
+    contributions: int | None,
+    period: int | None,
+    typical: Fraction | None,
     until: int,
     rows: int,
     plot: Path | None,
@@ -116,13 +138,12 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     **given: Any,
 ) -> None:
     """Plan a kind of schedule, and print it."""
-    budget = budget_of(epsilon, delta, weak_delta=weak_delta)
+    person = person_of(contributions, period, typical)
+    budget = budget_of(epsilon, delta, contributions=contributions or 1, weak_delta=weak_delta)
     sizes = {name: size for name, size in given.items() if size is not None}
     measured = Measured(survey or Fraction(0), scores or Fraction(0))
-    if kind == "twostream":
-        planned = two_streams(sizes, budget, allocation_of(allocation, rate), until, measured)
-    else:
-        planned = one_stream(kind, sizes, budget, allocation_of(allocation, rate), until, measured)
+    parts = (sizes, budget, allocation_of(allocation, rate), until, measured, person)
+    planned = two_streams(*parts) if kind == "twostream" else one_stream(kind, *parts)
     if plot is not None and until < planned.first:
         raise InvalidValueError(f"nothing to plot: {planned.no_release}")
     if plot is not None:  # before printing, which ends early in a pipe to `head`

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tidegate import picture
-from tidegate.cli import options
+from tidegate.cli import options, plan_persons
 from tidegate.cli.planned import Planned
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
@@ -34,7 +34,10 @@ def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
     measured = {
         name: {"share": float(share)} for name, share in planned.measured._asdict().items() if share
     }
-    return {"fits": fits, "releases": releases} | paid | measured
+    counted = {"fits": fits, "releases": releases} | paid | measured
+    if planned.person is not None and planned.admission is not None:
+        counted["person"] = plan_persons.summary(planned.budget, planned.person, planned.admission)
+    return counted
 
 
 def print_json(planned: Planned) -> None:
@@ -87,19 +90,26 @@ def print_table(planned: Planned, rows: int) -> None:
         fits += 1
         releases += line.fit.released
     console.print(f"[bold]{planned.title}[/]\n")
-    if not fits:
+    if fits:
+        chains = picture.chains((line.fit for line in planned.lines()), rows)
+        console.print(picture.terminal_picture(chains, planned.steps, console.width))
+        console.print(picture.legend(chains), end="\n\n")
+        console.print(_fits_table(planned.budget, first))
+        if fits > len(first):
+            console.print(f"[dim]... and {fits - len(first):,} more[/]")
+        if any(map(picture.is_weighted, chains)):
+            note = "The newest records pay the share. Older ones have less weight and pay less."
+            console.print(f"[dim]{note}[/]")
+        console.print(f"\n{fits:,} fits, {releases:,} releases.")
+        _print_paid(console, planned)
+    else:
         console.print(f"{planned.no_release.capitalize()}.")
-        return
-    chains = picture.chains((line.fit for line in planned.lines()), rows)
-    console.print(picture.terminal_picture(chains, planned.steps, console.width))
-    console.print(picture.legend(chains), end="\n\n")
-    console.print(_fits_table(planned.budget, first))
-    if fits > len(first):
-        console.print(f"[dim]... and {fits - len(first):,} more[/]")
-    if any(map(picture.is_weighted, chains)):
-        note = "The newest records pay the share. Older ones have less weight and pay less."
-        console.print(f"[dim]{note}[/]")
-    console.print(f"\n{fits:,} fits, {releases:,} releases.")
+    if planned.person is not None and planned.admission is not None:
+        plan_persons.show(console, planned.budget, planned.person, planned.admission)
+
+
+def _print_paid(console: Console, planned: Planned) -> None:
+    """Print what records pay."""
     for name, share in planned.measured._asdict().items():
         if share:
             console.print(f"Each record also pays {100 * float(share):g} % for {MEASURED[name]}.")

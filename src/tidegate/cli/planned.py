@@ -11,7 +11,9 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
+from tidegate.privacy.admission import Admission
 from tidegate.privacy.meaning import amounts
+from tidegate.privacy.person import Person
 from tidegate.schedule import Schedule, Stream, TwoStream
 from tidegate.schedule.registry import SCHEDULES, build, sources
 
@@ -49,6 +51,8 @@ class Planned:
         ledgers: A ledger for each stream.
         forever: The most any record of a stream ever pays, scores included.
         measured: The shares of the survey of each step and of scores.
+        person: How much a person may contribute, if persons are protected.
+        admission: What persons cost, if they are protected.
     """
 
     title: str
@@ -61,6 +65,8 @@ class Planned:
     ledgers: dict[Stream | None, Ledger]
     forever: dict[Stream | None, Fraction]
     measured: "Measured"
+    person: Person | None
+    admission: Admission | None
 
     @property
     def no_release(self) -> str:
@@ -95,6 +101,24 @@ def _refuse_unknown(kind: str, sizes: dict[str, int], allowed: Sequence[str]) ->
             raise InvalidValueError(f"{kind} has no {option_name(name)}, got {size}; it has {has}")
 
 
+def person_of(
+    contributions: int | None, period: int | None, typical: Fraction | None
+) -> Person | None:
+    """How much a person may contribute, if persons are protected."""
+    if contributions is None:
+        for name, value in (("period", period), ("typical", typical)):
+            if value is not None:
+                raise InvalidValueError(
+                    f"--{name} {value} needs --contributions: add it, or omit --{name}"
+                )
+        return None
+    return Person(
+        contributions=contributions,
+        period=period,
+        typical=Fraction(1) if typical is None else typical,
+    )
+
+
 def allocation_of(name: str, rate: Fraction | None) -> Allocation:
     """The allocation of a name, with its rate if it has one."""
     if name == Tapered.name:
@@ -110,9 +134,10 @@ def _steps(until: int, step: int) -> int:
     return until // step
 
 
-def _title(kind: str, budget: Budget, allocation: Allocation | None) -> str:
+def _title(kind: str, budget: Budget, allocation: Allocation | None, person: Person | None) -> str:
     shares = "its own allocation" if allocation is None else f"allocation {allocation.name}"
-    return f"{kind}, {amounts(budget.epsilon, budget.delta)}, {shares}"
+    about = "" if person is None else " about any one person"
+    return f"{kind}, {amounts(budget.epsilon, budget.delta)}{about}, {shares}"
 
 
 def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
@@ -122,6 +147,7 @@ def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
     allocation: Allocation,
     until: int,
     measured: Measured,
+    person: Person | None = None,
 ) -> Planned:
     """The plan of a kind of schedule for one stream."""
     schedule = _made(kind, sizes)
@@ -131,12 +157,13 @@ def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
         allocation=allocation,
         reserve=measured.scores,
         survey=measured.survey,
+        person=person,
     )
     step = planned.steps.size
     _steps(until, step)
     ledger = planned.ledger()
     return Planned(
-        title=_title(kind, budget, allocation if schedule.allocated else None),
+        title=_title(kind, budget, allocation if schedule.allocated else None, person),
         budget=budget,
         steps={None: step},
         reach=until,
@@ -146,15 +173,18 @@ def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
         ledgers={None: ledger},
         forever={None: planned.forever + measured.scores},
         measured=measured,
+        person=person,
+        admission=planned.admission,
     )
 
 
-def two_streams(
+def two_streams(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
     sizes: dict[str, int],
     budget: Budget,
     allocation: Allocation,
     until: int,
     measured: Measured,
+    person: Person | None = None,
 ) -> Planned:
     """The plan of a source and a target stream, whose steps arrive in rounds."""
     names = {kind: [each.name for each in parameters(one)] for kind, one in sources().items()}
@@ -175,6 +205,7 @@ def two_streams(
         allocation=allocation,
         reserve=measured.scores,
         survey=measured.survey,
+        person=person,
     )
     steps = _steps(until, source.steps.size)
 
@@ -186,7 +217,7 @@ def two_streams(
 
     ledgers = planned.ledgers()
     return Planned(
-        title=_title(f"twostream from {kind}", budget, allocation),
+        title=_title(f"twostream from {kind}", budget, allocation, person),
         budget=budget,
         steps={"source": source.steps.size, "target": target_step},
         reach=until,
@@ -199,4 +230,6 @@ def two_streams(
             "target": planned.forever["target"] + measured.scores,
         },
         measured=measured,
+        person=person,
+        admission=planned.admission,
     )

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from tidegate.checks import MAX_COUNT, refuse, whole
 from tidegate.picture import PLOT_KINDS
+from tidegate.privacy.person import typical_slots
 from tidegate.schedule import TwoStream
 from tidegate.schedule.registry import alone
 
@@ -116,4 +117,5 @@ def _plot_file(name: str, value: Any) -> Path:
 EPSILON = _number("a finite number above 0", below=math.inf)
 DELTA = _number("a number above 0 and below 1", below=1)
 RATIO = Read("R", _ratio)
+SLOTS = Read("N", lambda _, value: typical_slots(value))
 PLOT_FILE = Read("FILE", _plot_file)

@@ -56,6 +56,9 @@ class PureDP:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
         whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
 
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={self.epsilon!r}{_shown(self.contributions)})"
+
     @property
     def delta(self) -> float:
         """0: the bound holds without exception."""
@@ -108,6 +111,10 @@ class ApproxDP:
             raise refuse("delta", f"{allowed} (as an option: --weak-delta)", self.delta)
         _ = self.mu  # raise now if there is no such mu
 
+    def __repr__(self) -> str:
+        amounts = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"ApproxDP({amounts}{_shown(self.contributions)})"
+
     @cached_property
     def mu(self) -> float:
         """The largest float mu for which mu-GDP provably implies this budget."""
@@ -121,17 +128,30 @@ class ApproxDP:
 Budget = PureDP | ApproxDP
 
 
-def budget_of(epsilon: float, delta: float | None = None, *, weak_delta: bool = False) -> Budget:
+def _shown(contributions: int) -> str:
+    """The contributions in the text of a budget, if persons are protected."""
+    return f", contributions={contributions}" if contributions > 1 else ""
+
+
+def budget_of(
+    epsilon: float,
+    delta: float | None = None,
+    *,
+    contributions: int = 1,
+    weak_delta: bool = False,
+) -> Budget:
     """The budget for an epsilon: ApproxDP if a delta is given, else PureDP.
 
     >>> budget_of(1.0), budget_of(1.0, 1e-6)
     (PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-06))
+    >>> budget_of(1.0, contributions=4)
+    PureDP(epsilon=1.0, contributions=4)
     """
     if delta is not None:
-        return ApproxDP(epsilon, delta, weak_delta=weak_delta)
+        return ApproxDP(epsilon, delta, contributions=contributions, weak_delta=weak_delta)
     if weak_delta:
         raise refuse("weak_delta", "left out where there is no delta", weak_delta)
-    return PureDP(epsilon)
+    return PureDP(epsilon, contributions=contributions)
 
 
 class Allowance(NamedTuple):

@@ -141,13 +141,14 @@ class Chain:
         return self.schedule.first - 1
 
     @property
-    def _pass(self) -> int:
+    def length(self) -> int:
+        """The steps of a pass."""
         return self.schedule.left + 1
 
     def _place(self, steps: StepArray) -> StepArray:
         """The earliest step that is read in the same way."""
         return np.where(
-            steps < self._steady, steps, self._steady + (steps - self._steady) % self._pass
+            steps < self._steady, steps, self._steady + (steps - self._steady) % self.length
         )
 
     def keys(self, lasts: StepArray, steps: StepArray) -> Keys:
@@ -187,14 +188,14 @@ class Chain:
 
     def _before(self, step: int) -> Fraction:
         """The sum of the rises of all earlier steps, each after the step before it."""
-        passes, rest = divmod(max(0, step - self._steady), self._pass)
+        passes, rest = divmod(max(0, step - self._steady), self.length)
         sums, steady = self._sums, self._steady
-        a_pass = sums[steady + self._pass] - sums[steady]
+        a_pass = sums[steady + self.length] - sums[steady]
         return sums[min(step, steady) + rest] + passes * a_pass
 
     @cached_property
     def _sums(self) -> list[Fraction]:
-        steps = range(self._steady + self._pass)
+        steps = range(self._steady + self.length)
         return list(accumulate((self.rise(step, 1) for step in steps), initial=Fraction(0)))
 
 
