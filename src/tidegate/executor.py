@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from tidegate.checks import StoppedError
+from tidegate.checks import StoppedError, refuse
 from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.parts import Parts
-from tidegate.learn.persons import Admitted, Owned
+from tidegate.learn.persons import Admitted, AdmittedStep, Owned, with_persons
 from tidegate.learn.records import Piece, Records, Slots
 from tidegate.learn.slot_weights import weighted
-from tidegate.learn.trainer import Read, Trainer
+from tidegate.learn.trainer import Factors, Read, Trainer
 from tidegate.learn.transform import Transform
 from tidegate.learn.transformed import transformed
 from tidegate.privacy import Line
@@ -33,7 +33,7 @@ class FitJob:
     prior: Weights | None  # the model that the fit is regularized towards
     start: Weights | None  # the model that a descent may start at
     transform: Transform | None = None  # how features are centred and scaled, if surveyed
-    admitted: Admitted | None = None  # which slots of the step count, if persons are protected
+    admitted: AdmittedStep | None = None  # which slots of the step count, if persons are protected
 
     def train(self, store: "RecordStore", engine: Engine) -> Fitted:
         """Train on the records in a store, with sums from an engine; return a private model."""
@@ -165,7 +165,9 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
     """
     step = runtime.progress.next(stream)
     lines, after = runtime.progress.due(stream)
-    admitted = runtime.admit(stream, step)
+    admitted, typical = runtime.admit(stream, step), runtime.progress.typical
+    if (admitted is None) != (typical is None):  # fail closed
+        raise refuse("admitted", "given if and only if persons are protected", shown="otherwise")
     surveyed = runtime.survey(stream, step)
     if surveyed is not None and surveyed.stopped is not None:
         runtime.stop(stream, step)
@@ -191,6 +193,8 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
 
     for line in lines:
         trainer = runtime.trainer(line.fit.number)
+        if typical is not None:
+            trainer = replace(trainer, typical=typical)
         job = FitJob(
             stream=stream,
             line=line,
@@ -198,7 +202,7 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             prior=model(line.fit.prior),
             start=beginning(line.fit.start),
             transform=None if surveyed is None else surveyed.transform,
-            admitted=admitted,
+            admitted=None if admitted is None else AdmittedStep(step, admitted),
         )
         made[line.fit.number] = TrainedFit(job=job, fitted=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
@@ -225,7 +229,7 @@ def reader(
     stream: str,
     engine: Engine,
     transform: Transform | None = None,
-    admitted: Admitted | None = None,
+    admitted: AdmittedStep | None = None,
 ) -> Read:
     """The function with which fits read the records of a stream, centred and scaled if surveyed.
 
@@ -236,17 +240,30 @@ def reader(
         transform: How features are centred and scaled, if surveyed.
         admitted: Which slots count of a step that is not published yet, if persons are protected.
     """
-    del admitted
 
     def read(
-        span: Span, slots: Slots | None = None, slot_weights: Sequence[SlotWeight] = (), /
+        span: Span,
+        slots: Slots | None = None,
+        slot_weights: Sequence[SlotWeight] = (),
+        factors: Factors | None = None,
+        /,
     ) -> Parts[Records]:
         form = store.form(stream)
         if form is None:
             raise LookupError(f"{stream} has no records")
         pieces = weighted(store.pieces(stream, span, slots), slot_weights)
         if transform is not None:
-            pieces, form = transformed(pieces, transform), transform.rows(form)
+            form = transform.rows(form)
+        owned = store.owned(stream, span)
+        if owned is not None:
+            if slots is not None:
+                raise refuse("sample", "None if persons are protected", shown="a sample")
+            if admitted is not None:
+                owned = owned.with_step(span, admitted)
+            weigh = None if factors is None else factors(span.size, form.shape[1])
+            pieces = with_persons(pieces, owned, slot_weights, weigh)
+        if transform is not None:  # last: it keeps the rows zero that do not count
+            pieces = transformed(pieces, transform)
         return engine.parts(pieces, form)
 
     return read

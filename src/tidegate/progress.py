@@ -1,5 +1,6 @@
 """How far a plan has been executed and what comes next; both depend on public counts only."""
 
+from fractions import Fraction
 from typing import Protocol
 
 from tidegate.plan import Plan, TwoStreamPlan
@@ -32,6 +33,11 @@ class Progress:
         self._first = plan if isinstance(plan, Plan) else plan.source
         self._steps = {ONLY: plan.steps} if isinstance(plan, Plan) else plan.schedule.steps
         self.streams = list(self._steps)
+
+    @property
+    def typical(self) -> Fraction | None:
+        """How many slots a person is expected to have in a fit; None if records are protected."""
+        return None if self._plan.person is None else self._plan.person.typical
 
     def step(self, stream: str) -> int:
         """How many records a step of a stream has."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tidegate.checks import InvalidValueError
 from tidegate.learn.persons import (
     BITS,
+    AdmittedStep,
     Owned,
     PersonPiece,
     once,
@@ -232,7 +233,7 @@ def test_the_step_in_progress_is_laid_over_the_published_ones(
     span, step = Span(start, start + size), Span(step_start, step_start + step_size)
     owned = Owned(np.ones((size, 2), np.uint64), np.zeros(size, np.bool_))
     bits = np.arange(step_size) % 2 == 0
-    found = owned.with_step(span, step, bits).admitted
+    found = owned.with_step(span, AdmittedStep(step, bits)).admitted
     expected = [slot in step and (slot - step.start) % 2 == 0 for slot in range(*span)]
     assert found.tolist() == expected
     assert not owned.admitted.any()

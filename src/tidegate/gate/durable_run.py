@@ -139,6 +139,7 @@ class DurableRun:
             classes=classes,
             allowance=allowance_of(self.plan.budget, share),
             bits=self._bits(self.progress.streams.index(stream), step.stop, 2),
+            persons=self.plan.person is not None,
         )
         before = self.store.survey(stream)
         if before is None:

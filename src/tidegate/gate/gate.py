@@ -328,7 +328,10 @@ class Gate:
         """A view of all charges that can be updated as they grow."""
         descends = LEARNERS[self.config.learner.kind].descends
         classes = len(self.config.records.classes)
-        measured = MeasuredSteps(self.store, budget=self.plan.budget, classes=classes)
+        persons = self.plan.person is not None
+        measured = MeasuredSteps(
+            self.store, budget=self.plan.budget, classes=classes, persons=persons
+        )
         return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 
 

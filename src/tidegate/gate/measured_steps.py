@@ -63,10 +63,14 @@ class MeasuredSteps:
         store: The store.
         budget: The budget of each record.
         classes: Number of classes.
+        persons: Whether persons are protected; then there is no drift alarm.
     """
 
-    def __init__(self, store: Store, *, budget: Budget, classes: int) -> None:
+    def __init__(
+        self, store: Store, *, budget: Budget, classes: int, persons: bool = False
+    ) -> None:
         self._store, self._budget, self._classes = store, budget, classes
+        self._persons = persons
         self._noted: deque[Step] = deque(maxlen=MOST_POINTS)  # not computed yet
         self._known: deque[MeasuredStep] = deque(maxlen=MOST_POINTS)
         self._errors: dict[str, Errors] = {}
@@ -118,6 +122,7 @@ class MeasuredSteps:
             classes=self._classes,
             allowance=allowance_of(self._budget, stored.share),
             cells=stored.cells,
+            persons=self._persons,
         )
         before = self._moments_before(step, stored.moments.size)
         self._before[step.stream] = stored.moments

@@ -11,6 +11,7 @@ from tidegate.learn.measures import Measure, exact, of_scores
 from tidegate.learn.private_accuracy import correct, deviation, margins_of, private_accuracy
 from tidegate.learn.records import Records, join
 from tidegate.learn.scores import Scores, score
+from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.survey import Survey, settings
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget
@@ -39,11 +40,12 @@ def scored(
     """The scores of a release on the step after it. Every record of the step pays the share."""
     scores = score(
         margins_of(release.weights, step, release.transform),
-        step.y,
+        without_owners(step).y,
         step.usable,
         classes=len(release.card["classes"]),
         allowance=allowance_of(budget, share),
         bits=bits,
+        person_weights=step.person_weights,
     )
     accuracy = accuracy_of(scores)
     return Evaluation(
@@ -57,7 +59,7 @@ def scored(
 
 def accuracy_of(scores: Scores) -> Measure:
     """The accuracy that noisy scores tell; of all slots if the noise hides that any is usable."""
-    of_all = Measure(float(scores.counts[0]) / scores.slots, scores.count_deviation / scores.slots)
+    of_all = Measure(float(scores.counts[0]) / scores.total, scores.count_deviation / scores.total)
     return of_scores(scores).accuracy or of_all
 
 
@@ -82,12 +84,12 @@ def scores_on_card(noisy: Mapping[str, Any]) -> Card:
 
 def survey_on_card(survey: Survey, share: Fraction, span: Span) -> Card:
     """The survey of a step in the form that cards have it: shares of classes and of unusable."""
-    count = survey.deviations.counts / survey.slots
+    count = survey.deviations.counts / survey.total
     return {
         "start": span.start,
         "stop": span.stop,
         "share": str(share),
-        "classes": [float(each) / survey.slots for each in survey.counts],
+        "classes": [float(each) / survey.total for each in survey.counts],
         "unusable": survey.unusable_share,
         "deviation": count,
         "settings": dict(settings(survey.allowance, features=survey.features)),

@@ -74,4 +74,10 @@ class Surveys:
 
     def _survey(self, cells: NDArray[np.float64], span: Span) -> Survey:
         allowance = allowance_of(self._gate.plan.budget, self._share)
-        return Survey(slots=span.size, classes=self._classes, allowance=allowance, cells=cells)
+        return Survey(
+            slots=span.size,
+            classes=self._classes,
+            allowance=allowance,
+            cells=cells,
+            persons=self._gate.plan.person is not None,
+        )

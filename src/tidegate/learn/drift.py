@@ -148,7 +148,7 @@ def drift_of(before: Moments, survey: Survey, *, rate: float = RATE) -> Drift | 
         rate: The most false alarms per step.
     """
     total = float(before.cells[-2])
-    if total <= 0:
+    if total <= 0 or survey.persons:  # of persons the rate of false alarms has no bound yet
         return None
     pair = _Compared(survey.slots, total, survey.allowance.unit)
     means = before.cells[: survey.cells.size] / total
@@ -269,7 +269,7 @@ def drift_of_scores(before: Errors, scores: Scores, *, rate: float = RATE) -> Dr
         scores: The step's scores.
         rate: The most false alarms per step.
     """
-    if before.slots <= 0:
+    if before.slots <= 0 or scores.persons:
         return None
     pair = _Compared(scores.slots, before.slots, scores.allowance.unit)
     noise = pair.noise_before(before.variance)

@@ -154,6 +154,8 @@ def estimate(scores: Scores) -> Estimates:
     precision = rows.T @ (rows / variances[:, None])
     covariance = np.asarray(np.linalg.inv(precision), np.float64)
     free = covariance @ (rows.T @ (seen / variances))
+    if not totals.size:
+        return Estimates(scores, free, covariance)
     gain = covariance @ sums.T @ np.linalg.inv(sums @ covariance @ sums.T)
     values = free + gain @ (totals - sums @ free)
     return Estimates(scores, values, np.asarray(covariance - gain @ sums @ covariance))
@@ -202,7 +204,8 @@ def _constraints(scores: Scores) -> tuple[Floats, Floats]:
     blank = _blank(scores)
     everything = blank.usable.copy()
     everything[-1] = 1
-    rows, totals = [everything], [float(scores.slots)]
+    # If persons are protected, nobody may learn how many there are.
+    rows, totals = ([], []) if scores.persons else ([everything], [float(scores.slots)])
     for name, _ in _unknown(scores)[1:]:
         right, wrong = blank.zeros(), blank.zeros()
         right[blank.unknown(name)] = _right(scores, name)
@@ -210,4 +213,5 @@ def _constraints(scores: Scores) -> tuple[Floats, Floats]:
         if right.any():
             rows.append(right - blank.right)
         rows.append(wrong - (blank.usable - blank.right))
-    return np.array(rows), np.array(totals + [0.0] * (len(rows) - 1))
+    zeros = [0.0] * (len(rows) - len(totals))
+    return np.array(rows).reshape(len(rows), blank.values.size), np.array(totals + zeros)

@@ -28,20 +28,35 @@ class Exact(NamedTuple):
         lengths: The norm of each row.
         y: The class index of each slot.
         slot_weights: The weight of each slot; None if all are 1.
+        person_weights: What each slot counts for in its person; None if records are protected.
     """
 
     rows: Rows
     lengths: Floats
     y: Labels
     slot_weights: Floats | None
+    person_weights: Floats | None = None
 
     @classmethod
-    def of(cls, records: Records, *, bits: int, weighted: bool = False) -> "Exact":
+    def of(
+        cls, records: Records, *, bits: int, weighted: bool = False, persons: bool = False
+    ) -> "Exact":
         """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
-        records = weighing(records, expected=weighted)
+        records = weighing(records, expected=weighted, persons=persons)
         kept = zeroed(records.X, ~records.usable)
         rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
-        return cls(rows, row_lengths(rows), records.y, records.slot_weights)
+        lengths, more = row_lengths(rows), (records.slot_weights, records.person_weights)
+        return cls(rows, lengths, records.y, *more)
+
+    @property
+    def limits(self) -> Floats | None:
+        """By how much the clip of each slot is lowered: person weight over slot weight."""
+        if self.person_weights is None or self.slot_weights is None:
+            return self.person_weights
+        none = np.zeros_like(self.person_weights)
+        return np.divide(
+            self.person_weights, self.slot_weights, out=none, where=self.slot_weights > 0
+        )
 
 
 def row_lengths(rows: Rows) -> Floats:

@@ -196,18 +196,21 @@ class GradientPerturbation:
 
     def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
         """The public numbers of one fit that reads n slots."""
-        n, mu = counted(terms, n), terms.allowance.amount
+        mu = terms.allowance.amount
         return self.descent(
-            slots=n,
+            slots=sized(terms, counted(terms, n)),
             mu=refit.left_for_descent(mu) if refits(task) else mu,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
-            behind=behind(terms, n),
+            behind=sized(terms, behind(terms, n), least=0),
             again=again(terms),
             surveyed=task.surveyed,
         )
+
+    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> None:
+        """See `PersonLearner`: gradients are weighed by the slot weights themselves."""
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
@@ -235,7 +238,8 @@ def descend(
     n, d = whole("slots", records.n, most=MAX_SLOTS), records.d
     whole("features", d, most=MAX_FEATURES)
     x_bits, e_bits = lattice_bits(n, task.norm, descent.clip)
-    parts = records.map(partial(Exact.of, bits=x_bits, weighted=bool(terms.slot_weights)))
+    weighted = bool(terms.slot_weights)
+    parts = records.map(partial(Exact.of, bits=x_bits, weighted=weighted, persons=terms.persons))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
     divisor = counted(terms, n)
     center = np.zeros(task.loss.shape(d)) if terms.prior is None else terms.prior
@@ -258,7 +262,7 @@ def descend(
         parts,
         loss=task.loss,
         mu=terms.allowance.amount,
-        divisor=divisor,
+        divisor=float(terms.people(n)) if terms.persons else divisor,
         class_shares=terms.class_shares,
         new=1.0 if again(terms) else divisor / (divisor + behind(terms, n)),
         perturb=perturb,
@@ -286,25 +290,34 @@ def counted(terms: Terms, slots: int) -> int:
     return max(1, int(mass(terms.slot_weights, slots)))
 
 
+def sized(terms: Terms, slots: int, *, least: int = 1) -> int:
+    """A number of slots in units of what a person is expected to have, for sizing a descent.
+
+    The sum of the person weights would be nearer, but it depends on owners.
+    """
+    return slots if terms.typical is None else max(least, int(slots / terms.typical))
+
+
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The exact sum of a part's clipped gradients at w; sums of such sums are exact too."""
     # Classes first: the loss expects that, and the float64 product takes half the time. Align
     # again, in case a cluster has moved the part: alignment can change how margins are rounded.
     margins = np.asarray(aligned(w).T @ aligned(part.rows).T)
     residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
-    residuals = clipped(residuals, part.lengths, clip)
+    limits = part.limits
+    residuals = clipped(residuals, part.lengths, clip if limits is None else clip * limits)
     if part.slot_weights is not None:
         residuals = (residuals.T * part.slot_weights).T
     return np.ascontiguousarray((truncate(residuals, bits).T @ part.rows).T)
 
 
-def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
+def clipped(residuals: Floats, lengths: Floats, clip: float | Floats) -> Floats:
     """Residuals scaled down so that each gradient (row times residual) has norm <= clip.
 
     Args:
         residuals: one per row, (n,) or (n, K).
         lengths: the computed norms of the rows.
-        clip: largest norm of a gradient.
+        clip: largest norm of a gradient, of all rows or of each.
 
     >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([2.0, 2.0]), 1.0).round(6)
     array([[0.3, 0.4],
@@ -312,9 +325,16 @@ def clipped(residuals: Floats, lengths: Floats, clip: float) -> Floats:
     """
     each = residuals.reshape(len(lengths), -1)
     bound = clip * (1 - 2.0**-24)  # more slack than this function's rounding errors can use up
-    scale = bound / np.maximum(lengths * np.linalg.norm(each, axis=1), bound)
+    reached = np.maximum(lengths * np.linalg.norm(each, axis=1), bound)
+    scale = bound / reached if isinstance(bound, float) else _quotient(bound, reached)
     scaled: Floats = (each * scale[:, None]).reshape(residuals.shape)
     return scaled
+
+
+def _quotient(over: Floats, under: Floats) -> Floats:
+    """One array by another, 0 where the first is: a slot of person weight 0 adds nothing."""
+    quotient: Floats = np.divide(over, under, out=np.zeros_like(over), where=over > 0)
+    return quotient
 
 
 def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:

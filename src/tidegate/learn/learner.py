@@ -5,6 +5,7 @@ A `Task` is fixed before the first record; `Terms` belong to one fit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,7 @@ from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight
+from tidegate.schedule.fit import mass
 
 Weights = NDArray[np.float64]
 
@@ -83,6 +85,8 @@ class Terms:
             None if the plan does not say.
         slot_weights: The weights of its slots; empty if all are 1.
         class_shares: The share of each class, as surveys say; empty if unknown.
+        typical: How many slots a person is expected to have in a fit; None if records are
+            protected, not persons.
     """
 
     allowance: Allowance
@@ -91,6 +95,20 @@ class Terms:
     behind: int | None = None
     slot_weights: tuple[SlotWeight, ...] = ()
     class_shares: tuple[float, ...] = ()
+    typical: Fraction | None = None
+
+    @property
+    def persons(self) -> bool:
+        """Whether persons are protected; then records must have person weights."""
+        return self.typical is not None
+
+    def mass(self, slots: int) -> Fraction:
+        """The sum of the weights of all slots that the fit reads: public."""
+        return mass(self.slot_weights, slots)
+
+    def people(self, slots: int) -> Fraction:
+        """How many records the fit is worth: its mass over what a person is expected to have."""
+        return self.mass(slots) / (self.typical or 1)
 
 
 AnyTask = TypeVar("AnyTask", contravariant=True)
@@ -136,6 +154,29 @@ class Learner(Protocol[AnyTask]):
 
     def fit(self, task: AnyTask, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
+
+
+@runtime_checkable
+class PersonLearner(Protocol):
+    """A learner that can protect persons: whatever all records of a person are, they count for one.
+
+    If all slots of a person change, what is noised may move by at most E times one record's
+    sensitivity, E being the largest of their slot weights.
+    """
+
+    def person_factors(
+        self, task: Any, terms: Terms, *, n: int, d: int
+    ) -> Mapping[float, float] | None:
+        """What the fit weighs a slot by, for each slot weight, rounded down; None if by that.
+
+        Person weights are made of these numbers.
+
+        Args:
+            task: What to learn.
+            terms: The settings of this fit.
+            n: Number of slots that it reads.
+            d: Number of features.
+        """
 
 
 class NamedLearner(Learner[Task], Protocol):

@@ -19,12 +19,11 @@ from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
-from tidegate.learn.slot_weights import weighing
+from tidegate.learn.slot_weights import by_person, by_record, weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
 from tidegate.privacy.rounding import up
-from tidegate.schedule.fit import mass
 
 SQRT2 = 1.4142135623730951
 """The float just above the square root of 2."""
@@ -44,6 +43,10 @@ class _NoisySum(ABC):
         """Accept any number of slots."""
         del task, largest
 
+    def person_factors(self, task: Pull, terms: Terms, *, n: int, d: int) -> None:
+        """See `PersonLearner`: records are weighed by the slot weights themselves."""
+        del task, terms, n, d
+
     @abstractmethod
     def scale(self, task: Pull, allowance: Allowance) -> float:
         """The scale of the sum's noise."""
@@ -59,7 +62,7 @@ class _NoisySum(ABC):
     def settings(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit."""
         del d
-        divisor = float(mass(terms.slot_weights, n))
+        divisor = float(terms.people(n))
         return {
             "noise_scale": self.scale(task, terms.allowance) / divisor / (1 + _pull(task, terms))
         }
@@ -67,9 +70,13 @@ class _NoisySum(ABC):
     def fit(self, task: Pull, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """The private mean of all slots, pulled towards the prior."""
         add_noise = self.pure_noise if terms.allowance.unit == "epsilon" else gaussian
-        parts = records.map(partial(weighing, expected=True)) if terms.slot_weights else records
+        expected = bool(terms.slot_weights)
+        if terms.persons:
+            parts = records.map(partial(by_person, expected=expected))
+        else:
+            parts = records.map(partial(weighing, expected=True)) if expected else records
         noisy = add_noise(self.summed(task, parts), self.scale(task, terms.allowance), bits)
-        divisor = float(mass(terms.slot_weights, records.n))
+        divisor = float(terms.people(records.n))
         return drawn_to(noisy / divisor, terms.prior, _pull(task, terms))
 
 
@@ -128,6 +135,7 @@ class HistogramPerturbation(_NoisySum):
 
 def exact_sum(records: Records, *, bits: int) -> Weights:
     """The sum of the rows times their slot weights, truncated to a lattice: sums are exact."""
+    by_record(records)
     rows = records.X.astype(np.float64, copy=False)  # a sum in float32 would round
     if records.slot_weights is not None:
         below = records.slot_weights * (1 - 2.0**-50)  # so that no product is rounded up
@@ -137,6 +145,7 @@ def exact_sum(records: Records, *, bits: int) -> Weights:
 
 def counted(records: Records, *, categories: int, bits: int) -> Weights:
     """How many usable slots are in each category, each times its weight: exactly."""
+    by_record(records)
     usable, slot_weights = records.usable, records.slot_weights
     weights = None if slot_weights is None else truncate(slot_weights, bits)[usable]
     return np.bincount(records.y[usable], weights, minlength=categories).astype(np.float64)

@@ -88,7 +88,7 @@ def _sure(ratio: Ratio | None) -> Measure:
 def _unusable(known: Estimates) -> Measure:
     weights = known.zeros()
     weights[-1] = 1
-    slots = known.scores.slots
+    slots = known.scores.total
     return Measure(float(known.values[-1]) / slots, known.variance(weights) ** 0.5 / slots)
 
 

@@ -25,8 +25,8 @@ class Moments:
 
     Attributes:
         classes: Number of classes.
-        cells: Forgetting sums of the cells of all surveys, then of the slots, then the variance
-            of the noise in a sum of features.
+        cells: Forgetting sums of the cells of all surveys, then of the slots (of `Survey.total`),
+            then the variance of the noise in a sum of features.
     """
 
     KEEP: ClassVar[float] = 0.9
@@ -49,7 +49,7 @@ class Moments:
             raise refuse("survey", f"of {self.features} features and {self.classes} classes", None)
         kept = np.full(self.cells.size, self.KEEP)
         kept[-1] = self.KEEP * self.KEEP
-        new = np.append(survey.cells, [survey.slots, survey.deviations.sums**2])
+        new = np.append(survey.cells, [survey.total, survey.deviations.sums**2])
         return Moments(classes=self.classes, cells=kept * self.cells + new)
 
     @property

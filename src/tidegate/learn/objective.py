@@ -19,6 +19,7 @@ from scipy import sparse
 from tidegate.learn.loss import UNIT, Floats, Loss
 from tidegate.learn.parts import MERGES, Parts, merged, total
 from tidegate.learn.records import Records, join
+from tidegate.learn.slot_weights import by_record
 
 Weights = NDArray[np.float64]
 
@@ -131,6 +132,7 @@ class Objective:
 
 def _slopes(records: Records, *, loss: Loss, w: Floats) -> Weights:
     """The sum of a_i used_i times the gradient of record i, in the precision of the weights."""
+    by_record(records)
     all_usable = bool(records.usable.all())
 
     def groups() -> Iterator[Weights]:

@@ -16,7 +16,7 @@ from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
-from tidegate.learn.slot_weights import reweighed
+from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -154,15 +154,32 @@ class OutputPerturbation:
         sensitivity = _sensitivity(task, up(mass(terms.slot_weights, n)), tolerance)
         return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
+    def person_factors(
+        self, task: Task, terms: Terms, *, n: int, d: int
+    ) -> Mapping[float, float] | None:
+        """See `PersonLearner`."""
+        if not terms.slot_weights:
+            return None
+        tolerance = self.settings(task, terms, n=n, d=d)["tolerance"]
+        return self._factors(task, terms, tolerance, up(terms.mass(n)))
+
+    def _factors(
+        self, task: Task, terms: Terms, tolerance: float, total: float
+    ) -> Mapping[float, float]:
+        """The factor of each slot weight; `total` is their sum, rounded up."""
+        theta = Fraction(tolerance) * Fraction(total) / Fraction(task.loss.lipschitz(task.norm))
+        return discounted(terms.slot_weights, theta)
+
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
         settings = self.settings(task, terms, n=records.n, d=records.d)
         total = up(mass(terms.slot_weights, records.n))
         parts = records
-        if terms.slot_weights:  # else nothing is mapped: a cluster would copy every part
-            theta = Fraction(settings["tolerance"]) * Fraction(total)
-            theta /= Fraction(task.loss.lipschitz(task.norm))
-            parts = parts.map(partial(reweighed, factors=discounted(terms.slot_weights, theta)))
+        if terms.persons:  # their weights are made of the factors already
+            parts = parts.map(partial(by_person, expected=bool(terms.slot_weights)))
+        elif terms.slot_weights:  # else nothing is mapped: a cluster would copy every part
+            factors = self._factors(task, terms, settings["tolerance"], total)
+            parts = parts.map(partial(reweighed, factors=factors))
         objective = Objective(
             parts,
             task.loss,

@@ -6,6 +6,7 @@ Proof: docs/proofs/persons.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,14 @@ Admitted = NDArray[np.bool_]
 """Which slots of a step count."""
 
 Floats = NDArray[np.float64]
+
+
+class AdmittedStep(NamedTuple):
+    """A step that is not published yet, and which of its slots count."""
+
+    step: Span
+    admitted: Admitted
+
 
 BITS = 53
 """Person weights are multiples of 2**-BITS."""
@@ -36,27 +45,24 @@ class Owned:
     owners: Owners
     admitted: Admitted
 
-    def with_step(self, span: Span, step: Span, admitted: Admitted) -> "Owned":
+    def with_step(self, span: Span, newest: AdmittedStep) -> "Owned":
         """The same slots, where those of a step that is not published yet count as given.
 
         Args:
             span: The span of these slots.
-            step: The span of the step.
-            admitted: Which slots of the step count.
+            newest: The step.
 
         >>> owned = Owned(np.ones((3, 2), np.uint64), np.array([True, False, False]))
-        >>> owned.with_step(Span(0, 3), Span(1, 4), np.array([True, False, True])).admitted
+        >>> step = AdmittedStep(Span(1, 4), np.array([True, False, True]))
+        >>> owned.with_step(Span(0, 3), step).admitted
         array([ True,  True, False])
         """
+        step, admitted = newest
         if len(admitted) != step.size or len(self.admitted) != span.size:
             raise refuse("admitted", "one bit for each slot", shown="another number")
-        start, stop = max(span.start, step.start), min(span.stop, step.stop)
-        if start >= stop:
-            return self
-        both = self.admitted.copy()
-        both[start - span.start : stop - span.start] = admitted[
-            start - step.start : stop - step.start
-        ]
+        both, slots = self.admitted.copy(), np.arange(*span)
+        inside = (slots >= step.start) & (slots < step.stop)
+        both[inside] = admitted[slots[inside] - step.start]
         return replace(self, admitted=both)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.features.rows import aligned
+from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
+from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -34,13 +36,17 @@ def margins_of(weights: Weights, records: Records, transform: Transform | None =
     return np.asarray(rows @ aligned(weights))
 
 
-def correct(weights: Weights, records: Records, transform: Transform | None = None) -> int:
+def correct(weights: Weights, records: Records, transform: Transform | None = None) -> float:
     """How many slots the model classifies correctly; an unusable slot counts as wrong.
 
-    This number is secret; `private_accuracy` makes a private one of it.
+    If persons are protected, each slot counts as much as its person weight says. This number is
+    secret; `private_accuracy` makes a private one of it.
     """
-    codes = predicted_codes(margins_of(weights, records, transform))
-    return int(np.count_nonzero((codes == records.y) & records.usable))
+    codes = predicted_codes(margins_of(weights, without_owners(records), transform))
+    right = (codes == records.y) & records.usable
+    if records.person_weights is None:
+        return int(np.count_nonzero(right))
+    return float(truncate(records.person_weights, exact_bits(records.n, 1.0))[right].sum())
 
 
 def deviation(slots: int, allowance: Allowance) -> float:
@@ -58,6 +64,8 @@ def private_accuracy(
     bits: Bits,
 ) -> float:
     """The fraction of all slots that the model classifies correctly, plus noise.
+
+    If persons are protected, a person's slots count for one slot together, so it is smaller.
 
     Args:
         weights: A model trained without these records.

@@ -154,7 +154,7 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
     *,
     loss: Loss,
     mu: float,
-    divisor: int,
+    divisor: float,
     class_shares: tuple[float, ...],
     new: float,
     perturb: Perturb,
@@ -168,7 +168,8 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
         parts: The records of the fit.
         loss: The loss.
         mu: The allowance of the fit, of which `SHARE` is spent.
-        divisor: The sum of the slot weights.
+        divisor: The sum of the slot weights; in units of what a person is expected to have, if
+            persons are protected.
         class_shares: The share of each class, as surveys say; empty if unknown.
         new: The records of the fit as a fraction of all that the model has learnt from.
         perturb: The function that adds noise.
@@ -197,8 +198,9 @@ def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) ->
         vectors = _many(margins, part.y, fold)
     kept = np.clip(vectors, box.low[:, None], box.high[:, None])
     kept[:, part.lengths == 0] = 0  # unusable slots: every usable row has its constant
-    if part.slot_weights is not None:
-        kept = kept * (part.slot_weights * (1 - 2.0**-50))  # so that no product is rounded up
+    weights_of = part.slot_weights if part.person_weights is None else part.person_weights
+    if weights_of is not None:
+        kept = kept * (weights_of * (1 - 2.0**-50))  # so that no product is rounded up
     return np.asarray(truncate(kept, bits).sum(axis=1))
 
 

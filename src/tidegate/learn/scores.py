@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from tidegate.checks import refuse, whole
 from tidegate.learn.bins import Bins, level_of
+from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.labels import predicted_codes
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -41,6 +42,9 @@ CELLS_EPSILON = Fraction(2, 9)
 """The weight of all tables together, where that of the counts is 1 (Laplace noise)."""
 
 Name = Literal["classes", "bins", "confidence", "truth", "confusion"]
+POSITION_BITS = 11
+"""Fractional bits of a position in a bin; see `bins.STEPS`."""
+
 COUNT, POSITION = Fraction(1), Fraction(1, 2)
 """Relative (squared) weights of a table of counts and of one of positions."""
 
@@ -129,22 +133,36 @@ class Cells:
             [_scale(allowance, part) for part, _ in parts], [size for _, size in parts]
         )
 
-    def count(self, margins: Floats, y: Indices, usable: NDArray[np.bool_]) -> tuple[Any, Any]:
+    def count(
+        self,
+        margins: Floats,
+        y: Indices,
+        usable: NDArray[np.bool_],
+        person_weights: Floats | None = None,
+    ) -> tuple[Any, Any]:
         """How many records are right, wrong and unusable, and how many are in each cell: secret.
 
         Args:
             margins: Shape (n,) for two classes, else (n, K).
             y: The index of each record's class, from 0 to K - 1 where the record is usable.
             usable: Whether each record can be used.
+            person_weights: How much each record counts, if persons are protected.
         """
-        margins, y = margins[usable], y[usable]
+        each = None
+        if person_weights is not None:  # on a lattice on which also sums of positions are exact
+            each = truncate(person_weights, exact_bits(usable.size, 1.0) - POSITION_BITS)
+        unusable = _counted(~usable, each)
+        margins, y, each = margins[usable], y[usable], None if each is None else each[usable]
         right = predicted_codes(margins) == y
-        unusable = int(np.count_nonzero(~usable))
-        counts = [int(right.sum()), int((~right).sum()), unusable]
+        counts = [_counted(right, each), _counted(~right, each), unusable]
         cells: list[Floats] = []
         for table in self.tables:
-            places, positions = self._places(table.name, margins, y, right)
-            weights = positions if table.positions else None
+            places, weights = self._places(table.name, margins, y, right)
+            if not table.positions:
+                weights = None
+            if each is not None:
+                of_table = each[~right] if table.name == "truth" else each
+                weights = of_table if weights is None else of_table * weights
             cells.append(np.bincount(places, weights, minlength=table.size).astype(np.float64))
         return np.array(counts, np.float64), np.concatenate([*cells, [unusable]])
 
@@ -167,6 +185,11 @@ class Cells:
         p = _of_class(margins, predicted_codes(margins))
         place = np.searchsorted(self.bins.edges, p)
         return wrong * self.bins.count + place, self.bins.positions(p, place)
+
+
+def _counted(of: NDArray[np.bool_], weights: Floats | None) -> float:
+    """How many records these are, or how much they count together: exactly."""
+    return float(np.count_nonzero(of) if weights is None else weights[of].sum())
 
 
 class _Wanted(NamedTuple):
@@ -220,6 +243,8 @@ class Scores:
         allowance: What each record paid.
         counts: The numbers of right and wrong answers and of unusable records, plus noise.
         cells: The number of records in each cell of `layout`, plus noise.
+        persons: Whether persons are protected: then a person's admitted slots count for one
+            together, and others not at all.
     """
 
     slots: int
@@ -227,6 +252,7 @@ class Scores:
     allowance: Allowance
     counts: Floats
     cells: Floats
+    persons: bool = False
 
     def __post_init__(self) -> None:
         if self.counts.shape != (3,) or self.cells.shape != (self.layout.size,):
@@ -237,6 +263,14 @@ class Scores:
     def layout(self) -> Cells:
         """What each cell counts."""
         return Cells.of(self.classes, self.slots, self.allowance)
+
+    @property
+    def total(self) -> float:
+        """How much all slots count together: their number, or an estimate if persons count."""
+        if not self.persons:
+            return self.slots
+        noisy, noise = math.fsum(self.counts.tolist()), math.sqrt(3) * self.count_deviation
+        return min(max(noisy, noise, 1.0), float(self.slots))
 
     @property
     def count_deviation(self) -> float:
@@ -259,6 +293,7 @@ class Scores:
             "amount": self.allowance.amount,
             "counts": self.counts.tolist(),
             "cells": self.cells.tolist(),
+            **({"persons": True} if self.persons else {}),
         }
 
     @classmethod
@@ -272,6 +307,7 @@ class Scores:
             allowance=Allowance(stored["unit"], stored["amount"]),
             counts=np.array(stored["counts"], np.float64),
             cells=np.array(stored["cells"], np.float64),
+            persons=bool(stored.get("persons", False)),
         )
 
 
@@ -283,6 +319,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
     classes: int,
     allowance: Allowance,
     bits: Bits,
+    person_weights: Floats | None = None,
 ) -> Scores:
     """Count how a released model does on the records of the next step, plus noise.
 
@@ -293,6 +330,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
         classes: The number of classes.
         allowance: What each of these records pays, once, for all of it.
         bits: Source of randomness.
+        person_weights: How much each slot counts, if persons are protected.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> y, usable = np.arange(1000) % 2, np.ones(1000, bool)
@@ -302,12 +340,17 @@ def score(  # noqa: PLR0913 (records are three arrays)
     (array([1002.,   -2.,   -2.]), 2.45)
     """
     layout = Cells.of(classes, len(usable), allowance)
-    counts, cells = layout.count(margins, y, usable)
+    counts, cells = layout.count(margins, y, usable, person_weights)
     add_noise = laplace if allowance.unit == "epsilon" else gaussian
     counts = add_noise(counts, _scale(allowance), bits)
     scales = layout.scales(allowance)
     for scale in np.unique(scales):  # cells that share a scale are noised together
         cells[scales == scale] = add_noise(cells[scales == scale], float(scale), bits)
     return Scores(
-        slots=len(usable), classes=classes, allowance=allowance, counts=counts, cells=cells
+        slots=len(usable),
+        classes=classes,
+        allowance=allowance,
+        counts=counts,
+        cells=cells,
+        persons=person_weights is not None,
     )

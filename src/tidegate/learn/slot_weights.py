@@ -28,12 +28,42 @@ class WeightedPiece(PieceOf):
         return replace(self.piece.load(), slot_weights=np.repeat(weights, sizes))
 
 
-def weighing(records: Records, *, expected: bool) -> Records:
-    """Refuse records that have slot weights if the fit has none, or the reverse."""
-    # Fail closed: a record could lose more privacy than it is charged for.
-    if expected != (records.slot_weights is not None):
-        raise refuse("slot_weights", "on fit and records, or on neither", shown="on one of them")
+def weighing(records: Records, *, expected: bool, persons: bool = False) -> Records:
+    """Refuse records that have slot or person weights if the fit has none, or the reverse.
+
+    Args:
+        records: The records.
+        expected: Whether the fit has slot weights.
+        persons: Whether it protects persons.
+    """
+    # Fail closed: a record or a person could lose more privacy than is charged.
+    for name, wanted in (("slot_weights", expected), ("person_weights", persons)):
+        if wanted != (getattr(records, name) is not None):
+            raise refuse(name, "on fit and records, or on neither", shown="on one of them")
+    return without_owners(records)
+
+
+def by_record(records: Records) -> Records:
+    """Refuse person weights that a fit has not taken over: they would have no effect."""
+    return weighing(records, expected=records.slot_weights is not None)
+
+
+def without_owners(records: Records) -> Records:
+    """Refuse records that still have owners: they lack person weights."""
+    if records.owners is not None:
+        raise refuse("person_weights", "on records with owners", shown="none")
     return records
+
+
+def by_person(records: Records, *, expected: bool) -> Records:
+    """The records weighed by their person weights alone, in place of slot weights.
+
+    Args:
+        records: The records, with person weights.
+        expected: Whether the fit has slot weights.
+    """
+    records = weighing(records, expected=expected, persons=True)
+    return replace(records, slot_weights=records.person_weights, person_weights=None)
 
 
 def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:

@@ -28,7 +28,7 @@ def most_unusable(survey: Survey) -> float:
 
 def deviation(survey: Survey) -> float:
     """The standard deviation of the noise in the share of unusable slots."""
-    return survey.deviations.counts / survey.slots
+    return survey.deviations.counts / survey.total
 
 
 def stops(survey: Survey) -> bool:

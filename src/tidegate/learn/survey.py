@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.checks import refuse, whole
-from tidegate.features.rows import entries_of, with_entries
+from tidegate.features.rows import Rows, entries_of, with_entries
 from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
+from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, laplace
@@ -59,12 +60,15 @@ class Survey:
         allowance: What each record paid.
         cells: The noisy sums: of each feature, of each squared feature, the count of each class,
             the count of unusable slots, the sum of squared norms.
+        persons: Whether persons are protected: then a person's admitted slots count for one
+            together, and others not at all.
     """
 
     slots: int
     classes: int
     allowance: Allowance
     cells: Floats
+    persons: bool = False
 
     def __post_init__(self) -> None:
         check_cells(self.cells, self.classes, extra=0)
@@ -108,11 +112,26 @@ class Survey:
     @property
     def unusable_share(self) -> float:
         """The noisy share of unusable slots; it can lie outside [0, 1]."""
-        return self.unusable / self.slots
+        return self.unusable / self.total
+
+    @property
+    def total(self) -> float:
+        """How much all slots count together: their number, or an estimate if persons count."""
+        if not self.persons:
+            return self.slots
+        noisy = math.fsum([*self.counts.tolist(), self.unusable])
+        noise = math.sqrt(self.classes + 1) * self.deviations.counts
+        return min(max(noisy, noise, 1.0), float(self.slots))
 
 
-def survey(
-    records: Parts[Records], *, norm: float, classes: int, allowance: Allowance, bits: Bits
+def survey(  # noqa: PLR0913 - the records and public numbers
+    records: Parts[Records],
+    *,
+    norm: float,
+    classes: int,
+    allowance: Allowance,
+    bits: Bits,
+    persons: bool = False,
 ) -> Survey:
     """The private survey of a step, in one pass over its records.
 
@@ -122,6 +141,7 @@ def survey(
         classes: Number of classes.
         allowance: What each record pays.
         bits: Source of randomness.
+        persons: Whether persons are protected; then the records have person weights.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> records = Records(np.full((4096, 1), 0.5), np.ones(4096, np.intp), np.ones(4096, bool))
@@ -135,16 +155,20 @@ def survey(
         whole("features", records.d, most=MAX_FEATURES),
     )
     whole("classes", classes, least=2, most=MOST_CLASSES)
-    exact = total(records, partial(cells_of, norm=norm, classes=classes, bits=lattice_bits(n)))
+    if persons:
+        features, shares = person_bits(n)
+        work = partial(cells_of_persons, norm=norm, classes=classes, bits=features, shares=shares)
+    else:
+        work = partial(cells_of, norm=norm, classes=classes, bits=lattice_bits(n))
+    exact = total(records, work)
     noisy = with_noise(exact, classes, scales(allowance, features=d), allowance.unit, bits)
-    return Survey(slots=n, classes=classes, allowance=allowance, cells=noisy)
+    return Survey(slots=n, classes=classes, allowance=allowance, cells=noisy, persons=persons)
 
 
 def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Floats:
     """The exact sums over a part, which are secret; the sums of such sums are exact too."""
-    kept = zeroed(records.X, ~records.usable).astype(np.float64, copy=False)
-    # A little less, so that no rounding lengthens a row; truncation then only shortens it.
-    units = truncate(with_entries(kept, entries_of(kept) / norm * (1 - 2.0**-50)), bits)
+    weighing(records, expected=False)
+    units = _units(records, norm, bits)
     squared = with_entries(units, entries_of(units) ** 2)
     squares = np.asarray(squared.sum(axis=0)).reshape(-1)
     counts = np.bincount(records.y[records.usable], minlength=classes)
@@ -153,6 +177,30 @@ def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Float
     unusable = np.count_nonzero(~records.usable)
     sums = np.asarray(units.sum(axis=0)).reshape(-1)
     return np.concatenate([sums, squares, counts, [unusable, squares.sum()]]).astype(np.float64)
+
+
+def cells_of_persons(
+    records: Records, *, norm: float, classes: int, bits: int, shares: int
+) -> Floats:
+    """The exact sums over a part in which each slot counts as much as its person weight says."""
+    weighing(records, expected=False, persons=True)
+    units = _units(records, norm, bits)
+    squared = with_entries(units, entries_of(units) ** 2)
+    parts = truncate(np.asarray(records.person_weights), shares)
+    usable = np.where(records.usable, parts, 0)
+    counts = np.bincount(records.y, usable, minlength=classes)
+    if counts.size != classes:
+        raise refuse("classes", f"{classes} class indices", shown="another class index")
+    # Products and sums are exact, in any order: features, squares and weights are on lattices.
+    sums, squares = np.asarray(units.T @ usable), np.asarray(squared.T @ usable)
+    return np.concatenate([sums, squares, counts, [(parts - usable).sum(), squares.sum()]])
+
+
+def _units(records: Records, norm: float, bits: int) -> Rows:
+    """The rows in units of the norm, on a lattice; an unusable one is zero."""
+    kept = zeroed(records.X, ~records.usable).astype(np.float64, copy=False)
+    # A little less, so that no rounding lengthens a row; truncation then only shortens it.
+    return truncate(with_entries(kept, entries_of(kept) / norm * (1 - 2.0**-50)), bits)
 
 
 def with_noise(exact: Floats, classes: int, scale: Kinds, unit: str, bits: Bits) -> Floats:
@@ -203,6 +251,18 @@ def lattice_bits(slots: int) -> int:
     (20, 12)
     """
     return (53 - (slots - 1).bit_length()) // 2
+
+
+def person_bits(slots: int) -> tuple[int, int]:
+    """The numbers of fractional bits of features and of person weights, if persons count.
+
+    A person with so many slots in a step that each counts for less than the last bit is left out.
+
+    >>> person_bits(4096), person_bits(2**29)
+    ((13, 15), (8, 8))
+    """
+    all_of_them = 53 - (slots - 1).bit_length()
+    return all_of_them // 3, all_of_them - 2 * (all_of_them // 3)
 
 
 def check_cells(cells: Floats, classes: int, *, extra: int) -> None:

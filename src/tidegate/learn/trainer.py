@@ -3,9 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from tidegate.learn.learner import Fitted, Learner, Pull, Refits, Terms, Weights
+from tidegate.checks import refuse
+from tidegate.learn.learner import (
+    Fitted,
+    Learner,
+    PersonLearner,
+    Pull,
+    Refits,
+    Terms,
+    Weights,
+)
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
 from tidegate.privacy import Budget, Line, epsilon_for_sample
@@ -16,8 +25,29 @@ from tidegate.schedule import RecordFit, SlotWeight, Span
 
 AnyTask = TypeVar("AnyTask", bound=Pull)
 
-Read = Callable[[Span, Slots | None, Sequence[SlotWeight]], Parts[Records]]
-"""Reads a span (or some of its slots, counted from its start) with its slot weights."""
+Factors = Callable[[int, int], Mapping[float, float] | None]
+"""What a fit of n slots and d features weighs slots by; see `PersonLearner`."""
+
+
+class Read(Protocol):
+    """Reads a span of records for a fit."""
+
+    def __call__(
+        self,
+        span: Span,
+        slots: Slots | None = None,
+        slot_weights: Sequence[SlotWeight] = (),
+        factors: Factors | None = None,
+        /,
+    ) -> Parts[Records]:
+        """The records, with their slot weights and, if persons are protected, person weights.
+
+        Args:
+            span: The span.
+            slots: Some of its slots, counted from its start; None for all.
+            slot_weights: The weights of its parts; empty if all are 1.
+            factors: What the fit weighs slots by, if not by their slot weights.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +60,8 @@ class Trainer(Generic[AnyTask]):
         budget: The budget of which fits spend shares.
         bits: Source of all randomness.
         class_shares: The shares of the classes, as the surveys tell; empty without surveys.
+        typical: How many slots a person is expected to have in a fit; None if records are
+            protected, not persons.
     """
 
     task: AnyTask
@@ -37,9 +69,15 @@ class Trainer(Generic[AnyTask]):
     budget: Budget
     bits: Bits
     class_shares: tuple[float, ...] = ()
+    typical: Fraction | None = None
 
     def __post_init__(self) -> None:
         self.learner.check(self.task, self.budget.unit)
+        if self.typical is not None and not isinstance(self.learner, PersonLearner):
+            shown = type(self.learner).__name__
+            raise refuse(
+                "learner", "one with person_factors, if persons are protected", shown=shown
+            )
 
     def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
         """The settings of one fit."""
@@ -51,6 +89,7 @@ class Trainer(Generic[AnyTask]):
             behind=fit.behind,
             slot_weights=fit.slot_weights,
             class_shares=self.class_shares,
+            typical=self.typical,
         )
 
     def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:
@@ -78,7 +117,13 @@ class Trainer(Generic[AnyTask]):
         """
         fit, terms = line.fit, self.terms(line, prior, start)
         slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
-        records = read(fit.span, slots, fit.slot_weights)
+        records = read(fit.span, slots, fit.slot_weights, self._factors(terms))
         if isinstance(self.learner, Refits):
             return self.learner.fitted(self.task, terms, records, self.bits)
         return Fitted(self.learner.fit(self.task, terms, records, self.bits))
+
+    def _factors(self, terms: Terms) -> Factors | None:
+        learner = self.learner
+        if self.typical is None or not isinstance(learner, PersonLearner):
+            return None
+        return lambda n, d: learner.person_factors(self.task, terms, n=n, d=d)
