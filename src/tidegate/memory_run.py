@@ -1,20 +1,23 @@
 """Executes a plan in memory: records in, releases out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 
-from tidegate.checks import StoppedError
+from tidegate.checks import StoppedError, refuse
 from tidegate.compute import Engine, Memory
 from tidegate.executor import FitJob, Surveyed, TrainedFit, advance, reader
 from tidegate.features.rows import Rows
+from tidegate.learn.admitted_steps import AdmittedSteps
 from tidegate.learn.fold import Fold
 from tidegate.learn.held import Held
 from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Admitted, Owned
-from tidegate.learn.records import Records, Slots
+from tidegate.learn.persons import Admitted, AdmittedStep, Owned
+from tidegate.learn.records import Owners, Records, Slots
 from tidegate.learn.stop import stopped_because, stops
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
@@ -61,6 +64,10 @@ class MemoryRun:
         self.releases: list[Release] = []
         self.ledgers = plan.ledger() if isinstance(plan, Plan) else plan.ledgers()
         self._trainer = trainer
+        self._admitted = None
+        if plan.admission is not None:
+            self._trainer = replace(trainer, typical=self.progress.typical)
+            self._admitted = AdmittedSteps(plan.admission, self.progress.streams)
         self._engine = Memory() if engine is None else engine
         self._held = {stream: Held() for stream in self.progress.streams}
         self._fitted: dict[int, Fitted] = {}  # of fits that are released or not superseded
@@ -75,6 +82,8 @@ class MemoryRun:
     def take(self, records: Records, stream: str = ONLY) -> None:
         """Add records to a stream and execute the steps that they complete."""
         self.check_going()
+        if (records.owners is None) != (self._admitted is None):  # fail closed
+            raise refuse("owners", "given if and only if persons are protected", shown="otherwise")
         self._turns = (*self._turns, stream)  # first: a turn without records does no harm
         self._held[stream].append(records)
         for _ in advance(self):
@@ -131,13 +140,23 @@ class MemoryRun:
         """The fold of a fit."""
         return self._fitted[number].fold
 
-    def owned(self, stream: str, span: Span) -> Owned | None:  # noqa: ARG002
-        """Whose the slots are."""
-        return None
+    def owned(self, stream: str, span: Span) -> Owned | None:
+        """Whose the slots of a span are, and which count; those of a step in progress do not."""
+        if self._admitted is None:
+            return None
+        return self._admitted.owned(stream, span, self._owners(stream, span))
 
-    def admit(self, stream: str, step: Span) -> Admitted | None:  # noqa: ARG002
-        """Which slots of a step count."""
-        return None
+    def _owners(self, stream: str, span: Span) -> Owners:
+        pieces = (piece.owners for piece in self._held[stream].pieces(span))
+        return np.concatenate([each for each in pieces if each is not None])
+
+    def admit(self, stream: str, step: Span) -> Admitted | None:
+        """Decide once which slots of a step count, however often it is interrupted."""
+        self.check_going()
+        if self._admitted is None:
+            return None
+        number = self.progress.number(stream, step)
+        return self._admitted.decide(stream, step, number, self._owners(stream, step))
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step once, however often it is interrupted."""
@@ -147,12 +166,15 @@ class MemoryRun:
         task: Task = self._trainer.task
         form = self.form(stream)
         if stream not in self._surveys or self._surveys[stream][0] != step:
+            admitted = self.admit(stream, step)
+            counted = None if admitted is None else AdmittedStep(step, admitted)
             seen = survey(
-                reader(self, stream, self._engine)(step, None, ()),
+                reader(self, stream, self._engine, admitted=counted)(step),
                 norm=task.norm,
                 classes=max(2, task.loss.outputs),
                 allowance=allowance_of(self._trainer.budget, self.plan.survey),
                 bits=self._trainer.bits,
+                persons=admitted is not None,
             )
             before = self._moments.get(stream) or Moments.before_first(seen.features, seen.classes)
             stopped = None
@@ -191,6 +213,8 @@ class MemoryRun:
     ) -> list[Release]:
         """Charge the fits not yet charged, then publish the releases not yet published."""
         ledger, published = self.ledger(stream), len(self.releases)
+        if self._admitted is not None:
+            self._admitted.add(stream, step, self.progress.number(stream, step))
         if self.plan.survey and ledger.surveyed < step.stop:
             ledger.take_survey(step)
         for each in made:
@@ -207,10 +231,16 @@ class MemoryRun:
             self.ledgers.settle(self.arrived())
         elif isinstance(self.plan, Plan):
             self.plan.settle(self.ledgers, step.stop)
-        for name, held in self._held.items():
-            held.forget(self.progress.needed(name))
+        self._forget()
         self._drop_superseded([each.line.fit for each in made])
         return self.releases[published:]
+
+    def _forget(self) -> None:
+        """Drop the records that no later fit or survey reads, and what nobody needs of owners."""
+        for name, held in self._held.items():
+            held.forget(self.progress.needed(name))
+            if self._admitted is not None:
+                self._admitted.forget(name, held.first, self.progress.complete_steps(name))
 
     def _drop_superseded(self, due: Sequence[RecordFit]) -> None:
         """Delete the models that no fit needs after a step; `due` are the fits of the step."""

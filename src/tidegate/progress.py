@@ -49,6 +49,14 @@ class Progress:
         done = steps.complete(self._counts.done(stream))
         return steps.records(Span(done, done + 1))
 
+    def complete_steps(self, stream: str) -> int:
+        """How many steps of a stream are done."""
+        return self._steps[stream].complete(self._counts.done(stream))
+
+    def number(self, stream: str, step: Span) -> int:
+        """The number of a step of a stream, counted from 0."""
+        return self._steps[stream].complete(step.start)
+
     def next_model(self, stream: str) -> int:
         """How many records of a stream have arrived when its next model is made."""
         if isinstance(self._plan, TwoStreamPlan):
