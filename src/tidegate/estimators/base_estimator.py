@@ -1,9 +1,10 @@
 """The base class of all estimators."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from secrets import token_bytes
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +16,14 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
+from tidegate.learn.owners import as_list, owned_by, owners_of
 from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.privacy.person import Person
 from tidegate.release import Release
 from tidegate.schedule import Schedule
 from tidegate.schedule.registry import SCHEDULES
@@ -37,12 +40,14 @@ class Begun:
         intake: Converts batches to records: an Intake or a CategoryIntake.
         attributes: The fitted attributes that the estimator shows.
         parameters: The parameters of the estimator when the stream began.
+        key: With which ids of persons are hashed; None if records are protected.
     """
 
     run: MemoryRun
     intake: Any
     attributes: Mapping[str, Any]
     parameters: Mapping[str, Any]
+    key: bytes | None = field(default=None, repr=False)
 
 
 class StreamEstimator(BaseEstimator):
@@ -52,6 +57,9 @@ class StreamEstimator(BaseEstimator):
     allocation: str | Allocation
     not_private_seed: int | None
     compute: Engine | None = None
+    contributions: int | None
+    period: int | None
+    typical: Any
 
     releases_: list[Release]
     ledger_: Ledger
@@ -74,9 +82,10 @@ class StreamEstimator(BaseEstimator):
         # Copy it: a schedule caches what it computes, and a parameter must not change.
         plan = Plan(
             schedule=copy(schedule),
-            budget=self.budget,
+            budget=self._budget(),
             allocation=self._allocation(),
             survey=survey,
+            person=self._person(),
         )
         run = MemoryRun(plan, trainer, self._engine())
         shown = {"ledger_": run.ledgers, "certificate_": plan.certificate, **attributes}
@@ -88,6 +97,7 @@ class StreamEstimator(BaseEstimator):
             intake=intake,
             attributes={"releases_": run.releases, **attributes},
             parameters=self.get_params(),
+            key=None if self.contributions is None else token_bytes(32),
         )
 
     def _trainer(self, task: Any, learner: Learner[Any]) -> Trainer[Any]:
@@ -103,7 +113,26 @@ class StreamEstimator(BaseEstimator):
     def _budget(self) -> Budget:
         if not isinstance(self.budget, Budget):
             raise refuse("budget", "PureDP or ApproxDP", self.budget)
+        person = self._person()
+        if person is not None:
+            return replace(self.budget, contributions=person.contributions)
+        if self.budget.contributions != 1:
+            raise InvalidValueError(
+                "the budget has contributions, but the estimator has none: "
+                f"set contributions={self.budget.contributions} on the estimator"
+            )
         return self.budget
+
+    def _person(self) -> Person | None:
+        """How much a person may contribute; None if records are protected."""
+        if self.contributions is not None:
+            return Person(
+                contributions=self.contributions, typical=self.typical, period=self.period
+            )
+        for name, usual in (("period", None), ("typical", 1)):
+            if getattr(self, name) != usual:
+                raise InvalidValueError(f"{name} is set, but contributions is not: set both")
+        return None
 
     def _allocation(self) -> Allocation:
         """The allocation, looked up if it is given by name."""
@@ -114,7 +143,7 @@ class StreamEstimator(BaseEstimator):
             raise refuse("allocation", f"one of {', '.join(ALLOCATIONS)}, or an Allocation", given)
         return ALLOCATIONS[given]
 
-    def _take(self, begun: Begun, X: Any, y: Any, *stream: Any) -> Self:
+    def _take(self, begun: Begun, X: Any, y: Any, *stream: Any, persons: Any = None) -> Self:
         """Take in a whole batch, or refuse it before anything changes.
 
         If a fit is interrupted, the batch has been taken in, and the next batch completes the step.
@@ -124,7 +153,7 @@ class StreamEstimator(BaseEstimator):
             begun.run.check_going()
             self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
-        records = begun.intake.records(X, y)
+        records = owned(begun.intake.records(X, y), persons, begun.key)
         if new:
             self._check_columns(X, reset=True)
             if getattr(self, "features", None) is None and records.X.shape[1]:
@@ -176,6 +205,37 @@ class StreamEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(getattr(self, "releases_", None))
+
+
+def owned(records: Records, persons: Any, key: bytes | None) -> Records:
+    """The records with their owners, if persons are protected.
+
+    Args:
+        records: The records.
+        persons: The id of the person of each.
+        key: The key with which ids are hashed; None if records are protected.
+    """
+    if key is None:
+        if persons is not None:
+            raise InvalidValueError(
+                "persons are given, but the estimator protects records: set contributions, the "
+                "most that a person's records may cost together, in units of one record"
+            )
+        return records
+    if persons is None:
+        raise InvalidValueError(
+            "persons are missing: because contributions is set, give persons=, an id for each "
+            "record"
+        )
+    kind = getattr(getattr(persons, "dtype", None), "kind", None)
+    if isinstance(persons, str | bytes | Set | Mapping) or getattr(persons, "ndim", 1) != 1:
+        raise refuse("persons", "one-dimensional, an id for each record", shown="something else")
+    if kind is not None and kind in "fcbmM":
+        raise refuse("persons", "text or whole numbers", shown=f"an array of {persons.dtype}")
+    ids = as_list(persons)
+    if len(ids) != records.n:
+        raise refuse("persons", f"{records.n} ids, one for each record", shown=f"{len(ids)}")
+    return owned_by(records, owners_of(ids, key).owners)
 
 
 def _same(one: Any, other: Any) -> bool:

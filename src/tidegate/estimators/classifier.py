@@ -42,6 +42,9 @@ class Classifier(ClassifierMixin, StreamEstimator):
     learner: Learner[Task] | None = None
     features: FeatureMap | None = None
     survey: Any = None
+    contributions: int | None = None
+    period: int | None = None
+    typical: Any = 1
     not_private_seed: int | None = None
 
     classes_: NDArray[Any] = field(init=False)
@@ -140,16 +143,18 @@ class StreamClassifier(Classifier):
     def _schedule(self) -> Schedule:
         """The schedule of the stream."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
         """Start a new stream with X and y, and forget any earlier one.
 
         Args:
             X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
-        return self._take(self._begin_with(self._schedule()), X, y)
+        return self._take(self._begin_with(self._schedule()), X, y, persons=persons)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, persons: Any = None) -> Self:
         """Take in any number of records; each step they complete makes its releases.
 
         The split into batches makes no difference. The first batch fixes the form of the stored
@@ -160,11 +165,13 @@ class StreamClassifier(Classifier):
             X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
             classes: Ignored: the classes are a parameter of the estimator.
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
         del classes
         if hasattr(self, "_begun"):
-            return self._take(self._begun, X, y)
-        return self.fit(X, y)
+            return self._take(self._begun, X, y, persons=persons)
+        return self.fit(X, y, persons=persons)
 
 
 def as_classes(name: str, classes: Any) -> NDArray[Any]:

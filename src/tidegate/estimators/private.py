@@ -29,6 +29,13 @@ class PrivateClassifier(Classifier):
             centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
             else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
+        contributions: Protects persons instead of records: the budget is then about any one
+            person, whose records together may cost this many times what one record may cost. By
+            default records are protected.
+        period: With `contributions`, the promise is about what a person does within any so many
+            consecutive steps; by default for life.
+        typical: With `contributions`, how many records of a fit a person is expected to have. It
+            sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
@@ -53,12 +60,14 @@ class PrivateClassifier(Classifier):
 
     allocation = "paper"  # a single fit has no levels and gets the whole budget
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
         """Make the model.
 
         Args:
             X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
             y: A label for each, shape (n,).
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
         count = whole("the number of records", len(as_labels(y)))
-        return self._take(self._begin_with(Independent(step=count)), X, y)
+        return self._take(self._begin_with(Independent(step=count)), X, y, persons=persons)

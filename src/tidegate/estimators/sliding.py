@@ -33,6 +33,13 @@ class SlidingWindowClassifier(StreamClassifier):
         refit: Whether to fit the whole window at every step, starting at the release before. A
             model then remembers more than its window.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
+        contributions: Protects persons instead of records: the budget is then about any one
+            person, whose records together may cost this many times what one record may cost. By
+            default records are protected.
+        period: With `contributions`, the promise is about what a person does within any so many
+            consecutive steps; by default for life.
+        typical: With `contributions`, how many records of a fit a person is expected to have. It
+            sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:

@@ -17,22 +17,27 @@ class Summary(StreamEstimator):
     schedule: Schedule
     regularization: float = 1.0
     allocation: str | Allocation = "paper"
+    contributions: int | None = None
+    period: int | None = None
+    typical: Any = 1
     not_private_seed: int | None = None
 
     @abstractmethod
     def _new(self) -> Begun:
         """Make a new stream; refuse bad parameters before any record is read."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, persons: Any = None) -> Self:
         """Start a new stream with X, and forget any earlier one.
 
         Args:
             X: Records, as in `partial_fit`.
             y: Ignored.
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
-        return self._take(self._new(), X, y)
+        return self._take(self._new(), X, y, persons=persons)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, persons: Any = None) -> Self:
         """Take in any number of records; each step they complete makes its releases.
 
         The split into batches makes no difference. A refused batch changes nothing. If a fit is
@@ -41,5 +46,8 @@ class Summary(StreamEstimator):
         Args:
             X: Vectors, shape (n, d), for a mean; values, shape (n,), for a histogram.
             y: Ignored.
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
-        return self._take(self._begun if hasattr(self, "_begun") else self._new(), X, y)
+        begun = self._begun if hasattr(self, "_begun") else self._new()
+        return self._take(begun, X, y, persons=persons)

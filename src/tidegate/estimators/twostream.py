@@ -44,6 +44,12 @@ class TwoStreamClassifier(Classifier):
             centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
             else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
         compute: Where fits are computed, such as a Dask cluster; by default in memory.
+        contributions: Protects persons instead of records: the budget is then about any one
+            person, whose records together may cost this many times what one record may cost. By
+            default records are protected.
+        period: Not offered for two streams.
+        typical: With `contributions`, how many records of a fit a person is expected to have. It
+            sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
@@ -71,7 +77,7 @@ class TwoStreamClassifier(Classifier):
 
     ledgers_: TwoLedgers = field(init=False)
 
-    def fit(self, X: Any, y: Any, *, stream: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, stream: Any = None, persons: Any = None) -> Self:
         """Start two new streams with X and y, and forget any earlier ones.
 
         Each row goes to one stream; in both it would pay twice. The stream of a row is public, so
@@ -82,11 +88,20 @@ class TwoStreamClassifier(Classifier):
             y: A label for each, shape (n,).
             stream: "source" or "target" for each row, shape (n,). By default the first half of the
                 rows, rounded up, is "source" and the rest is "target".
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
-        return self._take(self._begin_both(), X, y, *_runs(len(as_labels(y)), stream))
+        runs = _runs(len(as_labels(y)), stream)
+        return self._take(self._begin_both(), X, y, *runs, persons=persons)
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, *, stream: Stream = "target"
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        *,
+        stream: Stream = "target",
+        persons: Any = None,
     ) -> Self:
         """Take in records of one stream; each step they complete makes its releases.
 
@@ -98,12 +113,14 @@ class TwoStreamClassifier(Classifier):
             y: A label for each, shape (n,).
             classes: Ignored: the classes are a parameter of the estimator.
             stream: "source" or "target".
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
         """
         del classes
         if stream not in STREAMS:
             raise refuse("stream", "source or target", stream)
         begun = self._begun if hasattr(self, "_begun") else self._begin_both()
-        return self._take(begun, X, y, (stream, slice(None)))
+        return self._take(begun, X, y, (stream, slice(None)), persons=persons)
 
     def _hand_over(self, run: Any, records: Records, *runs: tuple[Stream, slice]) -> None:
         for stream, rows in runs:
@@ -111,11 +128,16 @@ class TwoStreamClassifier(Classifier):
 
     def _begin_both(self) -> Begun:
         trainer, intake, classes = self._parts()
+        if self.period is not None:
+            raise refuse(
+                "period", "None for two streams, which protect persons for life", self.period
+            )
         plan = TwoStreamPlan(
             schedule=TwoStream(source=copy(self.source), step=self.step),
-            budget=self.budget,
+            budget=self._budget(),
             allocation=self._allocation(),
             survey=self._survey(),
+            person=self._person(),
         )
         run = MemoryRun(plan, trainer, self._engine())
         return self._begun_with(run, intake, {"ledgers_": run.ledgers, "classes_": classes})
