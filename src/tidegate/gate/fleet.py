@@ -10,9 +10,9 @@ from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.config.config import tables_in
 from tidegate.gate.config.source_identity import of_path, shared
 from tidegate.gate.config.source_tables import STANDARD_INPUT
+from tidegate.gate.config.texts import tables_in
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
 from tidegate.gate.status import status as status_of

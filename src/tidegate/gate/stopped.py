@@ -27,7 +27,7 @@ CORRECT = (
 FIXED = "settings that affect privacy are fixed when a state is created"
 ADVICE = "set them back, or start a new state, where records pay again"
 
-KEPT = ("budget.", "survey.", "not_private_seed:")
+KEPT = ("budget.", "survey.", "person.", "not_private_seed:")
 """The settings that a correction must keep: what the stopped step paid for depends on them."""
 
 
@@ -70,7 +70,7 @@ def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> St
     survey = Survey(
         slots=span.size,
         classes=len(config.records.classes),
-        allowance=allowance_of(config.budget.build(), stored.share),
+        allowance=allowance_of(config.total(), stored.share),
         cells=stored.cells,
         persons=getattr(config, "person", None) is not None,
     )
@@ -103,7 +103,8 @@ def check_correction(store: Store, before: Config, after: Config) -> Stop | None
         steps = "this state stopped after another stream had completed steps"
         raise ConfigError([f"{steps}, so its settings cannot be corrected: start a new state"])
     if kept := [each for each in changed if each.startswith(KEPT)]:
-        only = "a correction of a stopped state must keep [budget], [survey] and not_private_seed"
+        sections = "[budget], [survey], [person] and not_private_seed"
+        only = f"a correction of a stopped state must keep {sections}"
         raise ConfigError([f"{only}: {'; '.join(kept)}; set them back"])
     if _streams(before) != _streams(after):
         raise ConfigError(["a correction of a stopped state must keep its number of streams"])

@@ -1,9 +1,8 @@
 """The configuration of a gate."""
 
 import json
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -15,19 +14,21 @@ from tidegate.features.feature_map import FeatureMap, configurable
 from tidegate.gate.config.feature_table import FeatureTable, feature_table
 from tidegate.gate.config.keys import (
     ConfigError,
-    KindTable,
-    given_keys,
     key,
+    mistakes_of,
     read_table,
     table,
     tables,
 )
 from tidegate.gate.config.learner_table import LearnerTable, learner_table
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable, with_earlier
+from tidegate.gate.config.person_table import PersonTable, check_id, check_schedule
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
+    HEADER,
     STANDARD_INPUT,
+    BrokerTable,
     FileTable,
     SourceTable,
     TwoSources,
@@ -42,12 +43,14 @@ from tidegate.gate.config.tables import (
     RecordsTable,
     StoreTable,
 )
+from tidegate.gate.config.texts import canonical, confirmed, plain, tables_in, tables_of
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Files, Source, StandardInput
+from tidegate.gate.sources import Columns, Files, Source, StandardInput
 from tidegate.gate.sources.broker import Resume
 from tidegate.gate.sources.files import as_utf8
 from tidegate.learn.learner import Task
 from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.privacy import Budget
 from tidegate.schedule import TwoStream
 
 BY_OPTION = "add --resume {} {}"
@@ -57,9 +60,6 @@ NAME_ANOTHER = "tidegate run reads that one; name another file"
 
 OPERATIONAL = {"source", "publish", "store", "compute"}
 """Sections that do not affect privacy: where records and releases are kept, and what computes."""
-
-CONFIRMATIONS = {"weak_delta"}
-"""Keys that confirm another key. They are needed once, and no state keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,11 @@ class Config:
     records: RecordsTable = key(
         table(RecordsTable), "what a record is; none of this is inferred from the data"
     )
+    person: PersonTable | None = key(
+        table(PersonTable),
+        "protects persons instead of records: the budget is then about any one person",
+        default=None,
+    )
     allocation: AllocationTable = key(
         table(AllocationTable), "how the budget is split", default=AllocationTable()
     )
@@ -138,7 +143,8 @@ class Config:
         budget, classes = self.budget.build(), len(self.records.classes)
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, classes))
-        if mistakes := [*self._build_mistakes(), *self._text_mistakes(), *self._source_mistakes()]:
+        mistakes = [*self._build_mistakes(), *self._text_mistakes(), *self._source_mistakes()]
+        if mistakes := [*mistakes, *self._person_mistakes()]:
             raise ConfigError(mistakes)
 
     def _build_mistakes(self) -> Iterator[str]:
@@ -154,11 +160,7 @@ class Config:
             yield f"{left}, got {survey} and {scores}"
         if self.source is not None or self.quality.holdout is not None:
             checks["records"] = self.records.build
-        for place, check in checks.items():
-            try:
-                check()
-            except InvalidValueError as error:
-                yield f"{place}.{error}"
+        yield from mistakes_of(checks)
 
     def _text_mistakes(self) -> Iterator[str]:
         for index, each in enumerate(self.features):
@@ -180,6 +182,18 @@ class Config:
             yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
         if isinstance(self.source, TwoSources) and not two:
             yield f"source must be one table, [source], for a {self.schedule.kind} schedule"
+
+    def _person_mistakes(self) -> Iterator[str]:
+        if self.person is None:
+            if any(each.id_from == HEADER for each in self._brokers()):
+                yield "source.id_from needs [person]: add that section, or remove source.id_from"
+            return
+        name, records = self.person.id, self.records
+        checks: dict[str, Callable[[], object]] = {
+            "person": lambda: check_id(name, records.read or (), records.label),
+            "schedule": lambda: check_schedule(self.schedule.build()),
+        }
+        yield from mistakes_of(checks)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":
@@ -207,7 +221,7 @@ class Config:
 
         Confirmations and size limits apply to new states only, so they are not checked again.
         """
-        return read_table(cls, "", _confirmed(with_earlier(json.loads(json_text))))
+        return read_table(cls, "", confirmed(with_earlier(json.loads(json_text))))
 
     def settled(self, state: "Config | None" = None) -> "Config":
         """With the keys of [survey] and [quality] that are left out: a state's, or the defaults."""
@@ -220,15 +234,18 @@ class Config:
 
     def to_json(self) -> str:
         """This configuration as canonical JSON, with defaults filled in."""
-        return _canonical(_plain(self.settled()))
+        return canonical(plain(self.settled()))
 
     def privacy_json(self) -> str:
         """The settings that affect privacy, as canonical JSON.
 
-        The other sections (`OPERATIONAL`) may change during the life of a state.
+        The other sections (`OPERATIONAL`) may change during the life of a state. So may where the
+        key of ids is kept; the state notices if the key is another one.
         """
-        kept = {k: v for k, v in _plain(self.settled()).items() if k not in OPERATIONAL}
-        return _canonical(kept)
+        kept = {k: v for k, v in plain(self.settled()).items() if k not in OPERATIONAL}
+        if self.person is not None:
+            kept["person"] = plain(replace(self.person, key=None))
+        return canonical(kept)
 
     def check_size(self) -> None:
         """Refuse fits that would be too large, before any records arrive."""
@@ -239,14 +256,24 @@ class Config:
         except InvalidValueError as error:
             raise ConfigError([f"learner.{error}"]) from error
 
+    def total(self) -> Budget:
+        """The budget: of a record, or of a person if persons are protected."""
+        return self.budget.build(1 if self.person is None else self.person.contributions)
+
+    def columns(self) -> Columns:
+        """Which columns of a source are read, with the one that says whose a record is."""
+        person = None if self.person is None else self.person.id
+        return replace(self.records.build(), person=person)
+
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan: what is released when, and what it costs."""
-        schedule, budget = self.schedule.build(), self.budget.build()
+        schedule, budget = self.schedule.build(), self.total()
         shared: dict[str, Any] = {
             "budget": budget,
             "allocation": self.allocation.build(),
             "reserve": self.quality.settled(None).share,
             "survey": self.survey.settled(None, budget).share,
+            "person": None if self.person is None else self.person.build(),
         }
         if isinstance(schedule, TwoStream):
             return TwoStreamPlan(schedule=schedule, **shared)
@@ -271,7 +298,7 @@ class Config:
         streams = self._streams()
         if not streams:
             return {}
-        columns = self.records.build()
+        columns = self.columns()
         if follow:
             streams = {name: replace(each, follow=True) for name, each in streams.items()}
         built = {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
@@ -306,6 +333,9 @@ class Config:
         """The sources that are files, or standard input."""
         return (each for each in self._streams().values() if isinstance(each, FileTable))
 
+    def _brokers(self) -> Iterator[BrokerTable]:
+        return (each for each in self._streams().values() if isinstance(each, BrokerTable))
+
     def source_of(self, path: str | Path, resume: Resume | None = None) -> Files:
         """A single file as a source with an offset of its own.
 
@@ -321,7 +351,7 @@ class Config:
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        reader = FILES[kind](columns=self.records.build())
+        reader = FILES[kind](columns=self.columns())
         return Files(
             name=file_name(path), path=Path(path), format=reader, resume=resume, remedy=BY_OPTION
         )
@@ -345,50 +375,6 @@ class Config:
         return None if self.quality.holdout is None else self.quality.build(self.records.build())
 
 
-def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
-    """The tables of a TOML text."""
-    try:
-        return tomllib.loads(toml)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{name} is not valid TOML: {error}; fix the syntax"]) from error
-
-
-def tables_in(path: str | Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
-    try:
-        return tables_of(Path(path).read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        missing = isinstance(error, FileNotFoundError)
-        advice = "tidegate init writes one" if missing else "check its permissions and encoding"
-        raise ConfigError([f"{path} cannot be read: {reason}; {advice}"]) from error
-
-
 def file_name(path: str | Path) -> str:
     """The name under which the offset of a single file is kept."""
     return f"file {Path(path).resolve()}"
-
-
-def _confirmed(given: Any) -> Any:
-    """The tables of a JSON text, with the confirmation of delta that it does not keep."""
-    budget = given.get("budget") if isinstance(given, dict) else None
-    if not isinstance(budget, dict) or "delta" not in budget:
-        return given
-    return {**given, "budget": {**budget, "weak_delta": True}}
-
-
-def _plain(value: Any) -> Any:
-    """Tables as dictionaries for JSON, without keys that have no value."""
-    if isinstance(value, KindTable):
-        return _plain(value.keys())
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if is_dataclass(value):
-        return {name: _plain(v) for name, v in given_keys(value, *CONFIRMATIONS).items()}
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Fraction) else value
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

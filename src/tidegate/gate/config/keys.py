@@ -1,6 +1,6 @@
 """Readers of configuration tables, which report every mistake with the path of its key."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -146,6 +146,15 @@ def read_keys(
         raise
     except InvalidValueError as error:
         raise ConfigError([f"{prefix}{error}"]) from error
+
+
+def mistakes_of(checks: Mapping[str, Callable[[], object]]) -> Iterator[str]:
+    """The mistakes that checks find, each with the path of what was checked."""
+    for place, check in checks.items():
+        try:
+            check()
+        except InvalidValueError as error:
+            yield f"{place}.{error}"
 
 
 def unknown_key(prefix: str, name: str, allowed: list[str]) -> str:

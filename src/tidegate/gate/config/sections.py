@@ -7,6 +7,7 @@ from tidegate.features.feature_map import configurable
 from tidegate.gate.config.feature_table import FeatureTable
 from tidegate.gate.config.learner_table import LearnerTable
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable
+from tidegate.gate.config.person_table import PersonTable
 from tidegate.gate.config.schedule_table import ScheduleTable, SourceSchedule
 from tidegate.gate.config.source_tables import BROKERS, FileTable
 from tidegate.gate.config.tables import (
@@ -37,6 +38,7 @@ def sections() -> dict[str, Tables]:
         "schedule.source": {ALL: SourceSchedule, **sources()},
         "budget": {ALL: BudgetTable},
         "records": {ALL: RecordsTable},
+        "person": {ALL: PersonTable},
         "allocation": {ALL: AllocationTable},
         "features": {ALL: FeatureTable, **configurable()},
         "learner": {ALL: LearnerTable, **LEARNERS},

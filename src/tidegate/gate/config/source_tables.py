@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -26,6 +26,9 @@ from tidegate.gate.sources.csv_file import as_delimiter
 from tidegate.gate.sources.files import NEXT, Follow
 
 STANDARD_INPUT = "-"
+
+FIELD, HEADER = "field", "header"
+"""Where the id of a person is in a message."""
 
 
 def _waiting(follow: bool, pause: float | None) -> Follow | None:
@@ -160,10 +163,17 @@ class BrokerTable:
         "the two texts in the error about lost messages, to continue without them",
         default=None,
     )
+    id_from: str | None = key(
+        one_of(FIELD, HEADER),
+        "where a message has its person.id: in a field of its JSON (the default) or in a header",
+        default=None,
+    )
 
     def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
         """The source; see `FileTable.build`."""
-        keys = {**given_keys(self, "type"), "follow": _waiting(self.follow, pause)}
+        keys = {**given_keys(self, "type", "id_from"), "follow": _waiting(self.follow, pause)}
+        if self.id_from == HEADER:
+            keys["id_header"], columns = columns.person, replace(columns, person=None)
         return self.source(name=name, columns=columns, **keys)
 
 

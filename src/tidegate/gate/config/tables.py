@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetTable:
-    """[budget]: the privacy budget of one record, over all time."""
+    """[budget]: the privacy budget of one record, or of one person, over all time."""
 
     epsilon: float = key(
         positive, "smaller is more private and noisier: 1 is a strong promise, 10 a weak one"
@@ -39,9 +39,10 @@ class BudgetTable:
     def __post_init__(self) -> None:
         self.build()
 
-    def build(self) -> Budget:
-        """The budget."""
-        return budget_of(self.epsilon, self.delta, weak_delta=bool(self.weak_delta))
+    def build(self, contributions: int = 1) -> Budget:
+        """The budget; `contributions` is above 1 only if persons are protected."""
+        budget = budget_of(self.epsilon, self.delta, weak_delta=bool(self.weak_delta))
+        return budget if contributions == 1 else replace(budget, contributions=contributions)
 
 
 ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.name: Tapered}

@@ -142,6 +142,8 @@ class Broker(ABC):
         follow: Called at the end of the messages: whether to look for more.
         patience: Seconds to wait for a broker that does not answer.
         resume: An offset that no longer exists, and the one to use instead.
+        id_header: The header of a message that says whose its record is, if persons are protected
+            and no field of the message says so.
     """
 
     name: str
@@ -149,6 +151,7 @@ class Broker(ABC):
     follow: Follow | None = None
     patience: float = PATIENCE
     resume: Resume | None = None
+    id_header: str | None = None
 
     @abstractmethod
     def look(self, offset: str | None) -> Generator[Pulled]:

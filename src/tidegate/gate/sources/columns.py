@@ -29,6 +29,7 @@ class Columns:
         text: The one column of text, instead of `features`.
         whole_labels: Whether labels are whole numbers rather than text.
         dtype: The type of the numbers; a number too large for it cannot be used.
+        person: The column that says whose a record is, if persons are protected.
     """
 
     label: str
@@ -36,6 +37,7 @@ class Columns:
     text: str | None = None
     whole_labels: bool = False
     dtype: Dtype = "float32"
+    person: str | None = None
 
     @property
     def names(self) -> list[str]:

@@ -1,0 +1,87 @@
+"""[person]: protects persons instead of records."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from tidegate.checks import InvalidValueError, optional, refuse, whole
+from tidegate.gate.config.keys import key, word
+from tidegate.privacy.budget import MOST_CONTRIBUTIONS
+from tidegate.privacy.person import Person
+from tidegate.schedule import Schedule, TwoStream
+
+LARGEST = 10**6
+"""The most records that a person may be expected to have in a fit."""
+
+
+def typical(name: str, value: object) -> Fraction:
+    """An exact number of 1 or more: 54, 2.5 or "5/2".
+
+    >>> typical("typical", 54), typical("typical", "5/2")
+    (Fraction(54, 1), Fraction(5, 2))
+    """
+    try:
+        known = isinstance(value, str | int | float | Fraction) and not isinstance(value, bool)
+        text = str(value) if known else ""
+        exact = Fraction(text) if len(text) <= len(f"{LARGEST}/{LARGEST}") else None
+    except (ValueError, ZeroDivisionError):
+        exact = None
+    if exact is None or not 1 <= exact <= LARGEST:
+        raise refuse(name, f'a number from 1 to {LARGEST}, such as 54 or "5/2"', value)
+    return exact
+
+
+def variable(name: str, value: object) -> str:
+    """The name of an environment variable."""
+    text = value if isinstance(value, str) else ""
+    if not (text.isascii() and text.isidentifier()):
+        # It may be the key itself, which no error may show.
+        allowed = "the name of an environment variable, such as PERSON_KEY"
+        raise refuse(name, allowed, shown="something else")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonTable:
+    """[person]: whose each record is, and how much a person may contribute."""
+
+    id: str = key(word, "the column, field or header that says whose a record is; never a feature")
+    contributions: int = key(
+        partial(whole, most=MOST_CONTRIBUTIONS),
+        "k: what all records of a person may cost, in units of one record (docs/people.md)",
+    )
+    typical: Fraction = key(
+        typical,
+        "how many records a person is expected to have in a fit: public, for accuracy only",
+        default=Fraction(1),
+    )
+    period: int | None = key(
+        optional,
+        "protect what a person does within any so many steps in a row; by default for life",
+        default=None,
+    )
+    key: str | None = key(
+        variable,
+        "the environment variable that holds the key of ids; by default the state keeps it",
+        default=None,
+    )
+
+    def build(self) -> Person:
+        """How much a person may contribute."""
+        return Person(contributions=self.contributions, typical=self.typical, period=self.period)
+
+
+def check_id(name: str, read: tuple[str, ...], label: str | None) -> None:
+    """Refuse an id that is also a feature or the label."""
+    used = "a feature" if name in read else "the label" if name == label else None
+    if used is not None:
+        allowed = f"a column of its own, which is not {used}"
+        raise refuse("id", allowed, name)
+
+
+def check_schedule(schedule: Schedule | TwoStream) -> None:
+    """Refuse a schedule that draws samples: a sample may miss some of a person's records."""
+    two = isinstance(schedule, TwoStream)
+    if getattr(schedule.source if two else schedule, "sample", None) is not None:
+        name = "source.sample" if two else "sample"
+        raise InvalidValueError(f"{name} must not be given with [person]: remove one of the two")
