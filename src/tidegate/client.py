@@ -92,7 +92,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
+    def ingest(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        persons: Any = None,
+        stream: str | None = None,
+        key: str | None = None,
+    ) -> int:
         """Add a batch exactly once, and return how many records the stream now has.
 
         When this returns, the records are durable. If a response is lost, the request is sent again
@@ -101,12 +109,14 @@ class Client:
         Args:
             X: Numbers of shape (n, d), or a list of n texts.
             y: A label for each record.
+            persons: The id of each record's person, if the service protects persons: texts or whole
+                numbers.
             stream: "source" or "target", if there are two streams.
             key: A unique name for the batch; random by default.
         """
         where = "/v1/records" + (f"?{urlencode({'stream': stream})}" if stream else "")
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
-        answer = self._ask("POST", where, *_body(X, y), headers=headers)
+        answer = self._ask("POST", where, *_body(X, y, persons), headers=headers)
         return int(json.loads(answer)["count"])
 
     def predict(self, X: Any) -> Prediction:
@@ -204,10 +214,12 @@ def _error(content: bytes, status: int) -> str:
         return f"the service answered {status}: check the address, and any proxy before it"
 
 
-def _body(X: Any, y: Any = None) -> tuple[bytes, str]:
+def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
     """Encode records: numbers as an Arrow stream, texts as JSON."""
+    ids = None if persons is None else _ids(persons)
     if isinstance(X, list) and all(isinstance(text, str) for text in X):
         given = {"x": X} if y is None else {"x": X, "y": np.asarray(y).tolist()}
+        given |= {} if ids is None else {"persons": ids.to_pylist()}
         return json.dumps(given).encode(), "application/json"
     rows = np.ascontiguousarray(X)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf":
@@ -217,8 +229,25 @@ def _body(X: Any, y: Any = None) -> tuple[bytes, str]:
     columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
     if y is not None:
         columns["y"] = pa.array(np.asarray(y))
+    if ids is not None:
+        columns["persons"] = ids
     batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes(), ARROW
+
+
+def _ids(persons: Any) -> Any:
+    """The ids of persons as an Arrow array of texts or whole numbers."""
+    if isinstance(persons, pa.ChunkedArray):
+        persons = persons.combine_chunks()
+    try:
+        ids = persons if isinstance(persons, pa.Array) else pa.array(persons, from_pandas=True)
+    except (pa.ArrowException, TypeError):  # its text would quote an id
+        ids = None
+    kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string
+    if ids is None or not any(is_kind(ids.type) for is_kind in kinds):
+        kind = "several types" if ids is None else str(ids.type)
+        raise refuse("persons", "all texts or all whole numbers", shown=kind)
+    return ids

@@ -19,6 +19,7 @@ from tidegate.gate.measured_steps import MeasuredSteps
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.source import check_ids
 from tidegate.gate.stopped import Stop, check_correction, corrected_note
 from tidegate.gate.store import RESTORE, Batch, NoStateError, Quarantined, Store, readable
 from tidegate.gate.taken import (
@@ -168,7 +169,15 @@ class Gate:
 
     # --- records in
 
-    def ingest(self, X: Any, y: Any, *, stream: str | None = None, key: str | None = None) -> int:
+    def ingest(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        persons: Any = None,
+        stream: str | None = None,
+        key: str | None = None,
+    ) -> int:
         """Take records in, carry out the fits that are due, and return the stream's new count.
 
         When this returns, all records are durable and all models that are due are published.
@@ -176,13 +185,14 @@ class Gate:
         Args:
             X: Records, shape (n, d): an array, CSR matrix or table; or what the feature map takes.
             y: Their labels, shape (n,).
+            persons: The id of each record's person, shape (n,), if persons are protected.
             stream: "source" or "target" if there are two streams.
             key: A name for the batch. A second batch of the same name is ignored.
         """
         self._run.check_going()
         for _ in self.advance():  # first finish what a stop interrupted
             pass
-        count = self.take(raw_batch(X, y), stream=stream, key=key)
+        count = self.take(raw_batch(X, y, persons), stream=stream, key=key)
         for _ in self.advance():
             pass
         return count
@@ -207,6 +217,7 @@ class Gate:
         """
         self._run.check_going()
         name = self.stream(stream)
+        check_ids(raw, protected=self.config.person is not None)
         if raw.n == 0:
             return self.store.count(name)
         records = self._clean(name, raw)

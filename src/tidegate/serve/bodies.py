@@ -20,7 +20,7 @@ from tidegate.gate.sources import Columns, RawBatch
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet, is_number, is_text, values
-from tidegate.gate.sources.source import objects
+from tidegate.gate.sources.source import check_ids, objects
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
 from tidegate.serve.limits import Limits
@@ -31,6 +31,9 @@ JSON = "application/json"
 NO_RECORDS = 'the body must have "x" and "y", or "records"'
 NO_MATRIX = "x must be a matrix: one list of numbers per record, all of the same length"
 NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
+
+PERSONS = "persons"
+NO_IDS = "persons must be one list or column of ids, texts or whole numbers, one per record"
 
 LONGEST = 2**16
 """The most characters of a text: its n-grams take hundreds of times its size."""
@@ -74,6 +77,10 @@ class Reader:
         raw = (self._of_arrow if kind == ARROW else self._of_json)(body, labelled)
         if labelled and len(raw.y) != raw.n:
             raise refuse("y", f"as long as x ({raw.n})", len(raw.y))
+        if labelled:
+            check_ids(raw, protected=self.config.person is not None)
+        if raw.persons is not None and len(raw.persons) != raw.n:
+            raise refuse(PERSONS, f"as long as x ({raw.n})", len(raw.persons))
         columns = self.config.records.columns
         if columns is not None and raw.n and raw.X.shape[1] != len(columns):
             raise refuse("x", f"of {len(columns)} columns ({_few(columns)})", raw.X.shape[1])
@@ -89,19 +96,29 @@ class Reader:
             columns = self._columns(labelled)
             if not labelled:
                 _check_columns(objs, columns.names[:-1])
-            X, y = JsonLines(columns=columns).slots(objs)
+            reader = JsonLines(columns=columns)
+            X, y = reader.slots(objs)
             return RawBatch(
-                X=X, y=y, arrived=lambda slot: as_json(_raw(rows[slot])), reasons=_reasons(rows)
+                X=X,
+                y=y,
+                arrived=lambda slot: as_json(_raw(rows[slot])),
+                persons=reader.persons(objs),
+                reasons=_reasons(rows),
             )
         x, labels = given.get("x"), given.get("y") if labelled else []
+        persons = given.get(PERSONS) if labelled else None
+        if not isinstance(persons, list | None):
+            raise InvalidValueError(NO_IDS)
         if not isinstance(x, list) or not isinstance(labels, list):
             raise InvalidValueError(NO_RECORDS)
         check_number(len(x), self.limits.records)
+        lists = {"x": x, "y": labels, **({} if persons is None else {PERSONS: persons})}
         return RawBatch(
             X=_texts(x) if self.text else _matrix(x, self.limits.unfolded),
-            y=objects([None if isinstance(label, Unreadable) else label for label in labels]),
-            arrived=lambda slot: as_json({"x": _raw(x[slot]), "y": _raw(labels[slot])}),
-            reasons={**_reasons(labels), **_reasons(x)},
+            y=objects(_readable(labels)),
+            arrived=lambda slot: as_json({n: _raw(each[slot]) for n, each in lists.items()}),
+            persons=None if persons is None else _readable(persons),
+            reasons={**_reasons(persons or []), **_reasons(labels), **_reasons(x)},
         )
 
     def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
@@ -112,16 +129,19 @@ class Reader:
             return self._of_matrix(stream, labelled)
         reader = Parquet(columns=self._columns(labelled))
         reader.check(stream.schema, "the body")
-        stream.check(reader.columns.names, self.limits.unfolded)
-        batches = list(stream.batches(reader.columns.names))
+        stream.check(reader.columns.read, self.limits.unfolded)
+        batches = list(stream.batches(reader.columns.read))
         X, y, stop = _room(stream.rows, reader.columns), list[NDArray[Any]](), 0
+        persons = list[Any]()
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK):
                 part = reader.part(arrow.decoded(batch.slice(start, CHUNK)))
                 X[stop : stop + len(part.y)] = part.X
                 y.append(part.y)
+                persons += part.persons or ()
                 stop += len(part.y)
-        return RawBatch(X=X, y=_joined(y), arrived=arrow.row_of(batches))
+        ids = None if reader.columns.person is None else persons
+        return RawBatch(X=X, y=_joined(y), arrived=arrow.row_of(batches), persons=ids)
 
     def _of_matrix(self, stream: arrow.Stream, labelled: bool) -> RawBatch:
         kind = stream.schema.field("x").type
@@ -133,13 +153,17 @@ class Reader:
             raise InvalidValueError(
                 "y must be one column of labels, of the type of records.classes"
             )
-        read = ["x", "y"] if labelled else ["x"]
+        owned = labelled and PERSONS in names
+        if owned and (names.count(PERSONS) != 1 or not _of_ids(stream.schema.field(PERSONS).type)):
+            raise InvalidValueError(NO_IDS)
+        read = ["x", *["y"] * labelled, *[PERSONS] * owned]
         stream.check(read, self.limits.unfolded)
         batches = list(stream.batches(read))
         X, y = arrow.matrix(batches, "x", kind), objects([])
         if labelled:
             y = _joined([values(arrow.decoded(batch).column("y")) for batch in batches])
-        return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]))
+        ids = _ids(batches) if owned else None
+        return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]), persons=ids)
 
     def _columns(self, labelled: bool) -> Columns:
         """The columns that the configuration names."""
@@ -147,9 +171,19 @@ class Reader:
         if (table.columns is None and table.text is None) or (labelled and table.label is None):
             raise InvalidValueError(NO_COLUMNS)
         if labelled:
-            return table.build()
+            return self.config.columns()
         first = (table.columns or (table.text,))[0]  # in place of the label: it exists in any case
         return replace(replace(table, label="?").build(), label=str(first), whole_labels=True)
+
+
+def _of_ids(kind: pa.DataType) -> bool:
+    """Whether an Arrow column of this type holds ids of persons."""
+    return is_text(kind) or bool(pa.types.is_integer(kind))
+
+
+def _ids(batches: Sequence[Any]) -> list[Any]:
+    columns = (arrow.decoded(batch).column(PERSONS) for batch in batches)
+    return [each for column in columns for each in column.to_pylist()]
 
 
 def _check_columns(objs: list[dict[str, Any]], names: list[str]) -> None:
@@ -180,7 +214,7 @@ def _object(body: Body, most: int) -> Mapping[str, Any]:
     try:
         given = orjson.loads(body)
     except ValueError:
-        return framed(body, {"x", "y", "records"}, most)
+        return framed(body, {"x", "y", PERSONS, "records"}, most)
     if not isinstance(given, dict):
         raise InvalidValueError(NOT_JSON)
     return given
@@ -189,6 +223,11 @@ def _object(body: Body, most: int) -> Mapping[str, Any]:
 def _reasons(elements: list[Any]) -> dict[int, str]:
     """The reasons of the elements that are not JSON, by slot."""
     return {slot: each.reason for slot, each in enumerate(elements) if isinstance(each, Unreadable)}
+
+
+def _readable(elements: list[Any]) -> list[Any]:
+    """The elements, with None for those that are not JSON."""
+    return [None if isinstance(each, Unreadable) else each for each in elements]
 
 
 def _raw(element: Any) -> Any:

@@ -56,6 +56,7 @@ class Parsed:
 
     X: Any
     y: list[Any]  # None if it cannot be a label
+    persons: list[Any] | None  # an empty tuple if it cannot be an id
     reasons: Mapping[int, str]
     odd: Mapping[int, str]  # what arrived in the slots that cannot be used
 
@@ -66,7 +67,7 @@ class Parsed:
         def arrived(slot: int) -> str:
             return self.odd[slot] if slot in self.odd else shown(self.X[slot], y[slot])
 
-        return RawBatch(X=self.X, y=y, arrived=arrived, reasons=self.reasons)
+        return RawBatch(X=self.X, y=y, arrived=arrived, persons=self.persons, reasons=self.reasons)
 
 
 @contextmanager
@@ -77,6 +78,7 @@ def _reading(reader: Reader) -> Iterator[Answer]:
         return Parsed(
             X=raw.X,
             y=[each if isinstance(each, str | int | float) else None for each in raw.y],
+            persons=None if raw.persons is None else list(map(_id, raw.persons)),
             reasons=raw.reasons,
             odd={slot: raw.arrived(slot) for slot in odd},
         )
@@ -90,4 +92,17 @@ def _odd(raw: RawBatch, classes: Any) -> list[int]:
         bad: NDArray[np.bool_] = np.array([text is None for text in raw.X], np.bool_)
     else:
         bad = ~np.isfinite(raw.X).all(axis=1)
+    if raw.persons is not None:
+        bad |= np.array([not _is_id(each) for each in raw.persons], np.bool_)
     return [int(slot) for slot in np.flatnonzero(bad | (class_codes(list(raw.y), classes) < 0))]
+
+
+def _id(given: Any) -> Any:
+    """An id as it arrived, or what is no id either but can be sent between processes."""
+    return given if _is_id(given) or given is None else ()
+
+
+def _is_id(given: Any) -> bool:
+    """Whether a value can be an id, unless it is too long."""
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    return whole or (isinstance(given, str) and bool(given))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidegate.gate.sources.columns import Columns
 from tidegate.gate.sources.files import Follow
@@ -26,6 +26,9 @@ MOST, ENTRIES = 4096, 2**20
 
 BYTES = 2**24
 """Bytes per request; a batch of long messages takes several requests."""
+
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+"""What a client of a broker shows in a header instead of bytes that are not UTF-8."""
 
 Resume = tuple[str, str]
 """An offset that cannot be continued, and the one that the operator allows instead."""
@@ -92,9 +95,21 @@ def check_same(what: str, whose: str | None, named: str, other: str) -> None:
         )
 
 
-def raw_batch_of(bodies: list[bytes], columns: Columns, offset: str) -> RawBatch:
+def raw_batch_of(pulled: "Pulled", columns: Columns) -> RawBatch:
     """A batch of messages, each a slot with one record as a JSON object."""
-    return replace(JsonLines(columns=columns).part(bodies), offset=offset)
+    raw = replace(JsonLines(columns=columns).part(pulled.bodies), offset=pulled.offset)
+    return raw if pulled.ids is None else replace(raw, persons=pulled.ids)
+
+
+def id_of(header: bytes | str | None) -> Any:
+    """The id in a header of a message; an empty tuple, which is no id, if it is not text."""
+    if header is None:
+        return None
+    try:
+        text = header if isinstance(header, str) else header.decode()
+    except UnicodeDecodeError:
+        return ()
+    return () if UNKNOWN in text else text
 
 
 @dataclass
@@ -126,10 +141,17 @@ class Patience:
 
 
 class Pulled(NamedTuple):
-    """The bodies of a batch of messages in order, and the offset after them."""
+    """A batch of messages in order.
+
+    Attributes:
+        bodies: Their bodies.
+        offset: The offset after them.
+        ids: The ids of their persons, if headers say whose records are.
+    """
 
     bodies: list[bytes]
     offset: str
+    ids: list[Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +193,7 @@ class Broker(ABC):
                     for pulled in look:
                         patience.renew()
                         place = kept = pulled.offset
-                        yield raw_batch_of(pulled.bodies, self.columns, kept)
+                        yield raw_batch_of(pulled, self.columns)
             except LostError as error:
                 if kept is not None:
                     raise error.refusal(kept) from error

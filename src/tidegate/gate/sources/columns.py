@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tidegate.gate.sources.source import SourceError
 
 Dtype = Literal["float32", "float64"]
+Column = TypeVar("Column")
 
 NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -41,8 +42,17 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All columns that are read: the record's, then the label."""
+        """The columns of a record, then the label."""
         return [*(self.features if self.text is None else [self.text]), self.label]
+
+    @property
+    def read(self) -> list[str]:
+        """All columns that are read: `names`, then the one that says whose a record is."""
+        return [*self.names, *self._person]
+
+    @property
+    def _person(self) -> list[str]:
+        return [] if self.person is None else [self.person]
 
     @property
     def batch(self) -> int:
@@ -57,7 +67,7 @@ class Columns:
         return max(1, min(fitting, MOST))
 
     def find(self, present: Sequence[str], file: str) -> list[int]:
-        """The position of each of `names` among the columns of a file, which must have them all.
+        """The position of each of `read` among the columns of a file, which must have them all.
 
         >>> Columns(label="y", features=("a", "b")).find(["b", "y", "a"], "f.csv")
         [2, 0, 1]
@@ -71,14 +81,20 @@ check the column names
 delimiter of [source] right?
         """
         times, places = Counter(present), {name: index for index, name in enumerate(present)}
-        for name in self.names:
+        for name in self.read:
             if times[name] != 1:
                 problem = f"{times[name]} times in" if times[name] else "not in"
                 wrong = f"column {name} is {problem} {file}, which has {_few(present)}"
                 joined = len(present) == 1 and any(mark in present[0] for mark in ",;|\t")
                 hint = "is the delimiter of [source] right?" if joined else "check the column names"
                 raise SourceError(f"{wrong}: {hint}")
-        return [places[name] for name in self.names]
+        return [places[name] for name in self.read]
+
+    def divided(self, columns: Sequence[Column]) -> tuple[Sequence[Column], Column, Column | None]:
+        """The columns of `read` as those of the record, the label, and the one with ids if any."""
+        if self.person is None:
+            return columns[:-1], columns[-1], None
+        return columns[:-2], columns[-2], columns[-1]
 
     def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
         """Columns of numbers as a matrix with one row per record, in `dtype`."""

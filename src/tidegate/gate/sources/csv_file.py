@@ -91,20 +91,22 @@ class Csv:
     def _check_delimiter(self, only: str, path: Path) -> None:
         """Refuse a file whose header has our columns if it is split by another delimiter."""
         for mark in ";\t|":
-            if mark in only and set(self.columns.names) <= set(only.split(mark)):
+            if mark in only and set(self.columns.read) <= set(only.split(mark)):
                 hint = f"seem to be separated by {mark!r}: set source.delimiter to it"
                 raise SourceError(f"the columns of {path} {hint}")
 
     def _batch(self, lines: list[bytes], names: list[str], wanted: list[int]) -> RawBatch:
         lines = [line.removesuffix(b"\r") for line in lines]
-        (*record, label), reasons = _split(lines, len(names), wanted, self.delimiter)
+        read, reasons = _split(lines, len(names), wanted, self.delimiter)
+        record, label, ids = self.columns.divided(read)
         if self.columns.text is None:
             X = self.columns.matrix(columns_of_numbers(record), len(lines))
         else:
             X = _texts(record[0])
         y = numbers(label) if self.columns.whole_labels else _texts(label)
         arrived = partial(_arrived, lines, names, self.delimiter)
-        return RawBatch(X=X, y=y, arrived=arrived, reasons=reasons)
+        persons = None if ids is None else ids.to_pylist()
+        return RawBatch(X=X, y=y, arrived=arrived, persons=persons, reasons=reasons)
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:

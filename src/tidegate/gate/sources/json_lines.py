@@ -70,15 +70,23 @@ class JsonLines:
     def part(self, block: list[bytes]) -> RawBatch:
         """A batch of lines."""
         reasons: dict[int, str] = {}
-        made = []
+        made, persons = [], list[Any]()
         for start in range(0, len(block), CHUNK):  # in chunks: objects take more memory than floats
             rows = [_parsed(line) for line in block[start : start + CHUNK]]
             bad = {start + i: row for i, row in enumerate(rows) if isinstance(row, str)}
             reasons.update(bad)
-            made.append(self.slots([{} if isinstance(row, str) else row for row in rows]))
+            objs: list[Mapping[str, Any]] = [{} if isinstance(row, str) else row for row in rows]
+            made.append(self.slots(objs))
+            persons += self.persons(objs) or ()
         X, y = zip(*made, strict=True) if made else zip(self.slots([]), strict=True)
         arrived = partial(_arrived, block)
-        return RawBatch(X=np.concatenate(X), y=np.concatenate(y), arrived=arrived, reasons=reasons)
+        return RawBatch(
+            X=np.concatenate(X),
+            y=np.concatenate(y),
+            arrived=arrived,
+            persons=None if self.columns.person is None else persons,
+            reasons=reasons,
+        )
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
         """The records and labels of some objects, with NaN or None for missing keys."""
@@ -90,6 +98,11 @@ class JsonLines:
             values = [[_number(row.get(name)) for row in objs] for name in record]
             X = self.columns.matrix([np.array(column) for column in values], len(objs))
         return X, objects([row.get(label) for row in objs])
+
+    def persons(self, objs: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+        """The ids in some objects, None for missing ones; None if no ids are read."""
+        name = self.columns.person
+        return None if name is None else [row.get(name) for row in objs]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

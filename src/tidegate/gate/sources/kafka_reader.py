@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidegate.gate.sources.broker import LostError, Pulled, batch_size
+from tidegate.gate.sources.broker import LostError, Pulled, batch_size, id_of
 from tidegate.gate.sources.kafka_topic import KafkaTopic, Place, as_text
 from tidegate.gate.sources.source import SourceError
 
@@ -109,13 +110,16 @@ class Reader:
         while left := [each for each, at in self._next.items() if at < self._end[each]]:
             partition = min(left, key=lambda each: (self._next[each] // size, each))
             stop = min((self._next[partition] // size + 1) * size, self._end[partition])
-            bodies: list[bytes] = []
+            bodies, ids = list[bytes](), list[Any]()
             while self._next[partition] < stop and len(bodies) < most:
                 for message in self._some(partition, stop, most - len(bodies)):
                     bodies.append(message.value() or b"")
+                    if (name := self._source.id_header) is not None:
+                        ids.append(_id(message, name))
                     self._places[partition] = _place(message)
             if bodies:
-                yield Pulled(bodies, as_text(self._places, self._source.topic))
+                offset = as_text(self._places, self._source.topic)
+                yield Pulled(bodies, offset, ids or None)
 
     def _partitions(self) -> list[int]:
         topics = self._consumer.list_topics(self._source.topic, timeout=TIMEOUT).topics
@@ -183,6 +187,13 @@ class Reader:
     def _lost(self, what: str, places: dict[int, Place]) -> LostError:
         where = f"topic {self._source.topic} of {self._source}"
         return LostError(f"{where}: {what}", as_text(places))
+
+
+def _id(message: Message, name: str) -> Any:
+    """The id in a header of a message: in the last one, if it has several of this name."""
+    headers: Any = message.headers() or ()
+    given = [value for header, value in headers if header == name]
+    return id_of(given[-1]) if given else None
 
 
 def _place(message: Message) -> Place:

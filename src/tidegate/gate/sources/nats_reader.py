@@ -20,7 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, RetentionPolicy, StreamInfo
 
-from tidegate.gate.sources.broker import BYTES, LostError, Pulled, batch_size
+from tidegate.gate.sources.broker import BYTES, LostError, Pulled, batch_size, id_of
 from tidegate.gate.sources.nats_stream import NatsStream, Place
 from tidegate.gate.sources.source import SourceError
 
@@ -201,19 +201,23 @@ class Reader:
         Their size affects only the number of requests. A gap after some of them is reported by the
         next pull.
         """
-        bodies: list[bytes] = []
+        messages: list[Msg] = []
         most = batch_size(self._source.columns)
-        while self._left and self._gap is None and len(bodies) < most:
+        while self._left and self._gap is None and len(messages) < most:
             try:
-                bodies += await self._next(most - len(bodies))
+                messages += await self._next(most - len(messages))
             except LostError as error:
                 self._gap = error
-        if self._gap is not None and not bodies:
+        if self._gap is not None and not messages:
             raise self._gap
-        return Pulled(bodies, self._place.text()) if bodies else None
+        if not messages:
+            return None
+        name, bodies = self._source.id_header, [message.data for message in messages]
+        ids = None if name is None else [id_of((each.headers or {}).get(name)) for each in messages]
+        return Pulled(bodies, self._place.text(), ids)
 
-    async def _next(self, most: int) -> list[bytes]:
-        """The bodies of up to `most` messages: at most `BYTES`, or one longer message."""
+    async def _next(self, most: int) -> list[Msg]:
+        """Up to `most` messages: at most `BYTES`, or one longer message."""
         with _explained(self._source):
             messages = await self._some(min(self._left, most), BYTES) or await self._some(1)
             if self._source.subject is None:
@@ -223,7 +227,7 @@ class Reader:
                 if info.state.first_seq > self._place.sequence + 1:
                     raise self._gone(self._place.sequence, info.state.first_seq)
         self._place = replace(_place(messages[-1]), whose=self._source.whose)
-        return [message.data for message in messages]
+        return messages
 
     def _before_gap(self, messages: list[Msg]) -> list[Msg]:
         """The messages before the first gap, which the next pull reports."""

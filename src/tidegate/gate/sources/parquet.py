@@ -1,6 +1,6 @@
 """The Parquet format: each row is a slot."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,17 +55,17 @@ class Parquet:
         if seen is not None and seen.at > end:
             raise ChangedError(f"has {end} rows, but {seen.at} were read before")
         if seen is None or seen.chain is None:
-            return Chain(self._count, lanes=2)
+            return Chain(self._count, lanes=self._lanes)
         if seen.header != named:
             raise ChangedError("has other columns than when it was read")
-        return resumed(seen, lanes=2, thorough=start.thorough)
+        return resumed(seen, lanes=self._lanes, thorough=start.thorough)
 
     def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
         """See `Format`."""
         digests: dict[Seen | None, str] = {}
         with self._opened(path) as file:
             for block in {self._count, *(each.block for each in seen)}:
-                chain = Chain(block, lanes=2)
+                chain = Chain(block, lanes=self._lanes)
                 wanted = {each.at: each for each in seen if each.block == block}
                 for _ in self._pieces(file, chain, stops(wanted, multiples(block))):
                     if chain.at in wanted:
@@ -112,7 +112,7 @@ class Parquet:
     def _batches(self, file: pq.ParquetFile, at: int) -> Iterator[pa.RecordBatch]:
         """The rows of a file from a position on, in batches of any size."""
         groups, skip = _groups_from(file.metadata, at)
-        names = list(dict.fromkeys(self.columns.names))
+        names = list(dict.fromkeys(self.columns.read))
         for read in file.iter_batches(self._count, row_groups=groups, columns=names):
             batch = read.slice(min(skip, read.num_rows))
             skip -= read.num_rows - batch.num_rows
@@ -120,8 +120,14 @@ class Parquet:
 
     def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> RawBatch:
         raw = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
-        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y))
+        ids = [] if raw.persons is None else [_id_bytes(raw.persons)]
+        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y), *ids)
         return raw
+
+    @property
+    def _lanes(self) -> int:
+        """Digests within a block: of the records, of the labels, and of the ids if any."""
+        return 2 if self.columns.person is None else 3
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that lacks a column or has one of the wrong type."""
@@ -131,11 +137,16 @@ class Parquet:
             self.columns.label: not self.columns.whole_labels,
         }
         sound: set[tuple[pa.DataType, bool]] = set()
-        for name, place in zip(self.columns.names, places, strict=True):
+        for name, place in zip(self.columns.read, places, strict=True):
             kind, text = kinds[place], textual.get(name, False)
             if (kind, text) in sound:
                 continue
             held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+            if name == self.columns.person:
+                if not (is_text(held) or pa.types.is_integer(held)):
+                    wanted = "text or whole numbers, because it is person.id"
+                    raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
+                continue
             if not (is_text(held) if text else is_number(held)):
                 wanted = "text" if text else "numbers"
                 raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
@@ -144,11 +155,13 @@ class Parquet:
     def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
         """A batch of rows."""
         places = self.columns.find(batch.schema.names, "the batch")
-        columns = [values(batch.column(place)) for place in places]
-        X: Any = columns[0]
+        read, label, ids = self.columns.divided([batch.column(place) for place in places])
+        record = list(map(values, read))
+        X: Any = record[0]
         if self.columns.text is None:
-            X = self.columns.matrix(columns[:-1], batch.num_rows)
-        return RawBatch(X=X, y=columns[-1], arrived=partial(_arrived, batch))
+            X = self.columns.matrix(record, batch.num_rows)
+        persons = None if ids is None else ids.to_pylist()
+        return RawBatch(X=X, y=values(label), arrived=partial(_arrived, batch), persons=persons)
 
 
 def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
@@ -202,6 +215,12 @@ def _bytes(array: NDArray[Any]) -> bytes | memoryview:
         return np.ascontiguousarray(array).data
     encoded = (None if each is None else each.encode(errors="surrogatepass") for each in array)
     return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in encoded)
+
+
+def _id_bytes(ids: Sequence[str | int | None]) -> bytes:
+    """Ids as bytes, the same however rows are divided into pieces."""
+    texts = (None if each is None else str(each).encode(errors="surrogatepass") for each in ids)
+    return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in texts)
 
 
 def _arrived(batch: pa.RecordBatch | pa.Table, index: int) -> str:

@@ -46,6 +46,16 @@ class RawBatch:
         return int(self.X.shape[0])
 
 
+def check_ids(raw: RawBatch, *, protected: bool) -> None:
+    """Refuse a batch without ids if persons are protected, or with ids if records are."""
+    if protected and raw.persons is None:
+        wrong = "persons is missing: the configuration has [person]"
+        raise InvalidValueError(f"{wrong}, so give the id of each record's person")
+    if not protected and raw.persons is not None:
+        wrong = "persons must not be given: the configuration has no [person]"
+        raise InvalidValueError(f"{wrong}, so records are protected, not persons")
+
+
 class Source(Protocol):
     """A stream of records that can be resumed at an offset."""
 
