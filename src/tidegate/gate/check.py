@@ -26,12 +26,13 @@ from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Columns, Csv, Files, JsonLines, Parquet, SourceError
 from tidegate.gate.sources.files import Format, as_utf8, regular
 from tidegate.gate.sources.lines import LONGEST
+from tidegate.learn.owners import LONGEST as LONGEST_ID
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import fits
 
-Role = Literal["feature", "text", "label", "ignored"]
+Role = Literal["feature", "text", "label", "person", "ignored"]
 
-TEXT = "text"
+TEXT, ID = "text", "id"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +136,7 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
 
 def _columns(config: Config) -> Columns:
     try:
-        return config.records.build()
+        return config.columns()
     except InvalidValueError as error:
         raise InvalidValueError(f"records.{error}") from error
 
@@ -167,7 +168,7 @@ def _column_checks(
     reader: Format, path: Path, columns: Columns, *, public: bool
 ) -> tuple[ColumnCheck, ...]:
     """How each column is read; refuse a file that lacks one or has one of the wrong type."""
-    read = [_read(columns, name) for name in columns.names]
+    read = [_read(columns, name) for name in columns.read]
     if isinstance(reader, JsonLines):  # the keys of an object belong to its record
         return tuple(ColumnCheck(name=n, role=r, type=None, read_as=a) for n, r, a in read)
     if isinstance(reader, Parquet):
@@ -183,12 +184,14 @@ def _column_checks(
     else:  # pragma: no cover (every format of FILES is above)
         raise TypeError(type(reader).__name__)
     kept = [ColumnCheck(name=n, role=r, type=types[n], read_as=a) for n, r, a in read]
-    others = [name for name in types if name not in columns.names]
+    others = [name for name in types if name not in columns.read]
     ignored = [ColumnCheck(name=n, role="ignored", type=types[n], read_as=None) for n in others]
     return (*kept, *ignored)
 
 
 def _read(columns: Columns, name: str) -> tuple[str, Role, str]:
+    if name == columns.person:
+        return name, "person", ID
     if name == columns.label:
         return name, "label", "whole number" if columns.whole_labels else TEXT
     return (name, "text", TEXT) if name == columns.text else (name, "feature", columns.dtype)
@@ -208,14 +211,16 @@ def _check_names(names: Sequence[str], path: Path, columns: Columns, *, shown: b
     times = Counter(names)
     if not names:
         raise SourceError(f"{path} has no columns: its first line must name them")
-    missing = [name for name in columns.names if times[name] == 0]
+    missing = [name for name in columns.read if times[name] == 0]
     if missing:
         wrong = f"{_listed('column', missing)} not in {path}"
         if shown:
             wrong += f", which has {_few(names)}"
         hint = "" if shown else "; if its records are public, --public lists what it has"
-        raise SourceError(f"{wrong}: check records.columns, text and label{hint}")
-    if twice := [name for name in columns.names if times[name] > 1]:
+        keys = "records.columns, text and label"
+        keys = keys if columns.person is None else "records.columns, text, label and person.id"
+        raise SourceError(f"{wrong}: check {keys}{hint}")
+    if twice := [name for name in columns.read if times[name] > 1]:
         raise SourceError(f"{_listed('column', twice)} more than once in {path}: rename the others")
 
 
@@ -249,6 +254,9 @@ def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
     classes = config.records.classes
     what = "whole number" if columns.whole_labels else TEXT
     made["label"] = f"its label is not one of the {len(classes)} classes ({what})"
+    if columns.person is not None:
+        long = f"longer than {LONGEST_ID:,} bytes"
+        made["person"] = f"its person's id is missing, neither text nor a whole number, or {long}"
     return made
 
 

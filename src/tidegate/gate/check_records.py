@@ -13,11 +13,15 @@ from tidegate.features.rows import as_rows, row_norms
 from tidegate.gate.sources import Columns, RawBatch
 from tidegate.gate.sources.columns import as_json
 from tidegate.learn.labels import as_labels, codes_of
+from tidegate.learn.owners import owners_of
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 DISTINCT = 10_000
 """The most unknown labels that are told apart: a wrong label column may have one per record."""
+
+ANY_KEY = bytes(32)
+"""Which ids can be used does not depend on the key."""
 
 SHOWN = 5
 """How many unknown labels are reported."""
@@ -74,6 +78,7 @@ class Examined:
             "text" if self.columns.text is not None else "number": ~given,
             "map": np.isnan(norms),
             "label": codes < 0,
+            **self._ownerless(raw, parsed),
         }
         left = np.ones(raw.n, np.bool_)
         for rule, breaks in broken.items():
@@ -93,6 +98,15 @@ class Examined:
         for name, wrong in zip(names, (~good & parsed[:, None]).sum(axis=0), strict=True):
             self._bad[name] += int(wrong)
         return np.asarray(good.all(axis=1))
+
+    def _ownerless(self, raw: RawBatch, parsed: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+        """Which slots have no owner, if persons are protected; counts those that were parsed."""
+        if raw.persons is None or self.columns.person is None:
+            return {}
+        without = np.zeros(raw.n, np.bool_)
+        without[list(owners_of(raw.persons, ANY_KEY).reasons)] = True
+        self._bad[self.columns.person] += int((without & parsed).sum())
+        return {"person": without}
 
     def _count_labels(self, labels: Sequence[Any], unknown: NDArray[np.intp]) -> None:
         self._bad[self.columns.label] += unknown.size

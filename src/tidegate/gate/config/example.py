@@ -71,6 +71,15 @@ columns = ["a", "b"]
 label = "y"
 dtype = "float32"
 
+# If people have several records each: protect persons, not records. Then the budget above is about
+# any one person. Choose k as docs/people.md says.
+# [person]
+# id = "patient"
+# contributions = 4
+# typical = 1
+# period = 365
+# key = "PERSON_KEY"
+
 {maps}
 # With a survey, an intercept is added anyway.
 # [[features]]

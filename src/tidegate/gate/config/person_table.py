@@ -45,24 +45,24 @@ def variable(name: str, value: object) -> str:
 class PersonTable:
     """[person]: whose each record is, and how much a person may contribute."""
 
-    id: str = key(word, "the column, field or header that says whose a record is; never a feature")
+    id: str = key(word, "the column, field or header that says whose a record is")
     contributions: int = key(
         partial(whole, most=MOST_CONTRIBUTIONS),
-        "k: what all records of a person may cost, in units of one record (docs/people.md)",
+        "k: what a person's records may cost together, in units of one record",
     )
     typical: Fraction = key(
         typical,
-        "how many records a person is expected to have in a fit: public, for accuracy only",
+        "how many records a person is expected to have in a fit; for accuracy only",
         default=Fraction(1),
     )
     period: int | None = key(
         optional,
-        "protect what a person does within any so many steps in a row; by default for life",
+        "protect what a person does in any so many steps in a row; default: for life",
         default=None,
     )
     key: str | None = key(
         variable,
-        "the environment variable that holds the key of ids; by default the state keeps it",
+        "environment variable with the key of ids; by default a file of the state",
         default=None,
     )
 

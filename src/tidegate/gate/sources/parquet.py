@@ -1,6 +1,6 @@
 """The Parquet format: each row is a slot."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,17 +55,17 @@ class Parquet:
         if seen is not None and seen.at > end:
             raise ChangedError(f"has {end} rows, but {seen.at} were read before")
         if seen is None or seen.chain is None:
-            return Chain(self._count, lanes=self._lanes)
+            return Chain(self._count, lanes=2)
         if seen.header != named:
             raise ChangedError("has other columns than when it was read")
-        return resumed(seen, lanes=self._lanes, thorough=start.thorough)
+        return resumed(seen, lanes=2, thorough=start.thorough)
 
     def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
         """See `Format`."""
         digests: dict[Seen | None, str] = {}
         with self._opened(path) as file:
             for block in {self._count, *(each.block for each in seen)}:
-                chain = Chain(block, lanes=self._lanes)
+                chain = Chain(block, lanes=2)
                 wanted = {each.at: each for each in seen if each.block == block}
                 for _ in self._pieces(file, chain, stops(wanted, multiples(block))):
                     if chain.at in wanted:
@@ -120,14 +120,9 @@ class Parquet:
 
     def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> RawBatch:
         raw = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
-        ids = [] if raw.persons is None else [_id_bytes(raw.persons)]
-        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y), *ids)
+        # Without the ids of persons: a holdout with the same records may have none.
+        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y))
         return raw
-
-    @property
-    def _lanes(self) -> int:
-        """Digests within a block: of the records, of the labels, and of the ids if any."""
-        return 2 if self.columns.person is None else 3
 
     def check(self, schema: pa.Schema, where: str) -> None:
         """Refuse a table that lacks a column or has one of the wrong type."""
@@ -215,12 +210,6 @@ def _bytes(array: NDArray[Any]) -> bytes | memoryview:
         return np.ascontiguousarray(array).data
     encoded = (None if each is None else each.encode(errors="surrogatepass") for each in array)
     return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in encoded)
-
-
-def _id_bytes(ids: Sequence[str | int | None]) -> bytes:
-    """Ids as bytes, the same however rows are divided into pieces."""
-    texts = (None if each is None else str(each).encode(errors="surrogatepass") for each in ids)
-    return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in texts)
 
 
 def _arrived(batch: pa.RecordBatch | pa.Table, index: int) -> str:
