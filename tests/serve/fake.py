@@ -16,9 +16,11 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from tidegate.gate.status import protects
 from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.meaning import meaning
+from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
@@ -45,12 +47,14 @@ class Fake:
         step: int = 1024,
         records: int = 0,
         schedule: Schedule | None = None,
+        person: Person | None = None,
     ) -> None:
         self.schedule = schedule or SlidingWindow(window=window, step=step)
         self.plan = Plan(
             schedule=self.schedule,
-            budget=ApproxDP(1.0, 1e-6),
+            budget=ApproxDP(1.0, 1e-6, contributions=person.contributions if person else 1),
             reserve=Fraction(1, 20),
+            person=person,
         )
         self.step = step
         self.records = 0
@@ -180,7 +184,8 @@ class Fake:
             "private": True,
             "schedule": described(self.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},
-            "meaning": meaning(1.0, 1e-6),
+            "protects": protects(self.plan.person),
+            "meaning": meaning(1.0, 1e-6, self.plan.person),
             "releases": len(self.released),
             "newest": None,
             "trained_on": self.trained_on(self.released[-1]) if self.released else None,

@@ -20,7 +20,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
 from tidegate.glossary import TERMS
-from tidegate.privacy.meaning import meaning, paid_so_far
+from tidegate.privacy.meaning import meaning, paid_so_far, whom
+from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
 from tidegate.schedule import Fading, SlidingWindow
 
@@ -473,3 +474,22 @@ def test_names_its_stream_columns_and_classes(page: Page) -> None:
         "Models of the stream “records” predict the class (north, east, south, west) "
         "from temperature, humidity."
     )
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        Person(contributions=4),
+        Person(contributions=1, period=1),
+        Person(contributions=1200, period=365),
+    ],
+)
+def test_says_that_persons_are_protected(browser: Browser, person: Person) -> None:
+    fake = Fake(records=10_240, person=person)
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator("#promise")).to_contain_text(f" about {whom(person)}.")
+        expect(page.locator("#used")).to_have_text(
+            paid_so_far(down(fake.ledger.worst().share), person)
+        )
+        expect(page.locator("#meaning")).to_have_text(meaning(1.0, 1e-6, person))

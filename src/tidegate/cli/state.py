@@ -28,7 +28,7 @@ from tidegate.gate.status import stopped_rows
 from tidegate.gate.store import Evaluation, Problem, Step
 from tidegate.gate.verify import Report
 from tidegate.gate.verify import verify as problems_of
-from tidegate.privacy.meaning import amounts, paid_so_far
+from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
@@ -49,7 +49,7 @@ def status(state: Path, form: str) -> None:
     For the operator only: the exact number of unusable records is in no release.
     """
     with Gate.look(state) as gate:
-        now, missing = status_of(gate), advice.waiting(gate)
+        now, missing, person = status_of(gate), advice.waiting(gate), gate.plan.person
     if form == "json":
         click.echo(json.dumps(now))
         return
@@ -61,7 +61,10 @@ def status(state: Path, form: str) -> None:
         if name != "kind" and isinstance(value, int | str)
     )
     spent = amounts(budget["epsilon"], budget["delta"])
-    console.print(f"{schedule['kind']} ({sizes}): {spent} for ever")
+    about = "" if person is None else f" about {whom(person)},"
+    console.print(f"{schedule['kind']} ({sizes}): {spent}{about} for ever")
+    if person is not None:
+        console.print(until(person))
     if not now["private"]:
         console.print("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
     if now["stopped"]:
@@ -75,7 +78,7 @@ def status(state: Path, form: str) -> None:
         )
     newest = f", the newest of {now['newest']}: {now['trained_on']}" if now["newest"] else ""
     console.print(f"{now['releases']:,} releases{newest}.")
-    console.print(paid_so_far(max(row["worst_share"] for row in streams)))
+    console.print(paid_so_far(max(row["worst_share"] for row in streams), person))
     for line in stopped_lines(now["stopped_steps"]):
         console.print(line)
     for line in _measured(now):
@@ -129,7 +132,7 @@ def ledger(state: Path, record: int | None, form: str) -> None:
         shown = ({k: v for k, v in row.items() if k not in BELOW} for row in rows)
         options.show(rows if form == "json" else shown, form, empty=empty)
         if record is None and form == "table":
-            click.echo(paid_so_far(max(row["paid"] for row in rows)))
+            click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.person))
             for line in stopped_lines(stopped_rows(gate.store)):
                 click.echo(line)
 
@@ -159,7 +162,9 @@ def releases(state: Path, start: int, form: str) -> None:
             return
         listed = list(rows)
         options.show(_narrow(listed), form, folded="of_records")
-        scores = list(_scores(listed))
+        scores, person = list(_scores(listed)), gate.plan.person
+    if person is not None and listed:
+        click.echo(f"Shares are of a record's budget. {until(person)}")
     if scores:
         click.echo()
         options.show(scores, form, title="Scores, ± the deviation of their noise")

@@ -14,22 +14,31 @@ from tidegate.gate.measured_steps import (
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
 from tidegate.privacy import Ledger
-from tidegate.privacy.meaning import meaning
+from tidegate.privacy.meaning import meaning, whom
+from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
 from tidegate.release import described
+from tidegate.release.card import protected
 
 Row = dict[str, Any]
 
 
 def promise(gate: Gate) -> Row:
-    """The schedule, the budget and what the budget promises each record."""
-    budget = gate.plan.budget
+    """The schedule, the budget and what the budget promises each record or person."""
+    budget, person = gate.plan.budget, gate.plan.person
     return {
         "schedule": described(gate.plan.schedule),
         "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-        "meaning": meaning(budget.epsilon, budget.delta),
+        "protects": protects(person),
+        "meaning": meaning(budget.epsilon, budget.delta, person),
         "private": gate.config.not_private_seed is None,
     }
+
+
+def protects(person: Person | None) -> Row:
+    """Whom the budget protects; `whom` says it in words."""
+    stated = {"unit": "record"} if person is None else protected(person)["protects"]
+    return {**stated, "whom": whom(person)}
 
 
 def public_status(gate: Gate, view: LedgerView) -> Row:

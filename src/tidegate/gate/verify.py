@@ -110,6 +110,7 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             **_of_line(gate, line),
             "evaluation.step_before": _measured(evaluations.get((stream, line.fit.at))),
             **({SETTINGS: settings} if named else {key: about[key] for key in FIXED}),
+            "protects": about.get("protects"),
         }
         try:
             wanted |= recomputed.of_fit(stream, line, card["settings"])

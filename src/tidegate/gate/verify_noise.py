@@ -6,6 +6,7 @@ noise which its share of the budget requires.
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -26,6 +27,7 @@ from tidegate.privacy import Budget, Line
 from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of, budget_of
 from tidegate.release import About, Card
+from tidegate.release.card import person_of
 from tidegate.schedule import RecordFit, SlotWeight, Span
 
 CLOSE = 1e-9
@@ -239,7 +241,9 @@ def _slots(measured: Card) -> int:
 
 def _budget(card: Card) -> Budget:
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
-    return budget_of(epsilon, delta, weak_delta=True) if delta else budget_of(epsilon)
+    budget = budget_of(epsilon, delta, weak_delta=True) if delta else budget_of(epsilon)
+    person = person_of(card)
+    return budget if person is None else replace(budget, contributions=person.contributions)
 
 
 def _built(kinds: Mapping[str, Any], described: Mapping[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from tidegate.learn.learner import Task
 from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
+from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
 
@@ -27,6 +28,10 @@ Card = dict[str, Any]
 """Everything about a release except its weights, as a JSON object."""
 
 NEIGHBOURS = "streams of one length that differ in the content of one record"
+PERSON_NEIGHBOURS = (
+    "streams of one length whose records belong to the same persons, that differ in the content of "
+    "records of one person"
+)
 NOT_PRIVATE = "NOT PRIVATE: made with a seed"
 PACKAGES = ("tidegate", "numpy", "python-flint", "scikit-learn")
 
@@ -140,7 +145,36 @@ class About:
             "dtype": self.dtype,
             "columns": self.columns,
             "label": self.label,
+            **({} if self.plan.person is None else protected(self.plan.person)),
         }
+
+
+def protected(person: Person) -> Card:
+    """What a card says about the protection of persons; without it, records are protected."""
+    within = {None: "", 1: " within one step"}.get(
+        person.period, f" within {person.period} consecutive steps"
+    )
+    return {
+        "neighbours": f"{PERSON_NEIGHBOURS}{within}",
+        "protects": {
+            "unit": "person",
+            "contributions": person.contributions,
+            "period": person.period,
+            "typical": str(person.typical),
+        },
+    }
+
+
+def person_of(card: Card) -> Person | None:
+    """How much a person may contribute, according to a card; None if it protects records."""
+    stated = card.get("protects")
+    if stated is None:
+        return None
+    return Person(
+        contributions=stated["contributions"],
+        typical=Fraction(stated["typical"]),
+        period=stated["period"],
+    )
 
 
 def make_card(

@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.privacy.meaning import meaning
+from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
-from tidegate.release.card import Card
+from tidegate.privacy.person import Person
+from tidegate.release.card import Card, person_of
 from tidegate.release.measure_words import in_words
 
 
 def to_markdown(card: Card) -> str:
     """A card as Markdown: the guarantee, what an auditor can check, then all entries."""
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
+    person = person_of(card)
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
@@ -20,13 +22,18 @@ def to_markdown(card: Card) -> str:
             "",
         ]
     title += [
-        "All that is ever released about a record of the stream, this model included, is "
-        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta)}",
+        f"All that is ever released about {_whom(person)}, this model included, is "
+        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta, person)}",
         "From this card, without any record, an auditor can recompute the plan, the share of every "
         "fit and the noise that this share requires, and check that no record's shares add up to "
         "more than 1. With the weights and the hash of the release before, an auditor can also "
         "recompute the hash of this release.",
     ]
+    if person is not None:
+        title.append(
+            "Whose a record is stands on no card. So only `tidegate verify`, on the state itself, "
+            "can check that no person's records cost more than that."
+        )
     rows = {
         "records read": f"{card['start']} to {card['stop'] - 1}, after {card['at']} had arrived",
         "sample": card["sample"] or "all of them",
@@ -40,6 +47,7 @@ def to_markdown(card: Card) -> str:
         "slot weights": _slot_weights(card.get("emphasis", []), unit),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
+        "protects": None if person is None else _protects(person),
         "neighbours": card["neighbours"],
         "learner": _words(card.get("learner")),
         **{key.replace("_", " "): f"{value:.6g}" for key, value in card["settings"].items()},
@@ -70,6 +78,21 @@ def _started_from(card: Card) -> str | None:
         return None
     memory = ", so this model also remembers older records" if card["start"] > 0 else ""
     return f"the model of fit {card['started_from']}{memory}"
+
+
+def _whom(person: Person | None) -> str:
+    if person is None:
+        return "a record of the stream"
+    return whom(person) if person.period else "a person with records in the stream"
+
+
+def _protects(person: Person) -> str:
+    """How much a person may contribute, in one line."""
+    period = "for life" if person.period is None else f"period {person.period:,} steps"
+    return (
+        f"persons, {period}, contributions {person.contributions:,}; a record's budget is the "
+        f"person's divided by {person.contributions:,}; typical {person.typical}"
+    )
 
 
 def _survey(card: Card) -> str | None:

@@ -12,6 +12,7 @@ NUMBERS = {"type": "array", "items": {"type": ["number", "string", "null"]}}
 RECORDS: Spec = {
     "matrix": {"value": {"x": [[0.5, -1.25], [2.0, 0.75]], "y": [0, 1]}},
     "named": {"value": {"records": [{"a": 0.5, "b": -1.25, "y": 0}]}},
+    "persons": {"value": {"x": [[0.5, -1.25]], "y": [0], "persons": ["p-17"]}},
 }
 TO_PREDICT: Spec = {
     "matrix": {"value": {"x": [[0.5, -1.25]]}},
@@ -47,6 +48,7 @@ STRIP = {"bound": 1, "streams": [{"stream": "records", "starts": [0, 9750], "pai
 PROMISE = {
     "schedule": {"kind": "SlidingWindow", "window": 7168, "step": 1024, "sample": None},
     "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "protects": {"unit": "record", "whom": "any one record"},
     "meaning": meaning(1.0, 1e-6),
     "private": True,
 }
@@ -176,6 +178,7 @@ def body(examples: Spec) -> Spec:
         "properties": {
             "x": {"type": "array", "items": NUMBERS},
             "y": NUMBERS,
+            "persons": {"type": "array", "items": {"type": ["string", "integer", "null"]}},
             "records": {"type": "array", "items": {"type": "object"}},
         },
     }

@@ -22,7 +22,7 @@ from tidegate.gate.config.keys import (
 )
 from tidegate.gate.config.learner_table import LearnerTable, learner_table
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable, with_earlier
-from tidegate.gate.config.person_table import PersonTable, check_id, check_schedule
+from tidegate.gate.config.person_table import PersonTable, person_mistakes
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
@@ -143,8 +143,9 @@ class Config:
         budget, classes = self.budget.build(), len(self.records.classes)
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, classes))
-        mistakes = [*self._build_mistakes(), *self._text_mistakes(), *self._source_mistakes()]
-        if mistakes := [*mistakes, *self._person_mistakes()]:
+        # What does not go with [person] does not make a plan either, for the same reason.
+        mistakes = list(self._person_mistakes()) or list(self._build_mistakes())
+        if mistakes := [*mistakes, *self._text_mistakes(), *self._source_mistakes()]:
             raise ConfigError(mistakes)
 
     def _build_mistakes(self) -> Iterator[str]:
@@ -188,12 +189,7 @@ class Config:
             if any(each.id_from == HEADER for each in self._brokers()):
                 yield "source.id_from needs [person]: add that section, or remove source.id_from"
             return
-        name, records = self.person.id, self.records
-        checks: dict[str, Callable[[], object]] = {
-            "person": lambda: check_id(name, records.read or (), records.label),
-            "schedule": lambda: check_schedule(self.schedule.build()),
-        }
-        yield from mistakes_of(checks)
+        yield from person_mistakes(self.person, self.records, self.schedule.build())
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":

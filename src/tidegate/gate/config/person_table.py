@@ -1,17 +1,19 @@
 """[person]: protects persons instead of records."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from tidegate.checks import InvalidValueError, optional, refuse, whole
+from tidegate.checks import optional, refuse, whole
 from tidegate.gate.config.keys import key, word
+from tidegate.gate.config.tables import RecordsTable
 from tidegate.privacy.budget import MOST_CONTRIBUTIONS
 from tidegate.privacy.person import Person
 from tidegate.schedule import Schedule, TwoStream
 
-LARGEST = 10**6
-"""The most records that a person may be expected to have in a fit."""
+LARGEST, FINEST = 2**20, 1000
+"""The most records that a person may be expected to have in a fit, and the largest denominator."""
 
 
 def typical(name: str, value: object) -> Fraction:
@@ -26,8 +28,8 @@ def typical(name: str, value: object) -> Fraction:
         exact = Fraction(text) if len(text) <= len(f"{LARGEST}/{LARGEST}") else None
     except (ValueError, ZeroDivisionError):
         exact = None
-    if exact is None or not 1 <= exact <= LARGEST:
-        raise refuse(name, f'a number from 1 to {LARGEST}, such as 54 or "5/2"', value)
+    if exact is None or not 1 <= exact <= LARGEST or exact.denominator > FINEST:
+        raise refuse(name, f'a number from 1 to {LARGEST}, such as 54, 2.5 or "5/2"', value)
     return exact
 
 
@@ -71,17 +73,17 @@ class PersonTable:
         return Person(contributions=self.contributions, typical=self.typical, period=self.period)
 
 
-def check_id(name: str, read: tuple[str, ...], label: str | None) -> None:
-    """Refuse an id that is also a feature or the label."""
-    used = "a feature" if name in read else "the label" if name == label else None
-    if used is not None:
-        allowed = f"a column of its own, which is not {used}"
-        raise refuse("id", allowed, name)
-
-
-def check_schedule(schedule: Schedule | TwoStream) -> None:
-    """Refuse a schedule that draws samples: a sample may miss some of a person's records."""
+def person_mistakes(
+    person: PersonTable, records: RecordsTable, schedule: Schedule | TwoStream
+) -> Iterator[str]:
+    """Why a record's columns, or a schedule, do not go with [person]."""
+    used = "a feature" if person.id in (records.read or ()) else None
+    if used or person.id == records.label:
+        allowed = f"a column of its own, not that of {used or 'the label'}"
+        yield str(refuse("person.id", allowed, person.id))
     two = isinstance(schedule, TwoStream)
     if getattr(schedule.source if two else schedule, "sample", None) is not None:
-        name = "source.sample" if two else "sample"
-        raise InvalidValueError(f"{name} must not be given with [person]: remove one of the two")
+        name = "schedule.source.sample" if two else "schedule.sample"
+        yield f"{name} must not be given with [person]: remove one of the two"
+    if two and person.period is not None:
+        yield "person.period must be left out with two streams, whose steps have no common order"

@@ -5,18 +5,30 @@ import { firstAt } from "./stream.js";
 
 const FULL = ": all that the plan will ever charge it. Nothing has run out, and no record can pay more.";
 
-export function showPromise({ budget, meaning, private: kept }, { lines }) {
+/** What the most-charged record has paid a part of; `paid_so_far` says the same. */
+function ofWhat(most, { unit, contributions, period }) {
+  if (unit !== "person") {
+    return ` of its budget${most < 1 ? "; no record can ever pay more than 100 %." : FULL}`;
+  }
+  const times = contributions === 1 ? "" : `${count(contributions)} times `;
+  const steps = period === 1 ? "any one step" : `any ${count(period ?? 0)} consecutive steps`;
+  const within = period === null ? "" : ` within ${steps}`;
+  return ` of what one record may cost, and no record can pay more. All records of a person${within}` +
+    ` together never cost more than ${times}what one record may cost.`;
+}
+
+export function showPromise({ budget, protects, meaning, private: kept }, { lines }) {
   const { epsilon, delta } = budget;
   $("promise").replaceChildren(
     "All models released here, now and for ever, together reveal at most ",
     term("epsilon", "ε"), `\u00a0=\u00a0${epsilon}`,
     ...(delta ? [", ", term("delta", "δ"), `\u00a0=\u00a0${small(delta)}`] : []),
-    " about any one record.",
+    ` about ${protects.whom}.`,
   );
   const most = Math.max(...lines.map((line) => line.paid));
   $("used").replaceChildren(
     "The most-charged record has paid ", el("strong", {}, exact(most, percent(most))),
-    ` of its budget${most < 1 ? "; no record can ever pay more than 100 %." : FULL}`,
+    ofWhat(most, protects),
   );
   $("meters").replaceChildren(...lines.map((line) => meter(
     line.stream, line.paid, lines.length > 1 ? line.stream : "",
