@@ -8,12 +8,18 @@ from tidegate.checks import InvalidValueError
 GLOSSARY: Mapping[str, Mapping[str, str]] = {
     "Records": {
         "record": "One row of data: its features and its label, in a fixed slot of the stream. "
-        "The guarantee hides the content of one record.",
+        "The guarantee hides the content of one record, or of all records of one person if the "
+        "configuration has [person].",
         "stream": "The records in the order in which they arrive. It has no end.",
         "slot": "The position of a record in the stream, counted from 0. A record keeps its slot "
         "even if it cannot be used.",
         "neighbouring streams": "Two streams with the same slots that differ in the content of one "
-        "record. The guarantee says that releases from one look much like releases from the other.",
+        "record, or of the records of one person. The guarantee says that releases from one look "
+        "much like releases from the other.",
+        "person": "Whoever several records may be about, by the id in the column that [person] "
+        "names. With that section, the budget limits what releases reveal about any one person.",
+        "owner": "The person that a slot belongs to, as a keyed id: HMAC-SHA-256 of the id under a "
+        "key of the state, 16 bytes. A slot without an owner is unusable.",
         "public": "Anything that you may show to anyone: the settings, how many records there are "
         "and when they came, or data from elsewhere. What you choose by looking at private records "
         "is not public.",
@@ -113,8 +119,18 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
     "Privacy": {
         "differential privacy": "A limit on how much the releases can depend on any one record. "
         "It holds whatever else an attacker knows.",
-        "budget": "The limit for one record over all time: PureDP(epsilon) or "
+        "budget": "The limit for one record, or one person, over all time: PureDP(epsilon) or "
         "ApproxDP(epsilon, delta).",
+        "contributions": "k in [person]: what all records of a person may cost together, in units "
+        "of what one record may cost. A larger k counts more records, with more noise.",
+        "period": "A number of steps in [person]: the budget then limits what is revealed about "
+        "what a person does within any so many consecutive steps, instead of for life.",
+        "admitted": "Said of a step in which the records of a person count, because all such steps "
+        "together cost at most k. Which steps these are depends on owners alone.",
+        "person weight": "What a slot counts for in a fit so that all slots of a person together "
+        "count like one record.",
+        "typical": "In [person]: how many records a person is expected to have in a fit. It sizes "
+        "the training, and does not affect the guarantee.",
         "pure budget": "PureDP(epsilon): replacing one record makes no set of outcomes more than "
         "e^epsilon times as likely, without exceptions.",
         "gaussian budget": "ApproxDP(epsilon, delta): all noise is Gaussian, and a probability may "
@@ -211,6 +227,11 @@ SYMBOLS = {
     "raw records": "raw data",
     "unusable record": "unusable",
     "unusable records": "unusable",
+    "persons": "person",
+    "people": "person",
+    "owners": "owner",
+    "contribution": "contributions",
+    "admission": "admitted",
     "neighbour": "neighbouring streams",
     "neighbours": "neighbouring streams",
 }

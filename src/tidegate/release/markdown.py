@@ -90,8 +90,8 @@ def _protects(person: Person) -> str:
     """How much a person may contribute, in one line."""
     period = "for life" if person.period is None else f"period {person.period:,} steps"
     return (
-        f"persons, {period}, contributions {person.contributions:,}; a record's budget is the "
-        f"person's divided by {person.contributions:,}; typical {person.typical}"
+        f"persons, {period}; contributions {person.contributions:,}: what all records of a person "
+        f"may cost, in units of one record; typical {person.typical}"
     )
 
 
