@@ -19,7 +19,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.sources import Columns, RawBatch
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.parquet import Parquet, is_number, is_text, values
+from tidegate.gate.sources.parquet import Parquet, holds_ids, is_number, is_text, values
 from tidegate.gate.sources.source import check_ids, objects
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
@@ -154,7 +154,9 @@ class Reader:
                 "y must be one column of labels, of the type of records.classes"
             )
         owned = labelled and PERSONS in names
-        if owned and (names.count(PERSONS) != 1 or not _of_ids(stream.schema.field(PERSONS).type)):
+        if owned and (
+            names.count(PERSONS) != 1 or not holds_ids(stream.schema.field(PERSONS).type)
+        ):
             raise InvalidValueError(NO_IDS)
         read = ["x", *["y"] * labelled, *[PERSONS] * owned]
         stream.check(read, self.limits.unfolded)
@@ -174,11 +176,6 @@ class Reader:
             return self.config.columns()
         first = (table.columns or (table.text,))[0]  # in place of the label: it exists in any case
         return replace(replace(table, label="?").build(), label=str(first), whole_labels=True)
-
-
-def _of_ids(kind: pa.DataType) -> bool:
-    """Whether an Arrow column of this type holds ids of persons."""
-    return is_text(kind) or bool(pa.types.is_integer(kind))
 
 
 def _ids(batches: Sequence[Any]) -> list[Any]:

@@ -132,20 +132,20 @@ class Parquet:
             self.columns.label: not self.columns.whole_labels,
         }
         sound: set[tuple[pa.DataType, bool]] = set()
-        for name, place in zip(self.columns.read, places, strict=True):
+        for name, place in zip(self.columns.names, places, strict=False):
             kind, text = kinds[place], textual.get(name, False)
             if (kind, text) in sound:
                 continue
-            held = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-            if name == self.columns.person:
-                if not (is_text(held) or pa.types.is_integer(held)):
-                    wanted = "text or whole numbers, because it is person.id"
-                    raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
-                continue
+            held = _held(kind)
             if not (is_text(held) if text else is_number(held)):
                 wanted = "text" if text else "numbers"
                 raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
             sound.add((kind, text))
+        if self.columns.person is not None and not holds_ids(held := _held(kinds[places[-1]])):
+            wanted = "text or whole numbers, because it is person.id"
+            raise SourceError(
+                f"column {self.columns.person} of {where} must hold {wanted}, got {held}"
+            )
 
     def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
         """A batch of rows."""
@@ -170,6 +170,16 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type holds text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def holds_ids(kind: pa.DataType) -> bool:
+    """Whether a column of this type can hold the ids of persons."""
+    return is_text(kind) or bool(pa.types.is_integer(kind))
+
+
+def _held(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, which a dictionary may hold."""
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def is_number(kind: pa.DataType) -> bool:
