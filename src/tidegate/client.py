@@ -242,9 +242,11 @@ def _ids(persons: Any) -> Any:
     """The ids of persons as an Arrow array of texts or whole numbers."""
     if isinstance(persons, pa.ChunkedArray):
         persons = persons.combine_chunks()
+    if isinstance(persons, str | bytes):
+        raise refuse("persons", "a list, with one id per record", type(persons).__name__)
     try:
         ids = persons if isinstance(persons, pa.Array) else pa.array(persons, from_pandas=True)
-    except (pa.ArrowException, TypeError):  # its text would quote an id
+    except (pa.ArrowException, TypeError, ValueError):  # its text would quote an id
         ids = None
     kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string
     if ids is None or not any(is_kind(ids.type) for is_kind in kinds):
