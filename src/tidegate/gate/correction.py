@@ -42,12 +42,12 @@ def correct(state: StateDatabase, config: str, settings: str) -> None:
 def _stopped_row(state: StateDatabase, step: Row) -> Row:
     number = state.one("SELECT coalesce(max(number), 0) + 1 FROM stopped")[0]
     _, stream, start, stop = step[:4]
-    survey_share, survey, history = step[-3:]
+    survey_share, survey, persons, history = step[-4:]
     if survey_share is None:
         raise StoreError(f"{state.folder} has no survey: only a stopped state can be corrected")
     settings = state.one("SELECT settings FROM state")[0]
     row = (number, settings, stream, start, stop, step[SOURCES], survey_share, survey)
-    return (*row, after(history, [settings]))
+    return (*row, after(history, [settings]), persons)
 
 
 def _delete_records(state: StateDatabase) -> None:
@@ -84,7 +84,7 @@ def beginning(database: Database) -> str:
 
 def stopped_of(row: Row) -> StoppedStep:
     """A stopped step, from its row."""
-    _, settings, stream, start, stop, _, share, survey, _ = row
+    _, settings, stream, start, stop, _, share, survey, *_ = row
     with readable("a stopped step in the database"):
         return StoppedStep(
             settings=settings,
@@ -98,8 +98,8 @@ def problems(database: Database) -> Iterator[Problem]:
     """Check stopped steps and their settings against the history."""
     history = BEGINNING
     for place, row in enumerate(rows_of(database), 1):
-        number, settings, stream, start, stop, sources, share, survey, kept = row
-        step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey)
+        number, settings, stream, start, stop, sources, share, survey, kept, persons = row
+        step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
         history = after(after(history, covered(step)), [settings])
         if history != kept or number != place:
             yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")

@@ -30,7 +30,12 @@ COLUMNS = {
     "keys": "stream, name",
     "published": "release, files",
     "dropped": "number, norm",
-    "stopped": "number, settings, stream, start, stop, sources, survey_share, survey, history",
+    "stopped": (
+        "number, settings, stream, start, stop, sources, survey_share, survey, history, persons"
+    ),
+    "person_key": "digest",
+    "persons": "level, part, first, last, entries, digest",  # the digest covers the data
+    "admitted": "stream, start, stop, digest",
 }
 """The columns of each table that has a sum."""
 

@@ -20,7 +20,7 @@ from tidegate.gate.store import DAMAGED
 from tidegate.release import canonical
 from tidegate.schedule.fit import RecordFit, superseded
 
-LAYOUT = 5
+LAYOUT = 6
 """The layout that this version reads and writes. Version 0.1.0 wrote 2."""
 
 SCHEMA = """
@@ -61,18 +61,29 @@ CREATE TABLE dropped (number INTEGER PRIMARY KEY, norm REAL NOT NULL);
 CREATE TABLE steps (
     number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
     release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL,
-    scores TEXT, survey_share TEXT, survey TEXT
+    scores TEXT, survey_share TEXT, survey TEXT, persons TEXT
 );
 CREATE TABLE stopped (
     number INTEGER PRIMARY KEY, settings TEXT NOT NULL, stream TEXT NOT NULL,
     start INTEGER NOT NULL, stop INTEGER NOT NULL, sources TEXT, survey_share TEXT NOT NULL,
-    survey TEXT NOT NULL, history TEXT NOT NULL
+    survey TEXT NOT NULL, history TEXT NOT NULL, persons TEXT
 );
-CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL)
+CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL);
+CREATE TABLE person_key (digest TEXT NOT NULL);
+CREATE TABLE persons (
+    level INTEGER NOT NULL, part INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    entries INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL
+);
+CREATE UNIQUE INDEX persons_by_place ON persons (level, part, first);
+CREATE TABLE admitted (
+    stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, digest TEXT NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE UNIQUE INDEX admitted_by_start ON admitted (stream, start)
 """
 
 Row = Sequence[Any]
-LATER = {"dropped", "stopped"}
+LATER = {"dropped", "stopped", "person_key", "persons", "admitted"}
 """Tables with a sum that layout 3 does not have."""
 
 NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
@@ -83,20 +94,25 @@ FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
 OLD_STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
 """The columns of a step before layout 5."""
 
-STEP = f"{OLD_STEP}, scores, survey_share, survey"
+STEP = f"{OLD_STEP}, scores, survey_share, survey, persons"
 """The columns of a step that the history covers; see `covered`."""
+
+OLD_STOPPED = "number, settings, stream, start, stop, sources, survey_share, survey, history"
+"""The columns of a stopped step before layout 6."""
 
 SOURCES = 8
 """The place of the sources among the columns `STEP`."""
 
 
 def covered(step: Row) -> Row:
-    """The values of the columns `STEP` that the history covers: all, or those before layout 5.
+    """The values of the columns `STEP` that the history covers: all, or those before layout 5 or 6.
 
     So the history of a step from an older layout stays what it was.
     """
-    old, new = step[: SOURCES + 1], step[SOURCES + 1 :]
-    return old if all(value is None for value in new) else step
+    old, (*measured, persons) = step[: SOURCES + 1], step[SOURCES + 1 :]
+    if persons is not None:
+        return step
+    return old if all(value is None for value in measured) else [*old, *measured]
 
 
 def migrate(database: Database) -> Sums:
@@ -215,6 +231,28 @@ def _from_4(database: Database) -> None:
     database.execute("DROP TABLE old_steps")
 
 
+def _from_5(database: Database) -> None:
+    """Add what a state keeps about persons. Earlier steps have none.
+
+    Existing sums are not recomputed, so that `verify` still finds earlier damage.
+    """
+    columns = {"steps": f"{OLD_STEP}, scores, survey_share, survey, history"}
+    columns["stopped"] = OLD_STOPPED
+    for table, names in columns.items():
+        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+        database.define(_statements(table))
+        copy = f"INSERT INTO {table} ({names}) SELECT {names} FROM old_{table}"  # noqa: S608
+        database.execute(copy)
+    sums = Sums(database.execute("SELECT sums FROM state").fetchone()[0])
+    sums.remove("stopped", _rows(database, "old_stopped", OLD_STOPPED))
+    sums.add("stopped", _rows(database, "stopped", COLUMNS["stopped"]))
+    database.execute("UPDATE state SET sums = ?", (sums.text(),))
+    for table in columns:
+        database.execute(f"DROP TABLE old_{table}")
+    for table in ("person_key", "persons", "admitted"):
+        database.define(_statements(table))
+
+
 def _superseded_of_3(database: Database) -> list[int]:
     """The numbers of fits whose models no future fit needs."""
     rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
@@ -245,5 +283,10 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
             yield step, []
 
 
-MIGRATIONS: dict[int, Callable[[Database], None]] = {2: _from_2, 3: _from_3, 4: _from_4}
+MIGRATIONS: dict[int, Callable[[Database], None]] = {
+    2: _from_2,
+    3: _from_3,
+    4: _from_4,
+    5: _from_5,
+}
 """For each older layout, the migration to the next one."""

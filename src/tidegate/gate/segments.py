@@ -19,6 +19,9 @@ from tidegate.gate.segment_folder import SegmentFolder, Where, fetched
 from tidegate.gate.store import DAMAGED, RESTORE
 from tidegate.learn.records import Records, Slots
 
+OWNED = ", owned"
+"""The end of the kind of rows whose persons are known."""
+
 
 class Written(NamedTuple):
     """A written file: its name, size in bytes and checksum."""
@@ -35,16 +38,17 @@ def kind(records: Records) -> str:
     'dense float64, 3 features'
     """
     layout = "dense" if isinstance(records.X, np.ndarray) else "sparse"
-    return f"{layout} {records.X.dtype}, {records.X.shape[1]} features"
+    rows = f"{layout} {records.X.dtype}, {records.X.shape[1]} features"
+    return rows if records.owners is None else f"{rows}{OWNED}"
 
 
 def form(kind: str) -> Rows:
     """An empty array of a kind.
 
-    >>> form("dense float64, 3 features").shape
-    (0, 3)
+    >>> form("dense float64, 3 features").shape, form("sparse float32, 5 features, owned").dtype
+    ((0, 3), dtype('float32'))
     """
-    layout, dtype, width, _ = kind.replace(",", "").split()
+    layout, dtype, width, _ = kind.removesuffix(OWNED).replace(",", "").split()
     empty = np.empty((0, int(width)), dtype)
     return empty if layout == "dense" else csr_array(empty)
 
@@ -53,7 +57,7 @@ def pack(records: Records) -> Any:
     """Records as one Arrow IPC buffer, uncompressed so that a mapped file needs no decoding.
 
     Dense rows are fixed-size lists; sparse rows are lists of (column, value), whose offsets,
-    columns and values are the three arrays of CSR.
+    columns and values are the three arrays of CSR. Owners are fixed-size lists of two words.
     """
     X, width = records.X, records.X.shape[1]
     if isinstance(X, np.ndarray):
@@ -65,13 +69,17 @@ def pack(records: Records) -> Any:
         lists = pa.LargeListArray if X.indptr.dtype == np.int64 else pa.ListArray
         rows = lists.from_arrays(pa.array(X.indptr), entries)
     usable = records.usable.view(np.uint8)  # Arrow packs booleans into bits, which cannot be mapped
-    table = pa.record_batch(
-        [rows, pa.array(records.y.astype(np.int64, copy=False)), pa.array(usable)],
-        schema=pa.schema(
-            [("x", rows.type), ("y", pa.int64()), ("usable", pa.uint8())],
-            metadata={"width": str(width)},
-        ),
-    )
+    columns = {
+        "x": rows,
+        "y": pa.array(records.y.astype(np.int64, copy=False)),
+        "usable": pa.array(usable),
+    }
+    if records.owners is not None:
+        words = pa.array(np.ascontiguousarray(records.owners).reshape(-1))
+        columns["owner"] = pa.FixedSizeListArray.from_arrays(words, 2)
+    fields = [(name, column.type) for name, column in columns.items()]
+    schema = pa.schema(fields, metadata={"width": str(width)})
+    table = pa.record_batch(list(columns.values()), schema=schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_batch(table)
@@ -90,7 +98,10 @@ def unpack(buffer: Any) -> Records:
         parts = (_view(values), _view(columns), _view(rows.offsets))
         X = csr_array(parts, shape=(table.num_rows, width), copy=False)
     y = _view(table.column("y")).view(np.intp)
-    return Records(X, y, _view(table.column("usable")).view(np.bool_))
+    owners = None
+    if "owner" in table.schema.names:
+        owners = _view(table.column("owner").values).reshape(table.num_rows, 2)
+    return Records(X, y, _view(table.column("usable")).view(np.bool_), owners=owners)
 
 
 def _view(column: Any) -> NDArray[Any]:

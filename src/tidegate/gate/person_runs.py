@@ -1,0 +1,198 @@
+"""Runs of the ledger of persons: owners in order, each with the steps in which it is admitted."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.learn.records import Owners
+
+PARTS = 64
+"""Owners are divided into so many parts by their first bits, so that no merge is long."""
+
+SHIFT = np.uint64(64 - 6)
+"""What is left of an owner's first word after this shift is its part."""
+
+WIDTHS = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+"""How numbers are packed, by the bytes of each."""
+
+Numbers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Some owners and the steps in which they are admitted, as ranges.
+
+    Attributes:
+        owners: Different owners in ascending order, shape (n, 2).
+        counts: How many ranges each owner has, at least one.
+        starts: The first step of each range, of all owners in turn; ascending for each owner.
+        stops: The step after each range. Ranges of an owner do not touch.
+    """
+
+    owners: Owners
+    counts: Numbers
+    starts: Numbers
+    stops: Numbers
+
+    @classmethod
+    def of_step(cls, owners: Owners, step: int) -> "Run":
+        """The run of different owners in ascending order that are admitted in one step."""
+        n = len(owners)
+        return cls(owners, np.ones(n, np.int64), np.full(n, step), np.full(n, step + 1))
+
+    @property
+    def firsts(self) -> Words:
+        """The first word of the owner of each range."""
+        return np.repeat(self.owners[:, 0], self.counts)
+
+    def pack(self) -> bytes:
+        """The run as bytes."""
+        sizes = np.array([len(self.owners), len(self.starts)], "<u8").tobytes()
+        columns = (self.counts, self.starts, self.stops - self.starts)
+        owners = np.ascontiguousarray(self.owners, "<u8").tobytes()
+        return b"".join([sizes, owners, *map(_packed, columns)])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Run":
+        """The run that was packed; ValueError if the bytes are not those of a run."""
+        n, m = map(int, np.frombuffer(data, "<u8", 2))
+        owners = np.frombuffer(data, "<u8", 2 * n, 16).reshape(n, 2)
+        place = 16 + 16 * n
+        counts, place = _unpacked(data, place, n)
+        starts, place = _unpacked(data, place, m)
+        lengths, place = _unpacked(data, place, m)
+        if place != len(data) or counts.sum() != m:
+            raise ValueError(place)
+        return cls(owners, counts, starts, starts + lengths)
+
+    def part(self, number: int) -> "Run":
+        """The owners of a part."""
+        low, high = np.searchsorted(parts_of(self.owners), [number, number + 1])
+        return self.slice(int(low), int(high))
+
+    def slice(self, low: int, high: int) -> "Run":
+        """Some of the owners, by their places."""
+        first = int(self.counts[:low].sum())
+        last = first + int(self.counts[low:high].sum())
+        ranges = self.starts[first:last], self.stops[first:last]
+        return Run(self.owners[low:high], self.counts[low:high], *ranges)
+
+    def parts(self) -> Iterator[tuple[int, "Run"]]:
+        """Each part that has owners, with its number."""
+        bounds = np.searchsorted(parts_of(self.owners), np.arange(PARTS + 1))
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            yield number, self.slice(int(bounds[number]), int(bounds[number + 1]))
+
+    def of_firsts(self, firsts: Words) -> "Run":
+        """The owners whose first word is among some ascending ones."""
+        low = np.searchsorted(self.owners[:, 0], firsts, "left")
+        high = np.searchsorted(self.owners[:, 0], firsts, "right")
+        found = [self.slice(int(a), int(b)) for a, b in zip(low, high, strict=True) if a < b]
+        return joined(found)
+
+    def steps(self) -> tuple[NDArray[np.intp], Numbers]:
+        """Every admission: the place of its owner, and the step, in the order of the owners."""
+        lengths = self.stops - self.starts
+        which = np.repeat(np.repeat(np.arange(len(self.owners)), self.counts), lengths)
+        before = np.cumsum(lengths) - lengths
+        return which, np.arange(len(which)) - np.repeat(before - self.starts, lengths)
+
+
+EMPTY = Run(np.zeros((0, 2), np.uint64), *(np.zeros(0, np.int64) for _ in range(3)))
+
+
+def joined(runs: Sequence[Run]) -> Run:
+    """Runs of different owners, in ascending order, as one."""
+    if len(runs) < 2:
+        return runs[0] if runs else EMPTY
+    names = ("owners", "counts", "starts", "stops")
+    return Run(*(np.concatenate([getattr(run, name) for run in runs]) for name in names))
+
+
+def merged(runs: Sequence[Run]) -> Run:
+    """The union of runs, whose ranges of one owner do not overlap; in any order of steps."""
+    if not any(len(run.owners) for run in runs):
+        return EMPTY
+    owners = np.concatenate([np.repeat(run.owners, run.counts, axis=0) for run in runs])
+    starts = np.concatenate([run.starts for run in runs])
+    stops = np.concatenate([run.stops for run in runs])
+    order = np.lexsort((starts, owners[:, 1], owners[:, 0]))
+    owners, starts, stops = owners[order], starts[order], stops[order]
+    new = np.ones(len(owners), np.bool_)  # where another owner begins
+    new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
+    if (starts[1:] < stops[:-1])[~new[1:]].any():
+        raise ValueError("an owner is admitted twice in one step")
+    begins = new.copy()  # where another range begins
+    begins[1:] |= starts[1:] != stops[:-1]
+    places = np.flatnonzero(begins)
+    ends = np.append(places[1:], len(owners)) - 1
+    groups = np.cumsum(new)[places] - 1
+    counts = np.bincount(groups, minlength=int(new.sum())).astype(np.int64)
+    return Run(owners[new], counts, starts[places], stops[ends])
+
+
+def sorted_owners(owners: Owners) -> Owners:
+    """Different owners in ascending order."""
+    order = np.argsort(owners[:, 0])
+    ordered = owners[order]
+    same = ordered[1:, 0] == ordered[:-1, 0]
+    if (ordered[1:, 1] != ordered[:-1, 1])[same].any():  # two owners with one first word
+        ordered = owners[np.lexsort((owners[:, 1], owners[:, 0]))]
+    different = np.ones(len(ordered), np.bool_)
+    different[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return ordered[different]
+
+
+def parts_of(owners: Owners) -> Words:
+    """The part of each owner."""
+    return owners[:, 0] >> SHIFT
+
+
+def step_digest(owners: Owners) -> str:
+    """The digest of the owners that are admitted in a step, in ascending order."""
+    digest = StepDigest()
+    bounds = np.searchsorted(parts_of(owners), np.arange(PARTS + 1))
+    for low, high in pairwise(bounds):
+        digest.add(owners[low:high])
+    return digest.text()
+
+
+class StepDigest:
+    """The digest of the owners that are admitted in a step, given part by part."""
+
+    def __init__(self) -> None:
+        self._sha = hashlib.sha256()
+
+    def add(self, owners: Owners) -> None:
+        """Add the owners of the next part, in ascending order."""
+        self._sha.update(len(owners).to_bytes(8, "little"))
+        self._sha.update(np.ascontiguousarray(owners, "<u8").tobytes())
+
+    def text(self) -> str:
+        """The digest of all parts so far, as hexadecimal text."""
+        return self._sha.hexdigest()
+
+
+def _packed(numbers: Numbers) -> bytes:
+    """Numbers as their least one, the bytes of each, and what each is above the least."""
+    least = int(numbers.min()) if len(numbers) else 0
+    most = int(numbers.max()) - least if len(numbers) else 0
+    width = next(width for width in (0, *WIDTHS) if most < 256**width)
+    head = least.to_bytes(8, "little", signed=True) + bytes([width])
+    return head if width == 0 else head + (numbers - least).astype(WIDTHS[width]).tobytes()
+
+
+def _unpacked(data: bytes, place: int, n: int) -> tuple[Numbers, int]:
+    """Numbers that were packed, and the place after them."""
+    least, width = int.from_bytes(data[place : place + 8], "little", signed=True), data[place + 8]
+    place += 9
+    if width == 0:
+        return np.full(n, least, np.int64), place
+    values: NDArray[Any] = np.frombuffer(data, WIDTHS[width], n, place)
+    return values.astype(np.int64) + least, place + n * width
