@@ -51,11 +51,14 @@ def _stopped_row(state: StateDatabase, step: Row) -> Row:
 
 
 def _delete_records(state: StateDatabase) -> None:
-    """Delete all records. Texts are overwritten first, as `forget` does: SQLite moves rows."""
+    """Delete all records. Texts are overwritten first, as `forget` does: SQLite moves rows.
+
+    The ledger of persons stays: who was admitted in the stopped step has paid for its survey.
+    """
     state.sums.remove("quarantine", state.rows("quarantine", "1 = 1"))
     state.db.execute("UPDATE quarantine SET payload = NULL WHERE payload IS NOT NULL")
     state.db.execute("DELETE FROM quarantine")
-    for table in ("segments", "arrivals"):
+    for table in ("segments", "arrivals", "admitted"):
         state.delete(table, "1 = 1")
     state.db.execute("DELETE FROM streams")
 

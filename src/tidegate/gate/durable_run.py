@@ -21,7 +21,7 @@ from tidegate.learn.fold import Fold
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Admitted
+from tidegate.learn.persons import Admitted, once
 from tidegate.learn.records import Records
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
@@ -58,6 +58,7 @@ class DurableRun:
         self.progress = Progress(self.plan, self)
         self._clock = clock
         self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
+        self._admitted: dict[str, Admitted] = {}  # of the step in progress
         self._task, self._learner = config.task(), config.learner.build()
         self.intake = Intake(
             norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
@@ -121,9 +122,19 @@ class DurableRun:
         with readable(f"the refit of fit {number}"):
             return fold_of(self.store.card(number))
 
-    def admit(self, stream: str, step: Span) -> Admitted | None:  # noqa: ARG002
-        """Which slots of a step count."""
-        return None
+    def admit(self, stream: str, step: Span) -> Admitted | None:
+        """Which slots of a step count. Nothing is stored before `publish`."""
+        if self.plan.admission is None:
+            return None
+        self._admitted[stream] = self.store.admit(stream, step, self.plan.admission)
+        return self._admitted[stream]
+
+    def _counted(self, stream: str, step: Span) -> Records:
+        """The records of a step; if persons are protected, each counts like one record."""
+        records = self.store.read(stream, step)
+        if self.plan.admission is None:
+            return records
+        return once(records, self._admitted[stream])
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step, if that is configured. Nobody sees it before it is charged."""
@@ -132,7 +143,7 @@ class DurableRun:
         if not share:
             return None
         classes = len(self.config.records.classes)
-        records = self.store.read(stream, step)
+        records = self._counted(stream, step)
         seen = survey(
             records,
             norm=task.norm,
@@ -159,7 +170,8 @@ class DurableRun:
         """Charge the survey of a first step in one transaction; the state is stopped after it."""
         _, survey = self._surveys.pop(stream)
         state = as_text(self.plan, self.arrived())
-        self.store.publish(stream, step.stop, [], state, survey=survey)
+        admitted = self._admitted.pop(stream, None)
+        self.store.publish(stream, step.stop, [], state, survey=survey, admitted=admitted)
         self.after_commit()
 
     def trainer(self, number: int) -> Trainer[Task]:
@@ -185,7 +197,10 @@ class DurableRun:
             surveyed = quality.survey_on_card(seen, survey.share, step)
         fits = [self._made(each, measured, surveyed) for each in made]
         state = as_text(self.plan, after)
-        released = self.store.publish(stream, step.stop, fits, state, evaluation, survey=survey)
+        admitted = self._admitted.pop(stream, None)
+        released = self.store.publish(
+            stream, step.stop, fits, state, evaluation, survey=survey, admitted=admitted
+        )
         self.after_commit()
         return released
 
@@ -212,7 +227,7 @@ class DurableRun:
         evaluate = quality.scored if self.config.quality.scores else quality.evaluate
         return evaluate(
             newest,
-            self.store.read(stream, step),
+            self._counted(stream, step),
             budget=self.plan.budget,
             share=share,
             bits=self._bits(self.progress.streams.index(stream), step.stop, 1),

@@ -33,6 +33,9 @@ EXPORTS = (
 PUBLISHED = ("published.commit", "published.done")
 """The failpoints of recording published files in the state."""
 
+PERSONS = ("key.write", "key.fsync", "key.rename", "publish.admitted")
+"""The failpoints of states that protect persons."""
+
 UPGRADES = ("migrate.commit", "migrate.done")
 """The failpoints of upgrading a state to a newer layout."""
 

@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from tidegate.checks import StoreError
 from tidegate.gate import correction, verify_store
 from tidegate.gate.locations import Locations
-from tidegate.gate.opening import open_state
+from tidegate.gate.opening import KeyMaker, open_state
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
-from tidegate.gate.store import Problem, StoppedStep
+from tidegate.gate.store import RESTORE, Problem, StoppedStep
+from tidegate.learn.persons import Admitted, Owned
+from tidegate.learn.records import Owners
+from tidegate.privacy.admission import Admission
+from tidegate.schedule import Span
 
 
 class FolderStore(RecordLog, ReleaseLog):
@@ -27,6 +32,8 @@ class FolderStore(RecordLog, ReleaseLog):
             existing state they must be the same as before.
         segment_records: The maximum number of records in a file, see `RecordLog`.
         read_only: Open for reading only, also while another process holds the state.
+        make_key: For a new state that protects persons: makes the key in the folder and returns
+            its check value.
 
     >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
@@ -54,10 +61,16 @@ class FolderStore(RecordLog, ReleaseLog):
         locations: Locations | None = None,
         segment_records: int = 65_536,
         read_only: bool = False,
+        make_key: KeyMaker | None = None,
     ) -> None:
         self.folder = Path(folder)
         state, files = open_state(
-            self.folder, config, settings=settings, locations=locations, read_only=read_only
+            self.folder,
+            config,
+            settings=settings,
+            locations=locations,
+            read_only=read_only,
+            make_key=make_key,
         )
         RecordLog.__init__(self, state, files, segment_records)
         ReleaseLog.__init__(self, state)
@@ -84,12 +97,33 @@ class FolderStore(RecordLog, ReleaseLog):
         """Replace the settings of a stopped state, and delete its records and their counts."""
         self._forget_ledgers()
         self.distrust()
+        self._persons.reset()
         correction.correct(self._state, config, settings)
 
     def stopped(self) -> list[StoppedStep]:
         """The steps that stopped the state before its settings were corrected, in order."""
         with self._state.explained():
             return [correction.stopped_of(row) for row in correction.rows_of(self._db)]
+
+    def owned(self, stream: str, span: Span) -> Owned | None:
+        """Whose the slots of a span are, and which count; None if records are protected."""
+        owners = self.owners(stream, span)
+        return None if owners is None else Owned(owners, self._persons.admitted(stream, span))
+
+    def admit(self, stream: str, step: Span, admission: Admission) -> Admitted:
+        """Decide which slots of the next step count; `publish` stores it."""
+        owners = self.owners(stream, step)
+        if owners is None:
+            raise StoreError(f"the records of {stream} have no persons: {RESTORE}")
+        return self._persons.admit(stream, step, owners, admission)
+
+    def person_key(self) -> str | None:
+        """The check value of the key of persons; None if records are protected."""
+        return self._persons.key()
+
+    def person(self, owner: Owners) -> list[tuple[int, int]]:
+        """The steps in which an owner is admitted, as ranges."""
+        return self._persons.person(owner)
 
     def snapshot(self) -> AbstractContextManager[None]:
         """A context in which all reads see one moment, whatever another process writes."""

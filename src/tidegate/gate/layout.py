@@ -74,7 +74,7 @@ CREATE TABLE persons (
     level INTEGER NOT NULL, part INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
     entries INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL
 );
-CREATE UNIQUE INDEX persons_by_place ON persons (level, part, first);
+CREATE INDEX persons_by_place ON persons (level, part, first, last, entries);
 CREATE TABLE admitted (
     stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, digest TEXT NOT NULL,
     data BLOB NOT NULL

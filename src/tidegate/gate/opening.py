@@ -3,10 +3,12 @@
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from tidegate.checks import StoreError
+from tidegate.gate import person_key
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, migrate
 from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
 from tidegate.gate.lock import Lock, held
@@ -19,8 +21,12 @@ from tidegate.gate.whole_file import UNFINISHED
 PATIENCE = 1.0
 """Seconds to wait while another reader upgrades the state."""
 
-OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE}
+OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
 """The files and folders of a state."""
+
+
+KeyMaker = Callable[[Path], str]
+"""Makes the key of persons in a state folder, and returns its check value."""
 
 
 def holds_state(folder: Path) -> bool:
@@ -38,13 +44,14 @@ def no_state(folder: Path) -> NoStateError:
     )
 
 
-def open_state(
+def open_state(  # noqa: PLR0913, all are options of one state
     folder: Path,
     config: str | None = None,
     *,
     settings: str = "",
     locations: Locations | None = None,
     read_only: bool = False,
+    make_key: KeyMaker | None = None,
 ) -> tuple[StateDatabase, SegmentFolder]:
     """Open or create a state: its database and segments. See `FolderStore` for the arguments."""
     state = StateDatabase(folder, SqliteDatabase(folder, writes=not read_only))
@@ -68,7 +75,8 @@ def open_state(
                 state.db.connect()
             layout = _checked_layout(state, new=config is not None)
             if config is not None:
-                _create(state, files, config, settings, elsewhere)
+                check = None if make_key is None else make_key(folder)
+                _create(state, files, (config, settings, check), elsewhere)
             if state.lock is not None:
                 with readable(state.db.where):
                     _check_and_upgrade(state, layout)
@@ -149,8 +157,13 @@ def _checked_layout(state: StateDatabase, *, new: bool) -> int:
 
 
 def _create(
-    state: StateDatabase, files: SegmentFolder, config: str, settings: str, elsewhere: Elsewhere
+    state: StateDatabase,
+    files: SegmentFolder,
+    values: tuple[str, str, str | None],
+    elsewhere: Elsewhere,
 ) -> None:
+    """Create the tables of a state, with its configuration, settings and key's check value."""
+    *settings, check = values
     _check_nothing_is_lost(state, 0)
     if files.names():  # they would be deleted
         raise StoreError(f"{state.db.where} is missing, but its segments are there: {RESTORE}")
@@ -158,8 +171,8 @@ def _create(
         elsewhere.keep(state.folder)
     with state.transaction("create"):
         state.db.create(SCHEMA, LAYOUT)
-        values = (config, settings)
-        state.db.execute("INSERT INTO state VALUES (?, ?, 0, NULL, '{}', '')", values)
+        state.db.execute("INSERT INTO state VALUES (?, ?, 0, NULL, '{}', '')", settings)
+        state.insert("person_key", [] if check is None else [(check,)])
 
 
 def _check_and_upgrade(state: StateDatabase, layout: int) -> None:

@@ -17,7 +17,7 @@ PARTS = 64
 SHIFT = np.uint64(64 - 6)
 """What is left of an owner's first word after this shift is its part."""
 
-WIDTHS = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+WIDTHS = {1: "u1", 2: "<u2", 4: "<u4"}
 """How numbers are packed, by the bytes of each."""
 
 Numbers = NDArray[np.int64]
@@ -45,11 +45,6 @@ class Run:
         """The run of different owners in ascending order that are admitted in one step."""
         n = len(owners)
         return cls(owners, np.ones(n, np.int64), np.full(n, step), np.full(n, step + 1))
-
-    @property
-    def firsts(self) -> Words:
-        """The first word of the owner of each range."""
-        return np.repeat(self.owners[:, 0], self.counts)
 
     def pack(self) -> bytes:
         """The run as bytes."""
@@ -93,26 +88,19 @@ class Run:
         """The owners whose first word is among some ascending ones."""
         low = np.searchsorted(self.owners[:, 0], firsts, "left")
         high = np.searchsorted(self.owners[:, 0], firsts, "right")
-        found = [self.slice(int(a), int(b)) for a, b in zip(low, high, strict=True) if a < b]
-        return joined(found)
+        places = _spread(low, high)
+        begins = np.cumsum(self.counts) - self.counts
+        counts = self.counts[places]
+        ranges = _spread(begins[places], begins[places] + counts)
+        return Run(self.owners[places], counts, self.starts[ranges], self.stops[ranges])
 
     def steps(self) -> tuple[NDArray[np.intp], Numbers]:
         """Every admission: the place of its owner, and the step, in the order of the owners."""
-        lengths = self.stops - self.starts
-        which = np.repeat(np.repeat(np.arange(len(self.owners)), self.counts), lengths)
-        before = np.cumsum(lengths) - lengths
-        return which, np.arange(len(which)) - np.repeat(before - self.starts, lengths)
+        whose = np.repeat(np.arange(len(self.owners)), self.counts)
+        return np.repeat(whose, self.stops - self.starts), _spread(self.starts, self.stops)
 
 
 EMPTY = Run(np.zeros((0, 2), np.uint64), *(np.zeros(0, np.int64) for _ in range(3)))
-
-
-def joined(runs: Sequence[Run]) -> Run:
-    """Runs of different owners, in ascending order, as one."""
-    if len(runs) < 2:
-        return runs[0] if runs else EMPTY
-    names = ("owners", "counts", "starts", "stops")
-    return Run(*(np.concatenate([getattr(run, name) for run in runs]) for name in names))
 
 
 def merged(runs: Sequence[Run]) -> Run:
@@ -177,6 +165,14 @@ class StepDigest:
     def text(self) -> str:
         """The digest of all parts so far, as hexadecimal text."""
         return self._sha.hexdigest()
+
+
+def _spread(starts: NDArray[Any], stops: NDArray[Any]) -> Numbers:
+    """All numbers of some ranges, one range after the other."""
+    lengths = stops - starts
+    before = np.cumsum(lengths) - lengths
+    numbers: Numbers = np.arange(lengths.sum()) - np.repeat(before - starts, lengths)
+    return numbers
 
 
 def _packed(numbers: Numbers) -> bytes:

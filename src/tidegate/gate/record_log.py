@@ -14,8 +14,7 @@ from tidegate.gate.failpoints import failpoint
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, Batch, Quarantined, Segment, readable
-from tidegate.learn.persons import Owned
-from tidegate.learn.records import Piece, Records, Slots, chosen, join
+from tidegate.learn.records import Owners, Piece, Records, Slots, chosen, join
 from tidegate.schedule import Span
 
 KEEP_OFFSET = """
@@ -185,9 +184,13 @@ class RecordLog:
         """
         return join([piece.load() for piece in self.pieces(stream, span, slots)])
 
-    def owned(self, stream: str, span: Span) -> Owned | None:  # noqa: ARG002
-        """See `Store`."""
-        return None
+    def owners(self, stream: str, span: Span) -> Owners | None:
+        """Whose the slots of a span are; None if records are protected."""
+        row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
+        if row is None or not str(row[0]).endswith(segments.OWNED):
+            return None
+        found = [piece.load().owners for piece in self.pieces(stream, span)]
+        return np.concatenate([each for each in found if each is not None])
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> list[Piece]:
         """Like `read`, segment by segment. A file's checksum is verified when it is first loaded.
@@ -265,6 +268,7 @@ class RecordLog:
             self._state.delete(
                 "segments", "stream = ? AND start < ? AND stop <= ?", stream, *[before] * 2
             )
+            self._state.delete("admitted", "stream = ? AND stop <= ?", stream, gone[-1][1])
             slots = "stream = ? AND slot >= ? AND slot < ? AND payload IS NOT NULL"
             values = (stream, gone[0][0], gone[-1][1])
             held = self._state.rows("quarantine", slots, *values)

@@ -23,9 +23,11 @@ from tidegate.gate.fit_rows import (
 )
 from tidegate.gate.integrity import after
 from tidegate.gate.layout import FIT, STEP, covered
+from tidegate.gate.person_log import PersonLog
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import RESTORE, Evaluation, Made, Step, StoredSurvey, readable
+from tidegate.learn.persons import Admitted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
@@ -44,6 +46,7 @@ class ReleaseLog:
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
         self._planned = PlannedWeights(state.db)
+        self._persons = PersonLog(state)
         self._ledgers: dict[str, Ledger] = {}  # for streams charged since the state was opened
 
     def done(self, stream: str) -> int:
@@ -64,6 +67,7 @@ class ReleaseLog:
         evaluation: Evaluation | None = None,
         *,
         survey: StoredSurvey | None = None,
+        admitted: Admitted | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`."""
         done, count = self.done(stream), self._state.of_stream("count", stream)
@@ -84,16 +88,21 @@ class ReleaseLog:
                     evaluation=evaluation,
                     survey_share=None if survey is None else survey.share,
                 )
+                persons = None
+                if admitted is not None:
+                    persons = self._persons.store(stream, span, admitted)
                 self._charge(step, made)
                 self._drop_superseded(stream, [one.line.fit for one in made])
                 first, history = self._insert_fits(stream, made)
-                self._insert_step(step, survey, history)
+                self._insert_step(step, survey, persons, history)
                 self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
                 if state is not None:
                     self._db.execute("UPDATE state SET arrived = ?", (state,))
         except BaseException:
             self._ledgers.clear()  # they may contain charges that were rolled back
+            self._persons.reset()
             raise
+        self._persons.stored()
         return list(self.releases(first))
 
     def _charge(self, step: Step, made: Sequence[Made]) -> None:
@@ -175,11 +184,14 @@ class ReleaseLog:
         )
         self._state.sums.add("dropped", drop(self._db, gone))
 
-    def _insert_step(self, step: Step, survey: StoredSurvey | None, history: str) -> None:
+    def _insert_step(
+        self, step: Step, survey: StoredSurvey | None, persons: str | None, history: str
+    ) -> None:
         number = self._state.one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
         sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
         *paid, scores = paid_of(step.evaluation)
-        row = (number, step.stream, *step.span, *paid, sources, scores, *survey_columns(survey))
+        measured = (scores, *survey_columns(survey))
+        row = (number, step.stream, *step.span, *paid, sources, *measured, persons)
         marks = ", ".join("?" * (len(row) + 1))
         values = (*row, after(history, covered(row)))
         self._db.execute(f"INSERT INTO steps ({STEP}, history) VALUES ({marks})", values)  # noqa: S608

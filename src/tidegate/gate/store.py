@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
-from tidegate.learn.persons import Owned
-from tidegate.learn.records import Piece, Records, Slots
+from tidegate.learn.persons import Admitted, Owned
+from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.privacy import Line
+from tidegate.privacy.admission import Admission
 from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
@@ -195,6 +196,21 @@ class Store(Protocol):
     def owned(self, stream: str, span: Span) -> Owned | None:
         """See `RecordStore` in executor.py."""
 
+    def admit(self, stream: str, step: Span, admission: Admission) -> Admitted:
+        """Decide which slots of the next step count, from owners alone.
+
+        Nothing is stored before `publish`. To ask again gives the same answer.
+        """
+
+    def person_key(self) -> str | None:
+        """The check value of the key of persons; None if records are protected."""
+
+    def person(self, owner: Owners) -> list[tuple[int, int]]:
+        """The steps in which an owner, of shape (1, 2), is admitted, as ranges.
+
+        Steps are counted over all streams; that of a stopped state counts as the first one too.
+        """
+
     def form(self, stream: str) -> Rows | None:
         """An empty array with the stream's width, dtype and kind; None before its first record."""
 
@@ -237,8 +253,11 @@ class Store(Protocol):
         evaluation: Evaluation | None = None,
         *,
         survey: StoredSurvey | None = None,
+        admitted: Admitted | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`.
+
+        If persons are protected, store the admission that `admit` has decided: `admitted`.
 
         Models that are not released may be dropped once they are `superseded`.
         """

@@ -1,0 +1,239 @@
+"""The ledger of persons: decides and keeps in which steps each person is admitted.
+
+An index in memory has 16 bytes for each person, from which almost every admission is decided. It is
+made from the rows in the database, and changes only after a commit.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import StoreError
+from tidegate.gate.failpoints import failpoint
+from tidegate.gate.person_index import PersonIndex
+from tidegate.gate.person_rows import FRESH, PersonRows
+from tidegate.gate.person_runs import Run, Words, merged, sorted_owners, step_digest
+from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.store import readable
+from tidegate.learn.persons import Admitted
+from tidegate.learn.records import Owners
+from tidegate.privacy.admission import Admission
+from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES, Compact
+from tidegate.privacy.ledger import LedgerError
+from tidegate.release import canonical
+from tidegate.schedule import Span
+
+LONG = 256
+"""A person with more steps gets a state when it is next seen, not when the index is made."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Decided:
+    """The admission of a step, which is not stored yet.
+
+    Attributes:
+        stream: The stream of the step.
+        span: Its slots.
+        number: How many steps of all streams came before it.
+        admission: What decided.
+        owners: Whose the slots are.
+        admitted: Which of them count.
+        firsts: First words of owners whose state changes, ascending.
+        states: Their states after the step.
+    """
+
+    stream: str
+    span: Span
+    number: int
+    admission: Admission
+    owners: Owners
+    admitted: Admitted
+    firsts: Words
+    states: Words
+
+
+class PersonLog:
+    """The ledger of persons of a state."""
+
+    def __init__(self, state: StateDatabase) -> None:
+        self._state, self._db = state, state.db
+        self.rows = PersonRows(state)
+        self._index: PersonIndex | None = None
+        self._decided: Decided | None = None
+        self._forgot = False  # whether rows were deleted that must be erased
+
+    def reset(self) -> None:
+        """Read everything again; call it after a transaction that failed."""
+        self.rows.reset()
+        self._index = self._decided = None
+
+    def key(self) -> str | None:
+        """The check value of the key; None if records are protected."""
+        row = self._state.one("SELECT digest FROM person_key")
+        return None if row is None else str(row[0])
+
+    # --- deciding
+
+    def admit(self, stream: str, span: Span, owners: Owners, admission: Admission) -> Admitted:
+        """Decide which slots of the next step count, from owners alone; `store` keeps it."""
+        if self._index is None:
+            self._index = built(self.rows, admission.compact)
+        number = int(self._state.one("SELECT coalesce(max(number), 0) FROM steps")[0])
+        real = (owners[:, 0] | owners[:, 1]) != 0
+        firsts, inverse = np.unique(owners[real, 0], return_inverse=True)
+        states = self._index.get(firsts)
+        verdicts = admission.compact.decide(states, number)
+        changed = verdicts == UNSURE
+        if changed.any():
+            exact = self._exactly(firsts[changed], states[changed], number, admission)
+            verdicts[changed], states[changed] = exact
+        if number == 0:  # whoever is known was admitted in a stopped step, and not once more
+            verdicts[states != np.uint64(NOBODY)] = 0
+        yes = verdicts == YES
+        states[yes] = admission.compact.after(states[yes], number)
+        admitted = np.zeros(len(owners), np.bool_)
+        admitted[real] = yes[inverse]
+        changed |= yes
+        self._decided = Decided(
+            stream=stream,
+            span=span,
+            number=number,
+            admission=admission,
+            owners=owners,
+            admitted=admitted,
+            firsts=firsts[changed],
+            states=states[changed],
+        )
+        return admitted
+
+    def _exactly(
+        self, firsts: Words, states: Words, number: int, admission: Admission
+    ) -> tuple[NDArray[np.int8], Words]:
+        """The decisions about some persons from all of their steps, and their states."""
+        histories, period = self.rows.histories(firsts), admission.period
+        verdicts = admission.decide(histories, number).astype(np.int8)
+        start = 0 if period is None else number - period + 1
+        for place in range(len(firsts)):
+            if period is None or verdicts[place] == YES:  # else the old bound is as good
+                ranges = [(max(a, start), b) for a, b in histories.ranges(place) if b > start]
+                last = ranges[-1][1] - 1 if ranges else -1
+                states[place] = admission.compact.of(last, admission.cost(ranges))
+        return verdicts, states
+
+    # --- storing
+
+    def store(self, stream: str, span: Span, admitted: Admitted) -> str:
+        """Within a transaction, store the admission of a step; return its digests."""
+        decided, key = self._decided, self.key()
+        if (
+            decided is None
+            or key is None
+            or (decided.stream, decided.span) != (stream, span)
+            or not np.array_equal(decided.admitted, admitted)
+        ):
+            raise StoreError(f"cannot publish {stream} at {span.stop}: the step was not admitted")
+        if decided.admission.compact.over(decided.states).any():
+            raise LedgerError("a person would pay more than the contributions: run tidegate verify")
+        owners = sorted_owners(decided.owners[admitted])
+        if decided.number == 0:  # a stopped step counts as the first one too
+            owners = sorted_owners(np.concatenate([owners, self.rows.take_all().owners]))
+        self.rows.add(Run.of_step(owners, decided.number))
+        if _forgets(decided.admission):
+            self._forgot = self.rows.forget(decided.admission.needed(decided.number + 1))
+        else:
+            self.rows.merge(4 * len(owners) + FRESH // 16)
+        bits = np.packbits(admitted).tobytes()
+        row = (stream, *span, hashlib.sha256(bits).hexdigest(), self._db.pad + bits)
+        self._state.insert("admitted", [row])
+        failpoint("publish.admitted")
+        return persons_text(step_digest(owners), decided.owners, admitted, key)
+
+    def stored(self) -> None:
+        """After the commit, let the index know."""
+        decided, self._decided = self._decided, None
+        if decided is None or self._index is None:
+            return
+        self._index.put(decided.firsts, decided.states)
+        if self._forgot:
+            self._forgot = False
+            self._state.scrubbing.scrub()
+            period = decided.admission.period or 1
+            if decided.number % (period // 8 + 1) == 0:
+                self._index.drop(decided.number + 2 - period)
+
+    # --- reading
+
+    def admitted(self, stream: str, span: Span) -> Admitted:
+        """Which slots of a span count; those of steps that are not published do not."""
+        query = """
+            SELECT start, stop, digest, data FROM admitted
+            WHERE stream = ? AND start < ? AND stop > ? AND start >= coalesce((
+                SELECT max(start) FROM admitted WHERE stream = ? AND start <= ?
+            ), 0)"""
+        values = (stream, span.stop, span.start, stream, span.start)
+        with self._state.explained():
+            rows = self._db.execute(query, values).fetchall()
+        found = np.zeros(span.size, np.bool_)
+        for start, stop, digest, data in rows:
+            with readable(f"which slots of {stream} count"):
+                bits = self.bits(stop - start, digest, data)
+            low, high = max(start, span.start), min(stop, span.stop)
+            found[low - span.start : high - span.start] = bits[low - start : high - start]
+        return found
+
+    def bits(self, slots: int, digest: str, data: bytes) -> Admitted:
+        """The bits of a row of `admitted`; ValueError if they are damaged."""
+        packed = bytes(memoryview(data)[len(self._db.pad) :])
+        if hashlib.sha256(packed).hexdigest() != digest or len(packed) != -(-slots // 8):
+            raise ValueError(digest)
+        return np.unpackbits(np.frombuffer(packed, np.uint8), count=slots).view(np.bool_)
+
+    def person(self, owner: Owners) -> list[tuple[int, int]]:
+        """The steps in which an owner is admitted, as ranges."""
+        run = self.rows.of_firsts(owner[:, 0])
+        mine = np.flatnonzero((run.owners == owner).all(axis=1)).tolist()
+        found = merged([run.slice(place, place + 1) for place in mine])
+        return list(zip(found.starts.tolist(), found.stops.tolist(), strict=True))
+
+
+def built(rows: PersonRows, compact: Compact) -> PersonIndex:
+    """The index of all persons in some rows."""
+    index = PersonIndex()
+    for run in rows.of_parts():
+        if len(run.owners):
+            index.put(*_states(run, compact))
+    for step, run in rows.of_steps():
+        firsts = np.unique(run.owners[:, 0])
+        index.put(firsts, compact.after(index.get(firsts), step))
+    return index
+
+
+def _states(run: Run, compact: Compact) -> tuple[Words, Words]:
+    """The states of persons by their first words: one step of each after the other."""
+    which, steps = run.steps()
+    firsts, persons = np.unique(run.owners[:, 0], return_inverse=True)
+    whose = persons[which]
+    if len(firsts) < len(run.owners):  # owners that share a first word are one person
+        whose, steps = np.unique(np.stack([whose, steps]), axis=1)
+    counts = np.bincount(whose, minlength=len(firsts))
+    begins = np.cumsum(counts) - counts
+    states = np.zeros(len(firsts), np.uint64)
+    for rank in range(min(int(counts.max()), LONG)):
+        those = np.flatnonzero(counts > rank)
+        states[those] = compact.after(states[those], steps[begins[those] + rank])
+    states[counts > LONG] = UNKNOWN
+    return firsts, states
+
+
+def _forgets(admission: Admission) -> bool:
+    """Whether old steps will not be needed any more."""
+    return admission.period is not None and admission.look_back is not None
+
+
+def persons_text(admitted_digest: str, owners: Owners, admitted: Admitted, key: str) -> str:
+    """What a step says about persons: digests of who is admitted, of all owners, and of the key."""
+    slots = hashlib.sha256(np.ascontiguousarray(owners, "<u8").tobytes())
+    slots.update(np.packbits(admitted).tobytes())
+    return canonical({"admitted": admitted_digest, "key": key, "owners": slots.hexdigest()})

@@ -1,0 +1,168 @@
+"""The rows of the ledger of persons: runs in the database, merged so that a person is in few rows.
+
+Each step adds a row of level 0 with all owners that are admitted in it. When there are many, they
+are merged and divided into parts by the first bits of the owners: rows of level 1. Many rows of a
+part and a level are merged into one of the next level, a few parts at every step. If a period lets
+old steps be forgotten, nothing is merged: the row of a step is deleted.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.checks import StoreError
+from tidegate.gate.person_runs import PARTS, SHIFT, Run, Words, merged
+from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.store import DAMAGED, readable
+from tidegate.privacy.admission import Histories
+
+FRESH = 2**20
+"""Rows of steps are divided into parts once they have so many ranges, ..."""
+
+MOST_FRESH = 64
+"""... or are so many."""
+
+FANOUT = 16
+"""So many rows of a part and a level are merged into one of the next level."""
+
+
+class Place(NamedTuple):
+    """Where a row is, and what it holds."""
+
+    level: int
+    part: int  # 0 for rows of steps, which hold all parts
+    first: int  # the first step in it
+    last: int  # the step after the last one in it
+    entries: int  # ranges in it
+
+
+class PersonRows:
+    """The rows of the ledger of persons of a state."""
+
+    def __init__(self, state: StateDatabase) -> None:
+        self._state, self._db = state, state.db
+        self._places: list[Place] | None = None  # None until they are read
+
+    def reset(self) -> None:
+        """Read the rows again; call it after a transaction that failed."""
+        self._places = None
+
+    @property
+    def places(self) -> list[Place]:
+        """The rows, in the order of levels, parts and steps."""
+        if self._places is None:
+            query = "SELECT level, part, first, last, entries FROM persons"
+            with self._state.explained():
+                rows = self._db.execute(f"{query} ORDER BY level, part, first").fetchall()
+            self._places = [Place(*row) for row in rows]
+        return self._places
+
+    def read(self, place: Place) -> Run:
+        """The run of a row."""
+        query = "SELECT digest, data FROM persons WHERE level = ? AND part = ? AND first = ?"
+        row = self._state.one(query, *place[:3])
+        if row is None:
+            raise StoreError(f"{self._db.where}: {DAMAGED}")
+        digest, data = row
+        with readable("the ledger of persons"):
+            return unpacked(digest, data, 0 if place.level else len(self._db.pad))
+
+    # --- within a transaction
+
+    def add(self, run: Run) -> None:
+        """Add the run of a step."""
+        self._insert(0, 0, run)
+
+    def _insert(self, level: int, part: int, run: Run) -> None:
+        if not len(run.owners):
+            return
+        data = run.pack()
+        padded = data if level else self._db.pad + data  # so that deleting the row erases it
+        span = int(run.starts.min()), int(run.stops.max())
+        place = Place(level, part, *span, len(run.starts))
+        self._state.insert("persons", [(*place, hashlib.sha256(data).hexdigest(), padded)])
+        self._places = sorted([*self.places, place])
+
+    def take_all(self) -> Run:
+        """Delete all rows; return what they held."""
+        return self._taken(self.places)
+
+    def _taken(self, places: Sequence[Place]) -> Run:
+        """Delete some rows; return the union of what they held."""
+        run = merged([self.read(place) for place in places])
+        for place in places:
+            where = "level = ? AND part = ? AND first = ?"
+            self._state.delete("persons", where, *place[:3])
+        gone = set(places)
+        self._places = [place for place in self.places if place not in gone]
+        return run
+
+    def merge(self, budget: int) -> None:
+        """Merge rows where there are many: all rows of steps, and about `budget` other ranges."""
+        fresh = [place for place in self.places if place.level == 0]
+        if len(fresh) >= MOST_FRESH or sum(place.entries for place in fresh) >= FRESH:
+            for part, run in self._taken(fresh).parts():
+                self._insert(1, part, run)
+        groups: dict[tuple[int, int], list[Place]] = {}
+        for place in self.places[:]:
+            if place.level:
+                groups.setdefault(place[:2], []).append(place)
+        for (level, part), group in groups.items():
+            if len(group) >= FANOUT and budget > 0:
+                budget -= sum(place.entries for place in group)
+                self._insert(level + 1, part, self._taken(group))
+
+    def forget(self, before: int) -> bool:
+        """Delete all rows that only have steps before one; return whether there were any."""
+        gone = [place for place in self.places if place.last <= before]
+        if gone:
+            self._state.delete("persons", "last <= ?", before)
+            self._places = [place for place in self.places if place.last > before]
+        return bool(gone)
+
+    # --- reading
+
+    def of_parts(self) -> Iterator[Run]:
+        """What the merged rows hold, part by part."""
+        for part in range(PARTS):
+            own = [place for place in self.places if place.level and place.part == part]
+            yield merged([self.read(place) for place in own])
+
+    def of_steps(self) -> Iterator[tuple[int, Run]]:
+        """The steps that are not merged, in order, with their runs."""
+        for place in self.places:
+            if place.level == 0:
+                yield place.first, self.read(place)
+
+    def of_firsts(self, firsts: Words) -> Run:
+        """The owners whose first word is among some ascending ones."""
+        parts, found = firsts >> SHIFT, []
+        for place in self.places:
+            wanted = firsts if place.level == 0 else firsts[parts == np.uint64(place.part)]
+            if len(wanted):
+                found.append(self.read(place).of_firsts(wanted))
+        return merged(found)
+
+    def histories(self, firsts: Words) -> Histories:
+        """The steps of persons by their first words; owners that share one are one person."""
+        run = self.of_firsts(firsts)
+        which, steps = run.steps()
+        persons = np.searchsorted(firsts, run.owners[which, 0])
+        order = np.lexsort((steps, persons))
+        persons, steps = persons[order], steps[order]
+        follows = persons[1:] == persons[:-1]
+        begins, ends = np.ones((2, len(steps)), np.bool_)
+        begins[1:] = ends[:-1] = ~follows | (steps[1:] > steps[:-1] + 1)
+        counts = np.bincount(persons[begins], minlength=len(firsts))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return Histories(offsets, steps[begins], steps[ends] + 1)
+
+
+def unpacked(digest: str, data: bytes, pad: int) -> Run:
+    """The run of a row's data, after its pad; ValueError if it is damaged."""
+    packed = bytes(memoryview(data)[pad:])
+    if hashlib.sha256(packed).hexdigest() != digest:
+        raise ValueError(digest)
+    return Run.unpack(packed)
