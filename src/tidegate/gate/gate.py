@@ -16,6 +16,7 @@ from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
+from tidegate.gate.person_ids import PersonIds, key_maker
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
@@ -79,6 +80,7 @@ class Gate:
         self.streams = self.progress.streams
         self.about = self._run.about
         self.engine = config.compute.build()
+        self.persons = PersonIds(store, config)
         self.corrected: str | None = None  # what correcting a stopped state did
         self._forms: dict[str, Rows] = {}  # for each stream that has records
 
@@ -139,6 +141,7 @@ class Gate:
         """
         check_holdout(self.config, self.store)
         _ = self._run.holdout  # raises now if it cannot be read
+        self.persons.check()
         if (published := self._run.published) is not None:
             publish_folder.check_separate(published, state)
             delete_unfinished(published)
@@ -220,11 +223,9 @@ class Gate:
         check_ids(raw, protected=self.config.person is not None)
         if raw.n == 0:
             return self.store.count(name)
-        records = self._clean(name, raw)
+        records, reasons = self.persons.owned(self._clean(name, raw), raw)
         quarantine = tuple(
-            Quarantined(
-                slot=slot, reason=raw.reasons.get(slot, UNUSABLE), payload=raw.arrived(slot)
-            )
+            Quarantined(slot=slot, reason=reasons.get(slot, UNUSABLE), payload=raw.arrived(slot))
             for slot in np.flatnonzero(~records.usable).tolist()
         )
         return self.store.append(
@@ -356,7 +357,11 @@ def _open_store(folder: Path, config: Config | None) -> FolderStore:
             raise
         check_sources(config)  # before its settings become fixed
         return FolderStore(
-            folder, config.to_json(), settings=config.privacy_json(), locations=locations
+            folder,
+            config.to_json(),
+            settings=config.privacy_json(),
+            locations=locations,
+            make_key=key_maker(config),
         )
 
 

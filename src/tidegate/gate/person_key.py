@@ -33,6 +33,11 @@ def made_key(folder: Path, variable: str | None) -> bytes:
     return read_key(folder, variable)
 
 
+def new_key(variable: str | None, folder: Path) -> str:
+    """Make the key of a new state; return its check value."""
+    return check_value(made_key(folder, variable))
+
+
 def read_key(folder: Path, variable: str | None) -> bytes:
     """The key of a state; a missing, readable or malformed one is refused in one line.
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -166,6 +167,10 @@ class Store(Protocol):
     all of its data is stored or none. Reading returns what was written, or raises StoreError. One
     thread may append while another does everything else.
     """
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the state."""
 
     @property
     def database(self) -> str:

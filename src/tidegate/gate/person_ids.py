@@ -1,0 +1,52 @@
+"""Turn the ids of persons into owners, under the key of the state."""
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+
+from tidegate.checks import InvalidValueError
+from tidegate.gate.config import Config
+from tidegate.gate.opening import KeyMaker
+from tidegate.gate.person_key import checked_key, new_key
+from tidegate.gate.sources import RawBatch
+from tidegate.gate.store import Store
+from tidegate.learn.owners import owned_by, owners_of
+from tidegate.learn.records import Owners, Records
+
+
+class PersonIds:
+    """The ids of a gate's persons; without [person] it does nothing."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store, self._table = store, config.person
+
+    @cached_property
+    def key(self) -> bytes:
+        """The key; refused if it is not the one that the state was created with."""
+        variable = None if self._table is None else self._table.key
+        return checked_key(self._store.folder, variable, self._store.person_key() or "")
+
+    def check(self) -> None:
+        """Refuse a missing or wrong key, in one line."""
+        if self._table is not None:
+            _ = self.key
+
+    def owned(self, records: Records, raw: RawBatch) -> tuple[Records, Mapping[int, str]]:
+        """The records of a batch with their owners, and why slots cannot be used."""
+        if self._table is None:
+            return records, raw.reasons
+        owners, reasons = owners_of(raw.persons, self.key)
+        return owned_by(records, owners), {**reasons, **raw.reasons}
+
+    def owner(self, person: str) -> Owners:
+        """The owner of an id, of shape (1, 2)."""
+        if self._table is None:
+            raise InvalidValueError("the state has no [person]: records are protected, not persons")
+        owners, reasons = owners_of([person], self.key)
+        for reason in reasons.values():
+            raise InvalidValueError(f"{reason}: give it as the records have it")
+        return owners
+
+
+def key_maker(config: Config) -> KeyMaker | None:
+    """Makes the key of a new state; None if records are protected."""
+    return None if config.person is None else partial(new_key, config.person.key)
