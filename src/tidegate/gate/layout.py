@@ -69,7 +69,6 @@ CREATE TABLE stopped (
     survey TEXT NOT NULL, history TEXT NOT NULL, persons TEXT
 );
 CREATE TABLE published (release INTEGER PRIMARY KEY, files TEXT NOT NULL);
-CREATE TABLE person_key (digest TEXT NOT NULL);
 CREATE TABLE persons (
     level INTEGER NOT NULL, part INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
     entries INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL
@@ -79,7 +78,8 @@ CREATE TABLE admitted (
     stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, digest TEXT NOT NULL,
     data BLOB NOT NULL
 );
-CREATE UNIQUE INDEX admitted_by_start ON admitted (stream, start)
+CREATE UNIQUE INDEX admitted_by_start ON admitted (stream, start);
+CREATE TABLE person_key (digest TEXT NOT NULL)
 """
 
 Row = Sequence[Any]
