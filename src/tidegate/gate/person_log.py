@@ -134,9 +134,8 @@ class PersonLog:
             or not np.array_equal(decided.admitted, admitted)
         ):
             raise StoreError(f"cannot publish {stream} at {span.stop}: the step was not admitted")
-        if decided.admission.compact.over(decided.states).any():
-            raise LedgerError("a person would pay more than the contributions: run tidegate verify")
         owners = sorted_owners(decided.owners[admitted])
+        self._check(decided, owners)
         if decided.number == 0:  # a stopped step counts as the first one too
             owners = sorted_owners(np.concatenate([owners, self.rows.take_all().owners]))
         self.rows.add(Run.of_step(owners, decided.number))
@@ -149,6 +148,19 @@ class PersonLog:
         self._state.insert("admitted", [row])
         failpoint("publish.admitted")
         return persons_text(step_digest(owners), decided.owners, admitted, key)
+
+    def _check(self, decided: Decided, owners: Owners) -> None:
+        """Refuse to admit a person beyond the contributions, whatever has decided that."""
+        over = decided.admission.compact.over(decided.states)
+        doubtful = decided.firsts[over | (decided.states == np.uint64(UNKNOWN))]
+        doubtful = doubtful[np.isin(doubtful, owners[:, 0])]
+        if len(doubtful):
+            before = self.rows.histories(doubtful)
+            if not decided.admission.decide(before, decided.number).all():
+                raise LedgerError(
+                    "a person would pay more than the contributions: nothing was charged. "
+                    "If a gate reports this, run tidegate verify"
+                )
 
     def stored(self) -> None:
         """After the commit, let the index know."""
