@@ -7,7 +7,8 @@ old steps be forgotten, nothing is merged: the row of a step is deleted.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from bisect import insort
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
 
-FRESH = 2**20
+FRESH = 2**19
 """Rows of steps are divided into parts once they have so many ranges, ..."""
 
 MOST_FRESH = 64
@@ -26,6 +27,10 @@ MOST_FRESH = 64
 
 FANOUT = 16
 """So many rows of a part and a level are merged into one of the next level."""
+
+
+STEPS = (0, 0)
+"""The level and the part of the rows of steps."""
 
 
 class Place(NamedTuple):
@@ -43,21 +48,28 @@ class PersonRows:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
-        self._places: list[Place] | None = None  # None until they are read
+        self._groups: dict[tuple[int, int], list[Place]] | None = None  # None until they are read
 
     def reset(self) -> None:
         """Read the rows again; call it after a transaction that failed."""
-        self._places = None
+        self._groups = None
 
     @property
-    def places(self) -> list[Place]:
-        """The rows, in the order of levels, parts and steps."""
-        if self._places is None:
+    def groups(self) -> dict[tuple[int, int], list[Place]]:
+        """The rows of each level and part, in the order of steps."""
+        if self._groups is None:
             query = "SELECT level, part, first, last, entries FROM persons"
             with self._state.explained():
                 rows = self._db.execute(f"{query} ORDER BY level, part, first").fetchall()
-            self._places = [Place(*row) for row in rows]
-        return self._places
+            self._groups = {}
+            for row in rows:
+                self._groups.setdefault((row[0], row[1]), []).append(Place(*row))
+        return self._groups
+
+    @property
+    def places(self) -> list[Place]:
+        """All rows."""
+        return [place for group in self.groups.values() for place in group]
 
     def read(self, place: Place) -> Run:
         """The run of a row."""
@@ -83,43 +95,37 @@ class PersonRows:
         span = int(run.starts.min()), int(run.stops.max())
         place = Place(level, part, *span, len(run.starts))
         self._state.insert("persons", [(*place, hashlib.sha256(data).hexdigest(), padded)])
-        self._places = sorted([*self.places, place])
+        insort(self.groups.setdefault((level, part), []), place)
 
     def take_all(self) -> Run:
-        """Delete all rows; return what they held."""
-        return self._taken(self.places)
+        """Delete all rows; return the union of what they held."""
+        return merged([run for group in list(self.groups) for run in self._taken(group)])
 
-    def _taken(self, places: Sequence[Place]) -> Run:
-        """Delete some rows; return the union of what they held."""
-        run = merged([self.read(place) for place in places])
-        for place in places:
-            where = "level = ? AND part = ? AND first = ?"
-            self._state.delete("persons", where, *place[:3])
-        gone = set(places)
-        self._places = [place for place in self.places if place not in gone]
-        return run
+    def _taken(self, group: tuple[int, int]) -> list[Run]:
+        """Delete the rows of a level and a part; return what they held."""
+        runs = [self.read(place) for place in self.groups.pop(group)]
+        self._state.delete("persons", "level = ? AND part = ?", *group)
+        return runs
 
     def merge(self, budget: int) -> None:
         """Merge rows where there are many: all rows of steps, and about `budget` other ranges."""
-        fresh = [place for place in self.places if place.level == 0]
+        fresh = self.groups.get(STEPS, [])
         if len(fresh) >= MOST_FRESH or sum(place.entries for place in fresh) >= FRESH:
-            for part, run in self._taken(fresh).parts():
-                self._insert(1, part, run)
-        groups: dict[tuple[int, int], list[Place]] = {}
-        for place in self.places[:]:
-            if place.level:
-                groups.setdefault(place[:2], []).append(place)
-        for (level, part), group in groups.items():
-            if len(group) >= FANOUT and budget > 0:
-                budget -= sum(place.entries for place in group)
-                self._insert(level + 1, part, self._taken(group))
+            parts = zip(*(run.parts() for run in self._taken(STEPS)), strict=True)
+            for part, runs in enumerate(parts):
+                self._insert(1, part, merged(runs))
+        due = [group for group, rows in self.groups.items() if group[0] and len(rows) >= FANOUT]
+        for level, part in due:
+            if budget > 0:
+                budget -= sum(place.entries for place in self.groups[level, part])
+                self._insert(level + 1, part, merged(self._taken((level, part))))
 
     def forget(self, before: int) -> bool:
         """Delete all rows that only have steps before one; return whether there were any."""
         gone = [place for place in self.places if place.last <= before]
         if gone:
             self._state.delete("persons", "last <= ?", before)
-            self._places = [place for place in self.places if place.last > before]
+            self.reset()
         return bool(gone)
 
     # --- reading
@@ -127,14 +133,13 @@ class PersonRows:
     def of_parts(self) -> Iterator[Run]:
         """What the merged rows hold, part by part."""
         for part in range(PARTS):
-            own = [place for place in self.places if place.level and place.part == part]
-            yield merged([self.read(place) for place in own])
+            groups = (rows for (level, own), rows in self.groups.items() if level and own == part)
+            yield merged([self.read(place) for rows in groups for place in rows])
 
     def of_steps(self) -> Iterator[tuple[int, Run]]:
         """The steps that are not merged, in order, with their runs."""
-        for place in self.places:
-            if place.level == 0:
-                yield place.first, self.read(place)
+        for place in self.groups.get(STEPS, []):
+            yield place.first, self.read(place)
 
     def of_firsts(self, firsts: Words) -> Run:
         """The owners whose first word is among some ascending ones."""

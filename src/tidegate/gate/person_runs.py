@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 
 from tidegate.learn.records import Owners
 
-PARTS = 64
+PARTS = 256
 """Owners are divided into so many parts by their first bits, so that no merge is long."""
 
-SHIFT = np.uint64(64 - 6)
+SHIFT = np.uint64(64 - 8)
 """What is left of an owner's first word after this shift is its part."""
+
+EDGES = np.arange(1, PARTS, dtype=np.uint64) << SHIFT
+"""The least first word of each part but the first."""
 
 WIDTHS = {1: "u1", 2: "<u2", 4: "<u4"}
 """How numbers are packed, by the bytes of each."""
@@ -66,32 +70,29 @@ class Run:
             raise ValueError(place)
         return cls(owners, counts, starts, starts + lengths)
 
-    def part(self, number: int) -> "Run":
-        """The owners of a part."""
-        low, high = np.searchsorted(parts_of(self.owners), [number, number + 1])
-        return self.slice(int(low), int(high))
+    @cached_property
+    def _begins(self) -> Numbers:
+        """Where the ranges of each owner begin, and where all of them end."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
 
     def slice(self, low: int, high: int) -> "Run":
         """Some of the owners, by their places."""
-        first = int(self.counts[:low].sum())
-        last = first + int(self.counts[low:high].sum())
+        first, last = self._begins[low], self._begins[high]
         ranges = self.starts[first:last], self.stops[first:last]
         return Run(self.owners[low:high], self.counts[low:high], *ranges)
 
-    def parts(self) -> Iterator[tuple[int, "Run"]]:
-        """Each part that has owners, with its number."""
-        bounds = np.searchsorted(parts_of(self.owners), np.arange(PARTS + 1))
-        for number in np.flatnonzero(np.diff(bounds)).tolist():
-            yield number, self.slice(int(bounds[number]), int(bounds[number + 1]))
+    def parts(self) -> Iterator["Run"]:
+        """All parts in turn."""
+        for low, high in pairwise(bounds(self.owners)):
+            yield self.slice(low, high)
 
     def of_firsts(self, firsts: Words) -> "Run":
         """The owners whose first word is among some ascending ones."""
         low = np.searchsorted(self.owners[:, 0], firsts, "left")
         high = np.searchsorted(self.owners[:, 0], firsts, "right")
         places = _spread(low, high)
-        begins = np.cumsum(self.counts) - self.counts
         counts = self.counts[places]
-        ranges = _spread(begins[places], begins[places] + counts)
+        ranges = _spread(self._begins[places], self._begins[places] + counts)
         return Run(self.owners[places], counts, self.starts[ranges], self.stops[ranges])
 
     def steps(self) -> tuple[NDArray[np.intp], Numbers]:
@@ -137,16 +138,15 @@ def sorted_owners(owners: Owners) -> Owners:
     return ordered[different]
 
 
-def parts_of(owners: Owners) -> Words:
-    """The part of each owner."""
-    return owners[:, 0] >> SHIFT
+def bounds(owners: Owners) -> list[int]:
+    """Where each part of ascending owners begins, and where the last one ends."""
+    return [0, *np.searchsorted(owners[:, 0], EDGES).tolist(), len(owners)]
 
 
 def step_digest(owners: Owners) -> str:
     """The digest of the owners that are admitted in a step, in ascending order."""
     digest = StepDigest()
-    bounds = np.searchsorted(parts_of(owners), np.arange(PARTS + 1))
-    for low, high in pairwise(bounds):
+    for low, high in pairwise(bounds(owners)):
         digest.add(owners[low:high])
     return digest.text()
 
