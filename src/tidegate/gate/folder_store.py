@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tidegate.checks import StoreError
-from tidegate.gate import correction, verify_store
+from tidegate.gate import correction, verify_persons, verify_store
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
 from tidegate.gate.record_log import RecordLog
@@ -136,7 +136,13 @@ class FolderStore(RecordLog, ReleaseLog):
 
     def verify(self) -> Iterator[Problem]:
         """Read everything and report what is wrong."""
-        return verify_store.problems(self._state, self, self)
+        return verify_store.problems(self._state, self, self, self._persons)
+
+    def verify_persons(self, admission: Admission | None) -> Iterator[Problem]:
+        """Report what is wrong with the ledger of persons, whose admissions this decides."""
+        found = verify_persons.problems(self._state, self, self._persons, admission)
+        with self._state.explained():
+            yield from found
 
     def close(self) -> None:
         """Close the state once the thread that uses the database has finished."""

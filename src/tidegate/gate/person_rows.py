@@ -9,12 +9,13 @@ old steps be forgotten, nothing is merged: the row of a step is deleted.
 import hashlib
 from bisect import insort
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.checks import StoreError
-from tidegate.gate.person_runs import PARTS, SHIFT, Run, Words, merged
+from tidegate.gate.person_runs import PARTS, SHIFT, Run, Words, bounds, merged
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
@@ -29,6 +30,9 @@ FANOUT = 16
 """So many rows of a part and a level are merged into one of the next level."""
 
 
+MOST_AT_ONCE = 2**22
+"""Ranges of rows of steps that are held in memory to verify them."""
+
 STEPS = (0, 0)
 """The level and the part of the rows of steps."""
 
@@ -41,6 +45,15 @@ class Place(NamedTuple):
     first: int  # the first step in it
     last: int  # the step after the last one in it
     entries: int  # ranges in it
+
+    def describes(self, run: Run) -> bool:
+        """Whether a run is in order and is what belongs in such a row."""
+        owners, held = run.owners, range(PARTS) if self.level == 0 else [self.part]
+        known = [part for part, (low, high) in enumerate(pairwise(bounds(owners))) if low < high]
+        if not known or not set(known) <= set(held) or run.pack() != merged([run]).pack():
+            return False
+        stated = (self.first, self.last, self.entries)
+        return stated == (int(run.starts.min()), int(run.stops.max()), len(run.starts))
 
 
 class PersonRows:
@@ -133,8 +146,25 @@ class PersonRows:
     def of_parts(self) -> Iterator[Run]:
         """What the merged rows hold, part by part."""
         for part in range(PARTS):
-            groups = (rows for (level, own), rows in self.groups.items() if level and own == part)
-            yield merged([self.read(place) for rows in groups for place in rows])
+            yield self._of_part(part)
+
+    def all_parts(self) -> Iterator[Run]:
+        """What all rows hold, part by part; rows of steps are read a few times if they are many."""
+        fresh = self.groups.get(STEPS, [])
+        times = 1 + sum(place.entries for place in fresh) // MOST_AT_ONCE
+        size = -(-PARTS // times)
+        for start in range(0, PARTS, size):
+            own: list[list[Run]] = [[] for _ in range(PARTS)]
+            for place in fresh:
+                for part, run in enumerate(self.read(place).parts()):
+                    if start <= part < start + size:
+                        own[part].append(run.copy())
+            for part in range(start, min(start + size, PARTS)):
+                yield merged([self._of_part(part), *own[part]])
+
+    def _of_part(self, part: int) -> Run:
+        groups = (rows for (level, own), rows in self.groups.items() if level and own == part)
+        return merged([self.read(place) for rows in groups for place in rows])
 
     def of_steps(self) -> Iterator[tuple[int, Run]]:
         """The steps that are not merged, in order, with their runs."""

@@ -71,15 +71,20 @@ class Run:
         return cls(owners, counts, starts, starts + lengths)
 
     @cached_property
-    def _begins(self) -> Numbers:
+    def begins(self) -> Numbers:
         """Where the ranges of each owner begin, and where all of them end."""
         return np.concatenate([[0], np.cumsum(self.counts)])
 
     def slice(self, low: int, high: int) -> "Run":
         """Some of the owners, by their places."""
-        first, last = self._begins[low], self._begins[high]
+        first, last = self.begins[low], self.begins[high]
         ranges = self.starts[first:last], self.stops[first:last]
         return Run(self.owners[low:high], self.counts[low:high], *ranges)
+
+    def copy(self) -> "Run":
+        """A copy that does not keep the rest of a larger run in memory."""
+        ranges = self.starts.copy(), self.stops.copy()
+        return Run(self.owners.copy(), self.counts.copy(), *ranges)
 
     def parts(self) -> Iterator["Run"]:
         """All parts in turn."""
@@ -92,7 +97,7 @@ class Run:
         high = np.searchsorted(self.owners[:, 0], firsts, "right")
         places = _spread(low, high)
         counts = self.counts[places]
-        ranges = _spread(self._begins[places], self._begins[places] + counts)
+        ranges = _spread(self.begins[places], self.begins[places] + counts)
         return Run(self.owners[places], counts, self.starts[ranges], self.stops[ranges])
 
     def steps(self) -> tuple[NDArray[np.intp], Numbers]:

@@ -321,5 +321,8 @@ class Store(Protocol):
     def verify(self) -> Iterator[Problem]:
         """Read everything and report what is wrong."""
 
+    def verify_persons(self, admission: Admission | None) -> Iterator[Problem]:
+        """Report what is wrong with the ledger of persons, whose admissions this decides."""
+
     def close(self) -> None:
         """Close the state."""

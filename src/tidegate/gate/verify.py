@@ -50,6 +50,10 @@ def verify(gate: Gate, report: Report = str) -> Iterator[Problem]:
         yield from reported(store.database, _against_cards(gate))
         report("the ledger")
         yield from reported(store.database, _overcharged(gate))
+        if gate.plan.person is not None:
+            report("the ledger of persons")
+            yield from reported(store.database, _wrong_key(gate))
+        yield from reported(store.database, store.verify_persons(gate.plan.admission))
         if publish is not None:
             report(f"the files in {publish.folder}")
             problems = publish_folder.problems(Path(publish.folder), store)
@@ -66,6 +70,14 @@ def _overcharged(gate: Gate) -> Iterator[Problem]:
         if worst.share > 1:
             what = f"record {worst.record} has paid {worst.share} of its budget, above 1"
             yield damage(stream, what)
+
+
+def _wrong_key(gate: Gate) -> Iterator[Problem]:
+    """A key of persons that is missing, readable for others, or not the state's."""
+    try:
+        gate.persons.check()
+    except StoreError as error:
+        yield Problem("the key of persons", str(error))
 
 
 def _against_plan(gate: Gate) -> Iterator[Problem]:

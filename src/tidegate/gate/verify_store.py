@@ -11,19 +11,24 @@ from tidegate.gate import correction, segments
 from tidegate.gate.integrity import COLUMNS, HISTORY, after
 from tidegate.gate.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
 from tidegate.gate.lock import witness_of
+from tidegate.gate.person_log import PersonLog
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, RESTORE, Problem, Segment, damage, readable, reported
+from tidegate.gate.verify_persons import row_problems
 from tidegate.release import FIRST
 
 
-def problems(state: StateDatabase, records: RecordLog, releases: ReleaseLog) -> Iterator[Problem]:
+def problems(
+    state: StateDatabase, records: RecordLog, releases: ReleaseLog, persons: PersonLog
+) -> Iterator[Problem]:
     """The problems of a store; none if it is sound."""
     checks = (
         _verify_state(state, records),
         _verify_tables(state),
         _verify_segments(state, records),
+        row_problems(state, persons),
         _verify_fits(state, releases),
         _verify_history(state),
     )

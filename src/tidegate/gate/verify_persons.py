@@ -1,0 +1,211 @@
+"""The checks of `tidegate verify` on the ledger of persons.
+
+Each step has digests of who is admitted and of all of its owners. The history covers them, and so
+does every later release. So the ledger of persons, the slots that count and the owners in segments
+can only be changed together with all releases after them. No problem names a person.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate.checks import StoreError
+from tidegate.gate.person_log import PersonLog, persons_text
+from tidegate.gate.person_runs import StepDigest, merged, sorted_owners, step_digest
+from tidegate.gate.record_log import RecordLog
+from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.store import UNREADABLE, Problem, damage
+from tidegate.learn.persons import Admitted
+from tidegate.learn.records import Owners
+from tidegate.privacy import LedgerError
+from tidegate.privacy.admission import Admission, Histories
+from tidegate.schedule import Span
+
+LEDGER = "the ledger of persons"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a published step says about persons."""
+
+    number: int  # how many steps of all streams came before it
+    stream: str
+    span: Span
+    admitted: str
+    owners: str
+    key: str
+
+
+def problems(
+    state: StateDatabase, records: RecordLog, persons: PersonLog, admission: Admission | None
+) -> Iterator[Problem]:
+    """The problems of what a state keeps about persons; none if it is sound.
+
+    Args:
+        state: The state.
+        records: Its records.
+        persons: Its ledger of persons.
+        admission: What decides about admissions; None if records are protected.
+    """
+    persons.rows.reset()
+    if admission is None:
+        for table in ("person_key", "persons", "admitted"):
+            if state.rows(table, "1 = 1"):
+                yield damage(state.db.name, f"{table} has rows, but records are protected")
+        return
+    stated = []
+    for step, problem in _stated(state, persons.key()):
+        yield from [] if problem is None else [problem]
+        stated += [] if step is None else [step]
+    yield from _ledger(state, persons, admission, stated)
+    yield from _slots(state, records, persons, stated)
+
+
+def _stated(
+    state: StateDatabase, key: str | None
+) -> Iterator[tuple[Stated | None, Problem | None]]:
+    """What each step says about persons, or why it says nothing."""
+    if key is None:
+        yield None, damage(state.db.name, "it has no check value of the key of persons")
+    query = "SELECT number, stream, start, stop, persons FROM steps ORDER BY number"
+    for number, stream, start, stop, text in state.db.execute(query).fetchall():
+        where = f"the step of {stream} at {stop}"
+        try:
+            step = Stated(number - 1, stream, Span(start, stop), **json.loads(text))
+        except UNREADABLE:
+            yield None, damage(where, "what it says about persons is missing or damaged")
+            continue
+        wrong = None
+        if step.key != key:
+            wrong = damage(where, "its persons were admitted under another key than the state's")
+        yield step, wrong
+
+
+def _ledger(
+    state: StateDatabase, persons: PersonLog, admission: Admission, stated: list[Stated]
+) -> Iterator[Problem]:
+    """Check who is admitted where: nobody too often, and as each step says."""
+    done = int(state.one("SELECT coalesce(max(number), 0) FROM steps")[0])
+    first = admission.needed(done)
+    wanted = {step.number: step.admitted for step in stated if step.number >= first}
+    if not done and (stopped := _stopped(state)) is not None:
+        wanted[0] = stopped
+    digests = {number: StepDigest() for number in wanted}
+    others = over = 0
+    for run in persons.rows.all_parts():
+        try:
+            whole = merged([run])
+            over += int(admission.over(Histories(whole.begins, whole.starts, whole.stops)).sum())
+        except (LedgerError, ValueError):
+            over += 1
+        which, steps = run.steps()
+        order = np.lexsort((which, steps))
+        which, steps = which[order], steps[order]
+        numbers, places = np.unique(steps, return_index=True)
+        ends = np.append(places, len(steps))[1:]
+        found = dict(zip(numbers.tolist(), zip(places, ends, strict=True), strict=True))
+        for number, digest in digests.items():
+            low, high = found.pop(number, (0, 0))
+            digest.add(run.owners[which[low:high]])
+        others += len(found)
+    if over:
+        yield damage(LEDGER, "a person has paid more than the contributions")
+    if others:
+        yield damage(LEDGER, "a person is admitted in a step that is not published or not needed")
+    for number, digest in digests.items():
+        if digest.text() != wanted[number]:
+            yield damage(f"{LEDGER}, step {number + 1}", "it does not match the history")
+
+
+def _stopped(state: StateDatabase) -> str | None:
+    """Who was admitted in the newest stopped step and those before it."""
+    row = state.one("SELECT persons FROM stopped ORDER BY number DESC LIMIT 1")
+    try:
+        return None if row is None or row[0] is None else str(json.loads(row[0])["admitted"])
+    except UNREADABLE:
+        return ""
+
+
+def _slots(
+    state: StateDatabase, records: RecordLog, persons: PersonLog, stated: list[Stated]
+) -> Iterator[Problem]:
+    """Check whose the held slots are and which count, against what their steps say."""
+    first: dict[str, int] = {}
+    for segment in records.held():
+        first.setdefault(segment.stream, segment.span.start)
+    kept = {(row[0], row[1], row[2]) for row in state.rows("admitted", "1 = 1")}
+    stopped = state.one("SELECT count(*) FROM stopped")[0] > 0
+    for step in stated:
+        place = (step.stream, *step.span)
+        if step.span.start < first.get(step.stream, step.span.stop):
+            continue  # its records were deleted
+        where = f"the step of {step.stream} at {step.span.stop}"
+        if place not in kept:
+            yield damage(where, "which of its slots count is missing")
+        kept.discard(place)
+        try:
+            owners = records.owners(step.stream, step.span)
+            admitted = persons.admitted(step.stream, step.span)
+        except StoreError as error:
+            yield Problem(where, str(error))
+            continue
+        if owners is None:
+            yield damage(where, "its records have no owners")
+        else:
+            again = step.number == 0 and stopped
+            yield from _agree(step, owners, admitted, where, again=again)
+    for stream, start, _ in sorted(kept):
+        if start >= first.get(stream, start):
+            yield damage(stream, "slots of a step that is not published count")
+
+
+def _agree(
+    step: Stated, owners: Owners, admitted: Admitted, where: str, *, again: bool
+) -> Iterator[Problem]:
+    """Check the slots of one step.
+
+    Args:
+        step: What it says.
+        owners: Whose its slots are.
+        admitted: Which of them count.
+        where: What to call it.
+        again: Whether persons of a stopped step are said to be admitted in it too.
+    """
+    if persons_text(step.admitted, owners, admitted, step.key) != _text(step):
+        yield damage(where, "its owners, or which of its slots count, were changed")
+    counted = sorted_owners(owners[admitted])
+    if not again and step_digest(counted) != step.admitted:
+        yield damage(where, "the slots that count are not those of the persons it admits")
+    _, inverse = np.unique(owners, axis=0, return_inverse=True)
+    share = np.bincount(inverse.ravel(), admitted) / np.bincount(inverse.ravel())
+    if ((share > 0) & (share < 1)).any() or admitted[~owners.any(axis=1)].any():
+        yield damage(where, "some slots of a person count and others do not")
+
+
+def _text(step: Stated) -> str:
+    return json.dumps(
+        {"admitted": step.admitted, "key": step.key, "owners": step.owners},
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+
+
+def row_problems(state: StateDatabase, persons: PersonLog) -> Iterator[Problem]:
+    """Check that every row of the ledger of persons can be read, and holds what it says."""
+    persons.rows.reset()
+    for place in persons.rows.places:
+        try:
+            run: Any = persons.rows.read(place)
+        except StoreError as error:
+            yield Problem(LEDGER, str(error))
+            continue
+        if not place.describes(run):
+            yield damage(LEDGER, "a row does not hold what it says")
+    for stream, start, stop, *_ in state.rows("admitted", "1 = 1"):
+        try:
+            persons.admitted(stream, Span(start, stop))
+        except StoreError as error:
+            yield Problem(stream, str(error))
