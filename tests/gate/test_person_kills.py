@@ -49,10 +49,19 @@ def content(folder: Path) -> tuple[Any, ...]:
 
 @cache
 def expected(kind: str) -> Any:
-    """What an undisturbed life ends with; hashes differ, because cards cover the key."""
-    with TemporaryDirectory() as folder:
-        personlife.live(Path(folder) / "state", "", kind)
-        return content(Path(folder) / "state")[1:]
+    """What an undisturbed life ends with."""
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "state"
+        with_key(folder)
+        personlife.live(folder, "", kind)
+        return content(folder)
+
+
+def with_key(folder: Path) -> None:
+    """Give a state its key before it is created, so that two states release the same."""
+    folder.mkdir()
+    (folder / FILE).write_text("ab" * 32)
+    (folder / FILE).chmod(0o600)
 
 
 @pytest.fixture(
@@ -69,8 +78,10 @@ def test_killed_at_every_failpoint(
 ) -> None:
     """What was admitted before a kill stays; what was not is admitted once."""
     folder, kills = tmp_path / "state", 0
+    if not name.startswith("key."):
+        with_key(folder)
     before: dict[str, list[tuple[int, int]]] = {}
-    for passed in (1, 2, 4, 8):
+    for passed in (1, 3):
         if not killed(folder, f"{name}:{passed}", kind, store):
             break
         kills += 1
@@ -85,7 +96,8 @@ def test_killed_at_every_failpoint(
         before = now
     assert kills
     assert not killed(folder, "", kind, store)
-    assert content(folder)[1:] == expected(kind)
+    same = slice(1 if name.startswith("key.") else 0, None)  # cards cover the key
+    assert content(folder)[same] == expected(kind)[same]
 
 
 def _covers(now: list[tuple[int, int]], before: list[tuple[int, int]]) -> bool:

@@ -16,11 +16,14 @@ from rich.console import Console
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
+from tidegate.cli.person_id import read_id
 from tidegate.cli.types import PATH, count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, compact
 from tidegate.gate.opening import holds_state
+from tidegate.gate.person_view import in_words as person_in_words
+from tidegate.gate.person_view import paid_by
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of
@@ -113,16 +116,32 @@ def _measured(now: dict[str, Any]) -> Iterator[str]:
         yield f"drift: no alarm in the newest {drift['steps']:,} steps"
 
 
-@click.command(epilog="\b\nExample:\n  tidegate ledger tidegate.state --record 4096\n")
+LEDGER = """\b
+Examples:
+  tidegate ledger tidegate.state --record 4096
+  tidegate ledger tidegate.state --person < id.txt
+"""
+
+
+@click.command(epilog=LEDGER)
 @options.state
 @click.option("--record", type=count(least=0), help="List all charges to this record.")
+@click.option("--person", is_flag=True, help="Show what the person has paid whose id is on stdin.")
 @options.form
-def ledger(state: Path, record: int | None, form: str) -> None:
-    """Show what the most-charged record has paid, or all charges to one record.
+def ledger(state: Path, record: int | None, person: bool, form: str) -> None:
+    """Show what the most-charged record has paid, or all charges to one record or person.
 
     Each charge is for a fit that read the record, with its release if there is one, for the survey
     of the record's step, or for the private scores of a release on that step.
+
+    What a person has paid is for the operator only: it says when the person was there. Amounts are
+    in units of what one record may cost. Steps are counted from 1, over all streams.
     """
+    if person and record is not None:
+        raise click.UsageError("Name one of --record and --person.")
+    if person:
+        _show_person(state, read_id(), form)
+        return
     with Gate.look(state) as gate:
         view = gate.ledger_view()
         view.catch_up()
@@ -135,6 +154,12 @@ def ledger(state: Path, record: int | None, form: str) -> None:
             click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.person))
             for line in stopped_lines(stopped_rows(gate.store)):
                 click.echo(line)
+
+
+def _show_person(state: Path, person: str, form: str) -> None:
+    with Gate.look(state) as gate:
+        row = paid_by(gate, person)
+    click.echo(json.dumps(row) if form == "json" else person_in_words(row))
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
