@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate.database import Database
+from tidegate.gate.erasure_lines import Erasures, Place
 from tidegate.gate.fit_rows import survey_of
 from tidegate.gate.integrity import BEGINNING, COLUMNS, after
 from tidegate.gate.layout import SOURCES, STEP, covered
@@ -97,12 +98,13 @@ def stopped_of(row: Row) -> StoppedStep:
         )
 
 
-def problems(database: Database) -> Iterator[Problem]:
+def problems(database: Database, erasures: Erasures) -> Iterator[Problem]:
     """Check stopped steps and their settings against the history."""
     history = BEGINNING
     for place, row in enumerate(rows_of(database), 1):
         number, settings, stream, start, stop, sources, share, survey, kept, persons = row
         step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
+        history = erasures.after(history, Place(place - 1, 0))
         history = after(after(history, covered(step)), [settings])
         if history != kept or number != place:
             yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")

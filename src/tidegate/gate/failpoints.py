@@ -39,6 +39,18 @@ PERSONS = ("key.write", "key.fsync", "key.rename", "publish.admitted")
 UPGRADES = ("migrate.commit", "migrate.done")
 """The failpoints of upgrading a state to a newer layout."""
 
+ERASURES = (
+    "segment.write",
+    "segment.fsync",
+    "segment.rename",
+    "segment.folder",
+    "erase.commit",
+    "erase.done",
+    "erase.unlink",
+    "erase.scrub",
+)
+"""The failpoints of an erasure."""
+
 CORRECTIONS = ("correct.commit", "correct.done")
 """The failpoints of correcting the settings of a stopped state."""
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.gate import correction, verify_persons, verify_store
+from tidegate.gate.erasure_log import ErasureLog
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
-from tidegate.gate.record_log import RecordLog
-from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.store import RESTORE, Problem, StoppedStep
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners
@@ -17,7 +16,7 @@ from tidegate.privacy.admission import Admission
 from tidegate.schedule import Span
 
 
-class FolderStore(RecordLog, ReleaseLog):
+class FolderStore(ErasureLog):
     """A state folder, held by one process at a time.
 
     One thread may append while another reads, publishes and forgets. Only their access to the
@@ -72,8 +71,7 @@ class FolderStore(RecordLog, ReleaseLog):
             read_only=read_only,
             make_key=make_key,
         )
-        RecordLog.__init__(self, state, files, segment_records)
-        ReleaseLog.__init__(self, state)
+        super().__init__(state, files, segment_records)
 
     @property
     def database(self) -> str:

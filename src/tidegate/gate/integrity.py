@@ -36,6 +36,7 @@ COLUMNS = {
     "person_key": "digest",
     "persons": "level, part, first, last, entries, digest",  # the digest covers the data
     "admitted": "stream, start, stop, digest",
+    "erasures": "number, time, kind, place, slots, segments, salt, history",
 }
 """The columns of each table that has a sum."""
 

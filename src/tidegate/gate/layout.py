@@ -58,6 +58,10 @@ CREATE TABLE fits (
 CREATE INDEX fits_by_stream ON fits (stream, number);
 CREATE INDEX fits_unreleased ON fits (stream) WHERE release IS NULL AND length(weights) > 0;
 CREATE TABLE dropped (number INTEGER PRIMARY KEY, norm REAL NOT NULL);
+CREATE TABLE erasures (
+    number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, place INTEGER NOT NULL,
+    slots INTEGER NOT NULL, segments TEXT NOT NULL, salt TEXT NOT NULL, history TEXT NOT NULL
+);
 CREATE TABLE steps (
     number INTEGER PRIMARY KEY, stream TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
     release INTEGER, share TEXT, accuracy REAL, deviation REAL, sources TEXT, history TEXT NOT NULL,
@@ -83,7 +87,7 @@ CREATE TABLE person_key (digest TEXT NOT NULL)
 """
 
 Row = Sequence[Any]
-LATER = {"dropped", "stopped", "person_key", "persons", "admitted"}
+LATER = {"dropped", "stopped", "person_key", "persons", "admitted", "erasures"}
 """Tables with a sum that layout 3 does not have."""
 
 NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
@@ -232,7 +236,7 @@ def _from_4(database: Database) -> None:
 
 
 def _from_5(database: Database) -> None:
-    """Add what a state keeps about persons. Earlier steps have none.
+    """Add what a state keeps about persons, and erasures. Earlier steps have none.
 
     Existing sums are not recomputed, so that `verify` still finds earlier damage.
     """
@@ -249,7 +253,7 @@ def _from_5(database: Database) -> None:
     database.execute("UPDATE state SET sums = ?", (sums.text(),))
     for table in columns:
         database.execute(f"DROP TABLE old_{table}")
-    for table in ("person_key", "persons", "admitted"):
+    for table in ("person_key", "persons", "admitted", "erasures"):
         database.define(_statements(table))
 
 

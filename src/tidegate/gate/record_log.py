@@ -10,6 +10,7 @@ from tidegate.checks import StoreError, refuse
 from tidegate.compute.cuts import power_of_two
 from tidegate.features.rows import Rows
 from tidegate.gate import segments
+from tidegate.gate.erasure import ERASED
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.state_database import StateDatabase
@@ -247,7 +248,13 @@ class RecordLog:
         query = "SELECT slot, reason, payload FROM quarantine WHERE stream = ? ORDER BY slot"
         with self._state.explained():
             for slot, reason, payload in self._db.execute(query, (stream,)):
-                yield Quarantined(slot=slot, reason=reason, payload=payload)
+                yield Quarantined(slot=slot, reason=reason or "erased", payload=payload)
+
+    def marked(self, stream: str, span: Span) -> Slots:
+        """The slots of a span that were erased, in order."""
+        where = "stream = ? AND slot >= ? AND slot < ? AND reason = ?"
+        rows = self._state.rows("quarantine", where, stream, *span, ERASED)
+        return np.sort(np.array([slot for _, slot, *_ in rows], np.intp))
 
     def quarantined(self, stream: str) -> int:
         """The number of records that cannot be used. It is private."""

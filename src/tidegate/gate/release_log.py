@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
 from tidegate.gate.correction import beginning
+from tidegate.gate.erasure_lines import after_erasures, place_of
 from tidegate.gate.fit_rows import (
     drop,
     fit_row,
@@ -26,7 +27,15 @@ from tidegate.gate.layout import FIT, STEP, covered
 from tidegate.gate.person_log import PersonLog
 from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import RESTORE, Evaluation, Made, Step, StoredSurvey, readable
+from tidegate.gate.store import (
+    RESTORE,
+    ErasedError,
+    Evaluation,
+    Made,
+    Step,
+    StoredSurvey,
+    readable,
+)
 from tidegate.learn.persons import Admitted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
@@ -68,6 +77,7 @@ class ReleaseLog:
         *,
         survey: StoredSurvey | None = None,
         admitted: Admitted | None = None,
+        erasures: int | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`."""
         done, count = self.done(stream), self._state.of_stream("count", stream)
@@ -81,6 +91,7 @@ class ReleaseLog:
             raise StoreError(f"fit numbers must increase, after {numbers[0]}, got {numbers[1:]}")
         try:
             with self._state.transaction("publish"):
+                self._check_nothing_erased(erasures)
                 span = Span(done, at)
                 step = Step(
                     stream=stream,
@@ -104,6 +115,15 @@ class ReleaseLog:
             raise
         self._persons.stored()
         return list(self.releases(first))
+
+    def erasures(self) -> int:
+        """The number of erasures so far."""
+        return int(self._state.one("SELECT count(*) FROM erasures")[0])
+
+    def _check_nothing_erased(self, before: int | None) -> None:
+        """Refuse a step whose records may have been erased since it began."""
+        if before not in {None, self.erasures()}:
+            raise ErasedError("records were erased while this step was trained: train it again")
 
     def _charge(self, step: Step, made: Sequence[Made]) -> None:
         """Within a transaction, charge a step; refuse to take a record above its budget.
@@ -158,10 +178,12 @@ class ReleaseLog:
         """The digest of all steps so far; refused if the newest step does not lead to it."""
         steps = f"SELECT {STEP}, history FROM steps ORDER BY number DESC LIMIT 2"  # noqa: S608
         rows = self._db.execute(steps).fetchall()
+        place = place_of(self._db)
         if not rows:
-            return beginning(self._db)
+            return after_erasures(self._db, beginning(self._db), place)
         (*step, kept), *earlier = rows
         history = str(earlier[0][-1]) if earlier else beginning(self._db)
+        history = after_erasures(self._db, history, place._replace(steps=place.steps - 1))
         fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MOST_FITS}"  # noqa: S608
         texts = self._planned
         newest = takewhile(
@@ -173,7 +195,7 @@ class ReleaseLog:
             history = after(history, [*row[:2], fit, row[3], card, *row[5:]])
         if after(history, covered(step)) != kept:
             raise StoreError(f"step {step[0]}: hash mismatch in the step or its fits; {RESTORE}")
-        return str(kept)
+        return after_erasures(self._db, str(kept), place)
 
     def _drop_superseded(self, stream: str, due: Sequence[RecordFit]) -> None:
         """Within a transaction, delete models that no fit needs after the ones that are due."""

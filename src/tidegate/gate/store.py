@@ -1,8 +1,9 @@
 """The interface of the store, where a gate keeps everything, and the types it uses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
+from tidegate.gate.erasure import Erasure, Target
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.privacy import Line
@@ -39,6 +41,10 @@ def readable(what: str) -> Iterator[None]:
 
 class NoStateError(StoreError):
     """The folder to open holds no state."""
+
+
+class ErasedError(StoreError):
+    """Records were erased while a step was trained; nothing of it is charged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,12 +265,14 @@ class Store(Protocol):
         *,
         survey: StoredSurvey | None = None,
         admitted: Admitted | None = None,
+        erasures: int | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`.
 
         If persons are protected, store the admission that `admit` has decided: `admitted`.
 
-        Models that are not released may be dropped once they are `superseded`.
+        Models that are not released may be dropped once they are `superseded`. If `erasures` is
+        given and is not the number of erasures now, raise ErasedError.
         """
 
     def steps(self, after: int = 0) -> Iterator[Step]:
@@ -314,6 +322,24 @@ class Store(Protocol):
 
     def forget(self, stream: str, before: int) -> None:
         """Delete all segments that lie entirely before a slot."""
+
+    def erase(
+        self, target: Target, *, time: datetime, end_fits: Callable[[], object] = int
+    ) -> Erasure:
+        """Destroy what is held of a record or of a person; the slots stay, as unusable ones.
+
+        Args:
+            target: What to erase.
+            time: The time for its line.
+            end_fits: Called once no new reader can find the old content, before it is destroyed;
+                returns when no fit reads it.
+        """
+
+    def erasures(self) -> int:
+        """The number of erasures so far."""
+
+    def erased(self) -> list[Erasure]:
+        """All erasures, in order."""
 
     def held(self) -> list[Segment]:
         """The segments of raw records that are still held."""

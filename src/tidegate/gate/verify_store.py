@@ -7,7 +7,9 @@ from contextlib import closing
 from typing import Any
 
 from tidegate.checks import StoreError
-from tidegate.gate import correction, segments
+from tidegate.gate import correction, erasure_lines, segments
+from tidegate.gate.erasure import has_content
+from tidegate.gate.erasure_lines import Erasures, place_of
 from tidegate.gate.integrity import COLUMNS, HISTORY, after
 from tidegate.gate.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
 from tidegate.gate.lock import witness_of
@@ -29,6 +31,7 @@ def problems(
         _verify_tables(state),
         _verify_segments(state, records),
         row_problems(state, persons),
+        erasure_lines.problems(state.db),
         _verify_fits(state, releases),
         _verify_history(state),
     )
@@ -71,12 +74,15 @@ def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
 
 def _verify_history(state: StateDatabase) -> Iterator[Problem]:
     """Check steps and fits against the history, and the history digest in each card."""
-    yield from correction.problems(state.db)
+    erasures = Erasures(state.db)
+    yield from correction.problems(state.db, erasures)
     history, named, fits = correction.beginning(state.db), False, 0
+    end = place_of(state.db)
     sources: Counter[str | None] = Counter()
     steps = state.db.execute(f"SELECT {STEP}, history FROM steps ORDER BY number").fetchall()  # noqa: S608
     for (*step, kept), made in with_fits(state.db, steps):
         fits += len(made)
+        history = erasures.after(history, end._replace(steps=step[0] - 1))
         for fit in made:
             with readable(f"the card of fit {fit[0]}"):
                 card = json.loads(fit[4])
@@ -94,6 +100,8 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
         # steps from before the upgrade to layout 3 have no sources
         if step[SOURCES] is not None and sum(count for _, count in came) != step[3] - step[2]:
             yield damage(f"step {step[0]}", "its sources do not add up to its number of records")
+    erasures.after(history, end)
+    yield from erasures.found()
     if fits != state.one("SELECT count(*) FROM fits")[0]:
         yield damage(state.db.name, "it has fits that belong to no step")
     yield from _verify_arrivals(state, sources)
@@ -136,10 +144,14 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
 
 def _check_segment(state: StateDatabase, records: RecordLog, segment: Segment) -> None:
     """Read a segment; refuse it if its kind of rows is not that of its stream."""
-    actual = segments.kind(records.read(segment.stream, segment.span))
+    read = records.read(segment.stream, segment.span)
+    actual = segments.kind(read)
     (kind,) = state.one("SELECT kind FROM streams WHERE stream = ?", segment.stream)
     if actual != kind:
         raise StoreError(f"its rows are {actual}, but the stream has {kind}: {RESTORE}")
+    slots = records.marked(segment.stream, segment.span) - segment.span.start
+    if has_content(read, slots):
+        raise StoreError(f"slots that were erased have content: {RESTORE}")
 
 
 def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem]:
