@@ -11,8 +11,9 @@ from scipy.sparse import issparse
 from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import StoppedError
-from tidegate.executor import FitJob, Surveyed, TrainedFit
+from tidegate.executor import FitJob, Surveyed, TrainedFit, carry_out
 from tidegate.gate import publish_folder, quality
+from tidegate.gate.attempts import Attempts
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.stopped import stop_in, stop_of
@@ -59,6 +60,7 @@ class DurableRun:
         self._clock = clock
         self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
         self._admitted: dict[str, Admitted] = {}  # of the step in progress
+        self._attempts = Attempts(store)
         self._task, self._learner = config.task(), config.learner.build()
         self.intake = Intake(
             norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
@@ -104,6 +106,28 @@ class DurableRun:
         """The next stream with a complete step, as if records arrived alternately; None if none."""
         ready = filter(self.progress.complete, self.progress.streams)
         return min(ready, key=self.progress.turn, default=None)
+
+    def carry_out(self, stream: str) -> Sequence[StoredRelease]:
+        """Carry out a stream's next step, which must be complete; see `executor.carry_out`.
+
+        If records are erased meanwhile, it is carried out again from its beginning: nobody has seen
+        anything of it, and nothing was charged.
+        """
+        while True:
+            try:
+                with self._attempts.one():
+                    return carry_out(self, stream)
+            except StoppedError:
+                raise
+            except Exception:  # whatever a fit does whose files and workers are gone
+                self._surveys.pop(stream, None)
+                self._admitted.pop(stream, None)
+                if not self._attempts.outdated():
+                    raise
+
+    def end_outdated(self, end: Callable[[], object]) -> None:
+        """End the step in progress if it may read what was erased, and wait for its end."""
+        self._attempts.end_outdated(end)
 
     # --- called by the executor
 
@@ -170,8 +194,10 @@ class DurableRun:
         """Charge the survey of a first step in one transaction; the state is stopped after it."""
         _, survey = self._surveys.pop(stream)
         state = as_text(self.plan, self.arrived())
-        admitted = self._admitted.pop(stream, None)
-        self.store.publish(stream, step.stop, [], state, survey=survey, admitted=admitted)
+        admitted, erasures = self._admitted.pop(stream, None), self._attempts.erasures
+        self.store.publish(
+            stream, step.stop, [], state, survey=survey, admitted=admitted, erasures=erasures
+        )
         self.after_commit()
 
     def trainer(self, number: int) -> Trainer[Task]:
@@ -199,7 +225,14 @@ class DurableRun:
         state = as_text(self.plan, after)
         admitted = self._admitted.pop(stream, None)
         released = self.store.publish(
-            stream, step.stop, fits, state, evaluation, survey=survey, admitted=admitted
+            stream,
+            step.stop,
+            fits,
+            state,
+            evaluation,
+            survey=survey,
+            admitted=admitted,
+            erasures=self._attempts.erasures,
         )
         self.after_commit()
         return released

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tidegate.checks import InvalidValueError, whole
 from tidegate.features.rows import Rows
 from tidegate.learn.records import Records, zeroed
 from tidegate.schedule import Span
@@ -60,6 +61,13 @@ class OneRecord:
     def slot(self) -> tuple[str, int]:
         """See `Target`."""
         return self.stream, self.number
+
+
+def one_record(stream: str, number: object, count: int) -> OneRecord:
+    """One of the records that a stream has so far; refuse a number that it does not have."""
+    if not count:
+        raise InvalidValueError(f"{stream} has no record yet: there is nothing to erase")
+    return OneRecord(stream, whole("record", number, least=0, most=count - 1))
 
 
 @dataclass(frozen=True)

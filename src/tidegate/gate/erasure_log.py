@@ -75,6 +75,7 @@ class ErasureLog(RecordLog, ReleaseLog):
                     self._sound.discard(file)
                 failpoint("erase.scrub")
                 self.sweep()  # also what an interrupted erasure left behind
+                self._state.scrubbing.scrub(now=True)
             return erasure_of(line)
 
     def erased(self) -> list[Erasure]:

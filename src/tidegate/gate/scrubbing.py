@@ -25,9 +25,15 @@ class Scrubbing:
         self._waiting = False  # a thread will try again
         self._closed = threading.Event()
 
-    def scrub(self) -> None:
-        """Scrub the database now or soon: within a second, unless a reader takes longer."""
+    def scrub(self, *, now: bool = False) -> None:
+        """Scrub the database soon: within a second, unless a reader takes longer.
+
+        Args:
+            now: Try it before returning, however short ago the last attempt was.
+        """
         with self._mutex:
+            if now and self._scrubbed():
+                return
             too_soon = time.monotonic() < self._last + EVERY
             if not self._waiting and (too_soon or not self._scrubbed()):
                 self._waiting = True

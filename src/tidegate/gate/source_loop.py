@@ -5,7 +5,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidegate.checks import InvalidValueError
-from tidegate.executor import carry_out
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.sources import RawBatch, Source, StandardInput
 from tidegate.gate.sources.files import Follow
@@ -73,7 +72,7 @@ def releases_of(
                     return
                 stream = min(left, key=progress.turn)
                 if progress.complete(stream):
-                    yield from carry_out(run, stream)
+                    yield from run.carry_out(stream)
                 elif stream in pipes and len(sources) > 1 and not _ready(sources[stream]):
                     del waiting[stream]  # do not make the other stream wait
                 elif (raw := next(waiting[stream], None)) is not None:

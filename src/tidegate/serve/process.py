@@ -61,6 +61,12 @@ class Process:
         self._running = process, ours
         return self._running
 
+    def interrupt(self) -> None:
+        """Kill it from another thread than the one that asks, which then cleans up."""
+        if (running := self._running) is not None:
+            running[0].kill()
+            running[0].join()
+
     def end(self) -> None:
         """Kill it, which is safe because it writes nothing."""
         if self._running is not None:

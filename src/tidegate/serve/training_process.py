@@ -40,6 +40,12 @@ class TrainingProcessGate(Gate):
         fitted: Fitted = self._fits.ask(job)
         return fitted
 
+    def _end_fits(self) -> None:
+        """Kill the training process, which may hold erased records; the next fit starts another."""
+        if self._fits is not None:
+            self._fits.interrupt()
+        super()._end_fits()
+
     def close(self) -> None:
         """Close the state and kill the training process."""
         if self._fits is not None:
