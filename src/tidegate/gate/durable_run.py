@@ -1,7 +1,7 @@
 """Carry out a plan in a store: one transaction for each step's charges, models and cards."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -57,7 +57,7 @@ class DurableRun:
         self.store, self.config, self.train = store, config, train
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)
-        self._clock = clock
+        self.clock = clock
         self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
         self._admitted: dict[str, Admitted] = {}  # of the step in progress
         self._attempts = Attempts(store)
@@ -106,6 +106,11 @@ class DurableRun:
         """The next stream with a complete step, as if records arrived alternately; None if none."""
         ready = filter(self.progress.complete, self.progress.streams)
         return min(ready, key=self.progress.turn, default=None)
+
+    def advance(self) -> Iterator[StoredRelease]:
+        """Carry out every complete step, and yield each release once it is published."""
+        while (stream := self.turn()) is not None:
+            yield from self.carry_out(stream)
 
     def carry_out(self, stream: str) -> Sequence[StoredRelease]:
         """Carry out a stream's next step, which must be complete; see `executor.carry_out`.
@@ -243,7 +248,7 @@ class DurableRun:
         card = make_card(
             release,
             self.about,
-            time=self._clock(),
+            time=self.clock(),
             evaluation={name: each for name, each in evaluations.items() if each} or None,
             survey=surveyed,
         )

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError, whole
 from tidegate.features.rows import Rows
-from tidegate.learn.records import Records, zeroed
+from tidegate.learn.records import Owners, Records, zeroed
 from tidegate.schedule import Span
 
 ERASED = ""
@@ -70,11 +70,11 @@ def one_record(stream: str, number: object, count: int) -> OneRecord:
     return OneRecord(stream, whole("record", number, least=0, most=count - 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OnePerson:
-    """All records of one person, by the keyed id: two words. See `Target`."""
+    """All records of one person, by the keyed id, of shape (1, 2). See `Target`."""
 
-    owner: tuple[int, int]
+    owner: Owners
     kind = "person"
     slot = None
 
@@ -85,10 +85,9 @@ class OnePerson:
 
     def chosen(self, span: Span, records: Records) -> Chosen:
         """See `Target`."""
-        if records.owners is None or self.owner == (0, 0):  # nobody's
+        if records.owners is None or not self.owner.any():  # nobody's
             return np.zeros(span.size, np.bool_)
-        first, second = (np.uint64(word) for word in self.owner)
-        slots: Chosen = (records.owners[:, 0] == first) & (records.owners[:, 1] == second)
+        slots: Chosen = (records.owners == self.owner).all(axis=1)
         return slots
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
-from tidegate.gate.erasure import Erasure, OnePerson, Target, one_record
+from tidegate.gate.erasing import Erasing
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
@@ -42,7 +41,7 @@ from tidegate.release import StoredRelease
 UNUSABLE = "a value is missing or not a finite number, or the label is not a class"
 
 
-class Gate:
+class Gate(Erasing):
     """Carries out a plan durably: records that `ingest` took survive a crash.
 
     Create one with `open`, or with `look` for reading only. A step's charges, models and cards are
@@ -76,7 +75,6 @@ class Gate:
     def __init__(self, store: Store, config: Config, clock: Clock = now) -> None:
         self.store = store
         self.config = config
-        self._clock = clock
         self._run = DurableRun(store, config, self.train, clock)
         self.plan = self._run.plan
         self.progress = self._run.progress
@@ -311,40 +309,6 @@ class Gate:
 
         return releases_of(self._run, take, sources, again=again, stop=stop)
 
-    # --- records erased
-
-    def erase(
-        self, *, record: int | None = None, stream: str | None = None, person: Any = None
-    ) -> Erasure:
-        """Destroy what the state holds of a record, or of all records of a person.
-
-        The slots stay, as unusable ones, with what they have paid. Everything is covered that was
-        durable before the call. A step that is being trained begins again without the records.
-        Releases stay as they are. To erase what is erased already is no error.
-
-        Args:
-            record: The record, by its number in the stream, from 0.
-            stream: "source" or "target" if there are two streams; only with `record`.
-            person: The id of the person instead, as it is in the records.
-        """
-        if (record is None) == (person is None):
-            raise InvalidValueError("name a record or a person to erase: one of the two")
-        if person is not None:
-            target: Target = OnePerson(self.owner(person))
-        else:
-            name = self.stream(stream)
-            target = one_record(name, record, self.store.count(name))
-        end_fits = partial(self._run.end_outdated, self._end_fits)
-        return self.store.erase(target, time=self._clock(), end_fits=end_fits)
-
-    def owner(self, person: Any) -> tuple[int, int]:
-        """The keyed id under which the state keeps a person's records."""
-        raise InvalidValueError("this state protects records, not persons: name a record instead")
-
-    def _end_fits(self) -> None:
-        """End what may hold erased records; a fit in this process cannot be ended."""
-        self.engine.close()
-
     # --- releases out
 
     def advance(self) -> Iterator[StoredRelease]:
@@ -355,11 +319,7 @@ class Gate:
                 then; only `open` with corrected settings goes on.
         """
         self._run.check_going()
-        return self._advance()
-
-    def _advance(self) -> Iterator[StoredRelease]:
-        while (stream := self._run.turn()) is not None:
-            yield from self._run.carry_out(stream)
+        return self._run.advance()
 
     def train(self, job: FitJob) -> Fitted:
         """Compute the private model of a fit. Override it to compute them elsewhere."""

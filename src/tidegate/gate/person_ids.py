@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property, partial
+from typing import Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
@@ -37,7 +38,7 @@ class PersonIds:
         owners, reasons = owners_of(raw.persons, self.key)
         return owned_by(records, owners), {**reasons, **raw.reasons}
 
-    def owner(self, person: str) -> Owners:
+    def owner(self, person: Any) -> Owners:
         """The owner of an id, of shape (1, 2)."""
         if self._table is None:
             raise InvalidValueError("the state has no [person]: records are protected, not persons")
