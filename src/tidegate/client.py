@@ -119,6 +119,29 @@ class Client:
         answer = self._ask("POST", where, *_body(X, y, persons), headers=headers)
         return int(json.loads(answer)["count"])
 
+    def erase(
+        self,
+        *,
+        person: str | int | None = None,
+        record: int | None = None,
+        stream: str | None = None,
+    ) -> dict[str, Any]:
+        """Destroy what the service's state holds of a person or of a record; return the receipt.
+
+        The token needs the scope "erase". Releases stay. If a response is lost, the request is sent
+        again, which does no harm: the state then has two lines about it.
+
+        Args:
+            person: The id of the person, as the records have it.
+            record: The number of the record in its stream instead.
+            stream: "source" or "target", if there are two streams; only with `record`.
+        """
+        given = {"person": person, "record": record, "stream": stream}
+        body = {name: value for name, value in given.items() if value is not None}
+        answer = self._ask("POST", "/v1/erasures", json.dumps(body).encode(), "application/json")
+        receipt: dict[str, Any] = json.loads(answer)
+        return receipt
+
     def predict(self, X: Any) -> Prediction:
         """Predict with the newest release."""
         answer = json.loads(self._ask("POST", "/v1/predict", *_body(X)))

@@ -46,6 +46,7 @@ GROUPS = {
     "operate": {
         "serve": ("serve", "Serve a gate over HTTP, with a live page."),
         "token": ("token", "Create, list and revoke access tokens."),
+        "erase": ("erase", "Destroy what is held of a record or a person."),
     },
 }
 """The commands by purpose, each with its module in this package and a summary."""
@@ -69,7 +70,7 @@ class Commands(click.Group):
         """List the commands by purpose, on one screen of 24 lines."""
         formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n")
         formatter.write(
-            "Train a fresh private model at every step of a stream, under one fixed budget.\n\n"
+            "Train a fresh private model at every step of a stream, under one fixed budget.\n"
         )
         for purpose, commands in GROUPS.items():
             for index, (name, (_, about)) in enumerate(commands.items()):

@@ -49,8 +49,8 @@ DURATION = Read("DURATION", _duration)
 def token() -> None:
     """Create, list and revoke access tokens of a state's service, also while it runs.
 
-    Scopes: ingest (send records), read (read what is published, predict) and admin (read the audit
-    log). No scope can read records.
+    Scopes: ingest (send records), read (read what is published, predict), admin (read the audit
+    log) and erase (erase records and persons). No scope can read records.
     """
 
 

@@ -16,6 +16,7 @@ from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.middleware import LATER, STUCK, AuditMiddleware
 from tidegate.serve.page.page import add_page
+from tidegate.serve.routes.erasures import erasures
 from tidegate.serve.routes.ledger import ledger
 from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases
@@ -59,7 +60,7 @@ def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -
         redoc_url=None,
         redirect_slashes=False,  # it would redirect to any host that the request names
     )
-    for routes in (records, releases, ledger, watch):
+    for routes in (records, erasures, releases, ledger, watch):
         app.include_router(routes(service))
 
     @app.get("/v1/openapi.json", dependencies=service.needs("read"), include_in_schema=False)

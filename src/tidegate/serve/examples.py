@@ -19,6 +19,16 @@ TO_PREDICT: Spec = {
     "named": {"value": {"records": [{"a": 0.5, "b": -1.25}]}},
 }
 TAKEN = {"count": 7168, "taken": 1000}
+ERASURES: Spec = {
+    "person": {"value": {"person": "p-17"}},
+    "record": {"value": {"record": 4096}},
+}
+ERASED = {
+    "erasure": 3,
+    "time": "2026-01-05T08:00:00+00:00",
+    "kind": "person",
+    "hash": "5c" * 32,
+}
 PREDICTED = {"release": 12, "classes": [0, 1], "labels": [1], "probabilities": [[0.18, 0.82]]}
 CARD = {"release": 12, "at": 19456, "start": 18432, "stop": 19456, "share": "2/7", "private": True}
 RELEASE = {
@@ -184,6 +194,21 @@ def body(examples: Spec) -> Spec:
     }
     arrow = {"schema": {"type": "string", "format": "binary"}}
     content = {JSON: {"schema": shape, "examples": examples}, ARROW: arrow}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def erasure_body() -> Spec:
+    """The request body of an erasure: a person, or a record."""
+    shape = {
+        "type": "object",
+        "properties": {
+            "person": {"type": ["string", "integer"]},
+            "record": {"type": "integer", "minimum": 0},
+            "stream": {"type": "string"},
+        },
+        "additionalProperties": False,
+    }
+    content = {JSON: {"schema": shape, "examples": ERASURES}}
     return {"requestBody": {"required": True, "content": content}}
 
 

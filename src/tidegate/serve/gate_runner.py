@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tidegate.checks import StoppedError, StoreError
+from tidegate.gate.erasure import Erasure
 from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.gate.sources import RawBatch
@@ -99,6 +100,12 @@ class GateRunner:
                 raise BusyError
             self._count(sender, 1, size)
         return self._ingest.submit(self._take, raw, size, stream, key, sender)
+
+    def erase(
+        self, *, record: int | None = None, stream: str | None = None, person: Any = None
+    ) -> "Future[Erasure]":
+        """Erase a record or a person, after the batches before it. See `Gate.erase`."""
+        return self._ingest.submit(self.gate.erase, record=record, stream=stream, person=person)
 
     def _count(self, sender: str | None, batches: int, size: int) -> None:
         self._waiting_of[sender] += batches

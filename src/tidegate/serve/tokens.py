@@ -22,8 +22,9 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import write_whole
 
-SCOPES = ("ingest", "read", "admin")
-"""To send records, to read what is public, to read the audit log. None can read records."""
+SCOPES = ("ingest", "read", "admin", "erase")
+"""To send records, to read what is public, to read the audit log, to erase records. None can read
+records."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 FILE = "tokens.json"
