@@ -309,7 +309,8 @@ Examples:
     "--includes",
     metavar="HASH",
     callback=lambda _, __, value: None if value is None else _hash(value),
-    help="Also check that the release with this hash, which you noted earlier, is still there. "
+    help="Also check that the release or erasure with this hash, which you noted earlier, is still "
+    "there. "
     f"Give all 64 characters: {FEWEST} are accepted, but an insider can match {FEWEST} with about "
     "2^32 tries.",
 )
@@ -334,7 +335,8 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         check = _verify_published if alone else _verify_state
         problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
     if includes is not None and not any(each.startswith(includes) for each in hashes):
-        missing = "no release has this hash: it was replaced or deleted after the hash was noted"
+        gone = "it was replaced or deleted after the hash was noted"
+        missing = f"no release has this hash, and no erasure: {gone}"
         if problems:  # then no hash can be relied on
             missing = "not searched for, because of the other problems: solve them first"
         problems.append(Problem(where=includes, what=missing))
@@ -358,24 +360,27 @@ def _hash(text: str) -> str:
 
 
 Checked = tuple[list[Problem], list[str], str]
-"""The problems, the hashes of all releases, and what to print if there are no problems."""
+"""The problems, the hashes of releases and erasures, and what to print if there are no problems."""
 
 
 def _verify_state(folder: Path, report: Report) -> Checked:
     with Gate.look(folder) as gate:
         problems = [*problems_of(gate, report), *_token_problems(folder)]
-        hashes = [] if problems else [release.hash for release in gate.releases()]
+        releases = [] if problems else [release.hash for release in gate.releases()]
+        erasures = [] if problems else [erasure.hash for erasure in gate.store.erased()]
         fits = sum(1 for _ in gate.store.lines())
         files, publish = len(gate.store.published()), gate.config.publish
     sound = (
         f"{fits:,} fits match the plan, their cards state the noise that it requires, "
-        f"{len(hashes):,} releases form an unbroken hash chain"
+        f"{len(releases):,} releases form an unbroken hash chain"
     )
+    if erasures:
+        sound += f", {len(erasures):,} erasures are part of the history"
     if files and publish is not None:
         sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
     elif files:
         sound += f"; {files:,} releases were published to a folder that is no longer configured"
-    return problems, hashes, f"{sound}."
+    return problems, [*releases, *erasures], f"{sound}."
 
 
 def _token_problems(folder: Path) -> Iterator[Problem]:

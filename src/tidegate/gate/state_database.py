@@ -64,6 +64,12 @@ class StateDatabase:
                 self.close()
             raise StoreError(f"{self.db.where}: {message}; {advice}") from error
 
+    def check_writable(self) -> None:
+        """Refuse to write to a state that is closed or open for reading only."""
+        if self.lock is None:
+            closed = "is closed or open for reading only: open it again for writing"
+            raise StoreError(f"{self.folder} {closed}")
+
     @contextmanager
     def transaction(self, name: str) -> Iterator[None]:
         """A transaction, durable when it ends.
@@ -72,9 +78,7 @@ class StateDatabase:
         failed commit reached the disk.
         """
         with self.explained():
-            if self.lock is None:
-                closed = "is closed or open for reading only: open it again for writing"
-                raise StoreError(f"{self.folder} {closed}")
+            self.check_writable()
             try:
                 self.db.begin()
                 self.sums = self.kept_sums() if self.ready else Sums()
