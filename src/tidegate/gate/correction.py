@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate.database import Database
-from tidegate.gate.erasure_lines import Erasures, Place
+from tidegate.gate.erasure_lines import Erasures, Place, after_erasures, place_of
 from tidegate.gate.fit_rows import survey_of
 from tidegate.gate.integrity import BEGINNING, COLUMNS, after
 from tidegate.gate.layout import SOURCES, STEP, covered
@@ -48,6 +48,7 @@ def _stopped_row(state: StateDatabase, step: Row) -> Row:
         raise StoreError(f"{state.folder} has no survey: only a stopped state can be corrected")
     settings = state.one("SELECT settings FROM state")[0]
     row = (number, settings, stream, start, stop, step[SOURCES], survey_share, survey)
+    history = after_erasures(state.db, history, place_of(state.db))
     return (*row, after(history, [settings]), persons)
 
 
@@ -105,7 +106,8 @@ def problems(database: Database, erasures: Erasures) -> Iterator[Problem]:
         number, settings, stream, start, stop, sources, share, survey, kept, persons = row
         step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
         history = erasures.after(history, Place(place - 1, 0))
-        history = after(after(history, covered(step)), [settings])
+        history = erasures.after(after(history, covered(step)), Place(place - 1, 1))
+        history = after(history, [settings])
         if history != kept or number != place:
             yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")
             history = kept  # report each wrong step once

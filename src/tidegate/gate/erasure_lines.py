@@ -40,11 +40,6 @@ class Place(NamedTuple):
         """What lines keep; it grows with every step and every correction."""
         return 2 * self.stopped + self.steps
 
-    @property
-    def least(self) -> int:
-        """The first number of lines that the next step covers: also those before a correction."""
-        return self.number - (self.stopped > 0 and self.steps == 0)
-
 
 def place_of(database: Database) -> Place:
     """The place after everything so far."""
@@ -54,7 +49,7 @@ def place_of(database: Database) -> Place:
 
 def after_erasures(database: Database, history: str, place: Place) -> str:
     """The digest of the history after the erasures at a place."""
-    for *row, _ in rows_of(database, "place BETWEEN ? AND ?", place.least, place.number):
+    for *row, _ in rows_of(database, "place = ?", place.number):
         history = after(history, row)
     return history
 
@@ -98,7 +93,7 @@ class Erasures:
         while self._passed < len(self._rows) and self._rows[self._passed][3] <= place.number:
             *row, kept = self._rows[self._passed]
             self._passed += 1
-            if after(history, row) != kept or row[0] != self._passed or row[3] < place.least:
+            if after(history, row) != kept or row[0] != self._passed or row[3] != place.number:
                 what = "hash mismatch in the line of the erasure"
                 self.problems.append(damage(f"erasure {row[0]}", what))
             history = kept  # report each wrong line once
