@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from tests.gate.made import chain, made, records, same
 from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate.erasure import OneRecord, erased
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
 from tidegate.gate.state_database import StateDatabase
@@ -112,6 +114,8 @@ class Model:
     keys: set[str] = field(default_factory=set)
     offset: str | None = None
     bad: list[int] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+    lines: int = 0
     state: str | None = None
     config: str = "config"
     steps: list[Step] = field(default_factory=list)
@@ -171,6 +175,19 @@ class Life(RuleBasedStateMachine):
         assert all(span.stop > before for span in held)
         self.model.first = held[0].start if held else self.model.count
 
+    @precondition(lambda self: self.model.count)
+    @rule(data=st.data())
+    def erase(self, data: st.DataObject) -> None:
+        model = self.model
+        slot = data.draw(st.integers(0, model.count - 1))
+        line = self.store.erase(OneRecord("records", slot), time=datetime.now(UTC))
+        model.lines += 1
+        assert line.number == model.lines == self.store.erasures()
+        if slot >= model.first or slot in model.bad:
+            assert line.slots == (slot not in model.gone)
+            model.gone.add(slot)
+            model.bad = sorted({*model.bad, slot})
+
     @rule(config=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3))
     def reconfigure(self, config: str) -> None:
         self.model.config = config
@@ -193,7 +210,9 @@ class Life(RuleBasedStateMachine):
         assert [line.fit.number for line in store.lines("records")] == list(range(model.fits))
         if model.first < model.count:
             span = Span(model.first, model.count)
-            assert same(store.read("records", span), records(span.start, span.size))
+            gone = np.isin(np.arange(*span), list(model.gone))
+            expected = erased(records(span.start, span.size), gone)
+            assert same(store.read("records", span), expected)
         if model.first:
             with pytest.raises(StoreError, match="not held"):
                 store.read("records", Span(model.first - 1, model.count))

@@ -21,7 +21,7 @@ from tidegate.serve.limits import Limits
 from tidegate.serve.server import kept, listen, server
 from tidegate.serve.tokens import Tokens
 
-SCOPES = ("ingest", "read", "admin")
+SCOPES = ("ingest", "read", "admin", "erase")
 
 
 def config(**sections: Any) -> Config:
@@ -90,6 +90,7 @@ class Served:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is None:
             needed = "ingest" if path.startswith("/v1/records") else "read"
+            needed = "erase" if path.startswith("/v1/erasures") else needed
             token = self.tokens["admin" if path.startswith("/v1/audit") else needed]
         if token:
             given["Authorization"] = f"Bearer {token}"

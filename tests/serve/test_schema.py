@@ -25,7 +25,8 @@ def check(service: Served, examples: int) -> Counter[int]:
     found: Counter[int] = Counter()
 
     def probe(case: Any) -> None:
-        scope = {"/v1/records": "ingest", "/v1/audit": "admin"}.get(case.path, "read")
+        scopes = {"/v1/records": "ingest", "/v1/audit": "admin", "/v1/erasures": "erase"}
+        scope = scopes.get(case.path, "read")
         headers = {"Authorization": f"Bearer {service.tokens[scope]}"}
         answer = case.call(base_url=service.url, headers=headers, timeout=20)
         found[answer.status_code] += 1
@@ -45,7 +46,7 @@ def check(service: Served, examples: int) -> Counter[int]:
 
 @pytest.mark.parametrize("examples", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_no_request_is_our_fault(tmp_path: Path, examples: int) -> None:
-    limits = Limits(wait=0.05, rate=10_000, burst=10_000)
+    limits = Limits(wait=0.05, rate=10_000, burst=10_000, erasing=0.01)
     with served(tmp_path / "state", limits=limits) as running, running.client() as client:
         client.ingest(*stream(300))
         next(client.follow())

@@ -1,0 +1,179 @@
+"""Erasure over HTTP: one answer whoever is meant, while batches arrive and models are trained."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.serve.served import Served, config, served, stream
+from tests.serve.test_training_process import until
+from tidegate.client import ServiceError
+from tidegate.executor import FitJob
+from tidegate.gate.erasure import has_content
+from tidegate.gate.gate import Gate
+from tidegate.gate.sources import raw_batch
+from tidegate.gate.verify import verify
+from tidegate.learn.learner import Weights
+from tidegate.schedule import Span
+from tidegate.serve.gate_runner import GateRunner
+from tidegate.serve.limits import Limits
+from tidegate.serve.training_process import TrainingProcessGate
+
+PERSONS = {"id": "who", "contributions": 3}
+QUICK = Limits(rate=10_000, burst=10_000, erasing=0.02)
+
+
+def send(service: Served, n: int, start: int = 0) -> None:
+    X, y = stream(n, start)
+    ids = [f"p-{slot % 40}" for slot in range(start, start + n)]
+    body = {"x": X.tolist(), "y": y.tolist(), "persons": ids}
+    assert service.ask("POST", "/v1/records", body).status == 200
+
+
+def test_a_person_is_erased_and_one_answer_is_given(tmp_path: Path) -> None:
+    with served(tmp_path / "state", config(person=PERSONS), QUICK) as service:
+        send(service, 90)
+        answers = [
+            service.ask("POST", "/v1/erasures", {"person": name})
+            for name in ("p-7", "p-7", "stranger", 12)
+        ]
+        assert {answer.status for answer in answers} == {200}
+        receipts = [answer.json for answer in answers]
+        assert [set(each) for each in receipts] == [{"erasure", "time", "kind", "hash"}] * 4
+        assert [each["erasure"] for each in receipts] == [1, 2, 3, 4]
+        assert len({len(answer.body) for answer in answers}) == 1
+        store = service.runner.gate.store
+        read = store.read("records", Span(0, 90))
+        assert not has_content(read, np.array([7, 47, 87]))
+        assert read.usable.sum() == 87
+        audit = (tmp_path / "state" / "audit.jsonl").read_text()
+        assert audit.count("POST /v1/erasures") == 4
+        assert "p-7" not in audit
+    with Gate.look(tmp_path / "state") as gate:
+        assert not list(verify(gate))
+        assert [line.slots for line in gate.store.erased()] == [3, 0, 0, 0]
+
+
+def test_a_record_is_erased_by_the_client(tmp_path: Path) -> None:
+    with served(tmp_path / "state", config(), QUICK) as service, service.client() as client:
+        client.ingest(*stream(50))
+        receipt = client.erase(record=12)
+        assert (receipt["erasure"], receipt["kind"]) == (1, "record")
+        for wrong in ({"record": 50}, {"record": -1}, {"person": "a"}, {}):
+            with pytest.raises(ServiceError) as told:
+                client.erase(**wrong)  # type: ignore[arg-type]
+            assert told.value.status == 422
+    with Gate.look(tmp_path / "state") as gate:
+        assert not has_content(gate.store.read("records", Span(0, 50)), np.array([12]))
+        assert gate.store.erasures() == 1
+
+
+WRONG: list[Any] = [
+    {"person": ""},
+    {"person": "x" * 2**20},
+    {"person": 1.5},
+    {"person": True},
+    {"person": None},
+    {"person": ["a"]},
+    {"person": "a", "record": 1},
+    {"person": "a", "stream": "records"},
+    {"record": "1"},
+    {"record": 1.0},
+    {"record": True},
+    {"record": 2**70},
+    {"record": 1, "stream": 2},
+    {"record": 1, "stream": "target"},
+    {"record": 1, "more": 2},
+    {},
+    [],
+    None,
+]
+
+
+def test_what_nobody_can_mean_is_refused_in_one_line(tmp_path: Path) -> None:
+    with served(tmp_path / "state", config(person=PERSONS), QUICK) as service:
+        send(service, 20)
+        bodies = [json.dumps(each).encode() for each in WRONG]
+        for body in (*bodies, b"", b"{", b'{"person": "\xff"}', b'{"person": "\\ud800"}'):
+            headers = {"Content_Type": "application/json"}
+            answer = service.ask("POST", "/v1/erasures", body, **headers)
+            assert answer.status == 422, body[:50]
+            assert len(answer.json["error"]) < 200
+        answer = service.ask("POST", "/v1/erasures", b"p-7", Content_Type="text/plain")
+        assert answer.status == 415
+        assert service.runner.gate.store.erasures() == 0
+
+
+def test_the_answer_takes_whole_ticks(tmp_path: Path) -> None:
+    limits = Limits(rate=10_000, burst=10_000, erasing=0.5)
+    with served(tmp_path / "state", config(person=PERSONS), limits) as service:
+        send(service, 90)
+        for name in ("p-7", "stranger"):
+            began = time.monotonic()
+            assert service.ask("POST", "/v1/erasures", {"person": name}).status == 200
+            took = time.monotonic() - began
+            assert took >= 0.5
+        began = time.monotonic()
+        assert service.ask("POST", "/v1/erasures", {"person": ""}).status == 422
+        assert time.monotonic() - began < 0.5
+
+
+def test_batches_before_an_erasure_are_covered(tmp_path: Path) -> None:
+    with GateRunner(Gate.open(tmp_path / "state", config(person=PERSONS))) as runner:
+        for start in range(0, 90, 10):
+            X, y = stream(10, start)
+            runner.take(raw_batch(X, y, ["same"] * 10), size=1)
+        assert runner.erase(person="same").result().slots == 90
+
+
+class Slow(TrainingProcessGate):
+    """A gate whose first fit never ends."""
+
+    began: threading.Event | None = None
+
+    def train(self, job: FitJob) -> Weights:
+        if self.began is None:
+            self.began = threading.Event()
+            job = replace(job, trainer=replace(job.trainer, bits=Waits()))
+            threading.Timer(2.0, self.began.set).start()
+        return super().train(job)
+
+
+class Waits:
+    """Random bits that never come."""
+
+    private = True
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            time.sleep(600)
+        raise AttributeError(name)
+
+
+def test_a_fit_in_the_training_process_is_ended(tmp_path: Path) -> None:
+    """It is killed while it trains, the step begins again, and nothing is reported as trouble."""
+    settings = config(not_private_seed=3)
+    gate = Slow.open(tmp_path / "one", settings)
+    with GateRunner(gate) as runner:
+        runner.take(raw_batch(*stream(300)), size=1).result()
+        until(lambda: gate.began is not None and gate.began.is_set())
+        assert runner.erase(record=250).result(60).slots == 1
+        until(lambda: runner.current is not None)
+        assert runner.trouble is None
+        found = runner.current
+        assert found is not None
+    X, y = stream(300)
+    X[250] = np.nan
+    with Gate.open(tmp_path / "two", settings) as other:
+        other.ingest(X, y)
+        (wanted,) = [release.weights for release in other.releases()]
+    assert np.array_equal(found.release.weights, wanted)
+    with Gate.look(tmp_path / "one") as looked:
+        assert not list(verify(looked))
