@@ -49,6 +49,10 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "unusable": "Said of a record that no fit can use: a value that is not a number, a label "
         "that is not a class, no valid JSON. It keeps its slot, and only the operator may see how "
         "many there are.",
+        "erasure": "The destruction of what a state holds of a record or of a person. The slots "
+        "stay, as unusable ones, with what they have paid; releases stay too.",
+        "receipt": "What an erasure leaves to hand out: its number, time and a hash that every "
+        "later release covers. It says neither who nor how many.",
         "holdout": "Public records, separate from the stream, on which releases are tested. They "
         "cost nothing, because they are not private.",
         "source": "Where a gate takes its records from: files, Kafka or NATS. With two streams, "
