@@ -103,7 +103,7 @@ sparse_rows = csr_array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 4.0]])
 
 def test_not_even_the_columns_of_sparse_rows_are_kept() -> None:
     records = Records(sparse_rows, np.ones(3, np.intp), np.ones(3, np.bool_))
-    less = erased(records, np.array([False, True, False]))
+    less: Any = erased(records, np.array([False, True, False]))
     assert less.X.indices.tolist() == [1, 2]
     assert less.X.toarray().tolist() == [[0, 2, 0], [0, 0, 0], [0, 0, 4]]
     assert has_content(records, np.array([1]))

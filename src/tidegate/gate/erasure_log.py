@@ -58,7 +58,7 @@ class ErasureLog(RecordLog, ReleaseLog):
                 reads them.
         """
         with self._one_at_a_time:
-            self._state.check_writable()
+            self._state.held_lock()
             ready: dict[str, Rewritten | None] = {}  # by the name of the old file
             try:
                 self._prepare(target, ready)

@@ -64,11 +64,12 @@ class StateDatabase:
                 self.close()
             raise StoreError(f"{self.db.where}: {message}; {advice}") from error
 
-    def check_writable(self) -> None:
-        """Refuse to write to a state that is closed or open for reading only."""
+    def held_lock(self) -> Lock:
+        """The lock; refuse to write to a state that is closed or open for reading only."""
         if self.lock is None:
             closed = "is closed or open for reading only: open it again for writing"
             raise StoreError(f"{self.folder} {closed}")
+        return self.lock
 
     @contextmanager
     def transaction(self, name: str) -> Iterator[None]:
@@ -78,7 +79,7 @@ class StateDatabase:
         failed commit reached the disk.
         """
         with self.explained():
-            self.check_writable()
+            lock = self.held_lock()
             try:
                 self.db.begin()
                 self.sums = self.kept_sums() if self.ready else Sums()
@@ -96,7 +97,7 @@ class StateDatabase:
                 self.db.rollback()
                 raise
             with suppress(OSError):  # only a second record; the commit is durable
-                self.lock.witness(committed)
+                lock.witness(committed)
         failpoint(f"{name}.done")
 
     @contextmanager
