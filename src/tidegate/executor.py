@@ -1,6 +1,6 @@
 """The executor: trains the fits of a step in order, then charges and publishes them together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -157,6 +157,36 @@ def advance(runtime: Runtime[Published]) -> Iterator[Published]:
         yield from carry_out(runtime, stream)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EarlierModels:
+    """The models that the fits of a step build on, for records transformed as in this step."""
+
+    runtime: Runtime[Any]
+    surveyed: Surveyed | None
+    made: Mapping[int, TrainedFit]  # in this step
+
+    def prior(self, number: int | None) -> Weights | None:
+        """The model of an earlier fit, as it was released."""
+        if number is None:
+            return None
+        if number in self.made:
+            return self.made[number].weights
+        return self._carried(number, self.runtime.fit(number))
+
+    def start(self, number: int | None) -> Weights | None:
+        """The model of an earlier fit before its refit: folds must not add up over the fits."""
+        if number is None:
+            return None
+        if number in self.made:
+            return self.made[number].fitted.fold.out_of(self.made[number].weights)
+        return self._carried(number, self.runtime.fold(number).out_of(self.runtime.fit(number)))
+
+    def _carried(self, number: int, weights: Weights) -> Weights:
+        if self.surveyed is None:
+            return weights
+        return self.surveyed.carried(weights, self.runtime.transform(number))
+
+
 def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
     """Survey a stream's next step, which must be complete; train, charge and publish its fits.
 
@@ -173,24 +203,7 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
         runtime.stop(stream, step)
         raise StoppedError(surveyed.stopped)
     made: dict[int, TrainedFit] = {}
-
-    def model(number: int | None) -> Weights | None:
-        if number is None:
-            return None
-        if number in made:
-            return made[number].weights
-        weights = runtime.fit(number)
-        return weights if surveyed is None else surveyed.carried(weights, runtime.transform(number))
-
-    def beginning(number: int | None) -> Weights | None:
-        """An earlier model as its descent left it: a refit must not add up over the fits."""
-        if number is None or surveyed is None:
-            return model(number)
-        if number in made:
-            return made[number].fitted.fold.out_of(made[number].weights)
-        weights = runtime.fold(number).out_of(runtime.fit(number))
-        return surveyed.carried(weights, runtime.transform(number))
-
+    earlier = EarlierModels(runtime=runtime, surveyed=surveyed, made=made)
     for line in lines:
         trainer = runtime.trainer(line.fit.number)
         if typical is not None:
@@ -199,8 +212,8 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             stream=stream,
             line=line,
             trainer=trainer if surveyed is None else surveyed.trainer(trainer),
-            prior=model(line.fit.prior),
-            start=beginning(line.fit.start),
+            prior=earlier.prior(line.fit.prior),
+            start=earlier.start(line.fit.start),
             transform=None if surveyed is None else surveyed.transform,
             admitted=None if admitted is None else AdmittedStep(step, admitted),
         )

@@ -34,7 +34,7 @@ from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import Batch, ErasedError
 from tidegate.gate.verify import verify
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Fitted
 from tidegate.learn.records import Records
 from tidegate.schedule import Span
 
@@ -381,7 +381,7 @@ class Slow(Gate):
     training: threading.Event
     go_on: threading.Event
 
-    def train(self, job: FitJob) -> Weights:
+    def train(self, job: FitJob) -> Fitted:
         span = job.line.fit.span
         self.seen.append(int(self.store.read(job.stream, span).usable.sum()))
         if len(self.seen) == 1:

@@ -28,7 +28,7 @@ from tests.laws.scenes import setup_of
 from tidegate.compute import Engine
 from tidegate.executor import Surveyed, TrainedFit
 from tidegate.learn import scores
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.owners import owned_by, owners_of
 from tidegate.learn.persons import once
 from tidegate.learn.private_accuracy import margins_of
@@ -105,11 +105,11 @@ def run(setup: Setup, data: Data, ids: Ids, script: Script, engine: Engine | Non
     class Watched(Trainer[Any]):
         def train(
             self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
-        ) -> Weights:
+        ) -> Fitted:
             recorder.line = line
-            weights: Weights = super().train(line, read, prior, start)
-            models.append(weights)
-            return weights
+            fitted: Fitted = super().train(line, read, prior, start)
+            models.append(fitted.weights)
+            return fitted
 
     watched = Watched(
         task=setup.task, learner=setup.learner, budget=setup.plan.budget, bits=NotPrivateBits(0)

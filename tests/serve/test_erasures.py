@@ -20,7 +20,7 @@ from tidegate.gate.erasure import has_content
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import raw_batch
 from tidegate.gate.verify import verify
-from tidegate.learn.learner import Weights
+from tidegate.learn.learner import Fitted
 from tidegate.schedule import Span
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
@@ -138,7 +138,7 @@ class Slow(TrainingProcessGate):
 
     began: threading.Event | None = None
 
-    def train(self, job: FitJob) -> Weights:
+    def train(self, job: FitJob) -> Fitted:
         if self.began is None:
             self.began = threading.Event()
             job = replace(job, trainer=replace(job.trainer, bits=Waits()))

@@ -32,6 +32,8 @@ class Fold(NamedTuple):
         >>> fold.out_of(fold.into(np.array([1.0, 2.0, 3.0]))).round(9)
         array([1., 2., 3.])
         """
+        if self == Fold():
+            return weights
         result = weights * math.exp(-self.temperature)
         if weights.ndim == 1 or weights.shape[1] == 2:
             result[-1] = weights[-1] - self._on_constant(weights)
