@@ -15,6 +15,7 @@ ALL = (
     "fading",
     "accuracy",
     "flights",
+    "people",
     "gate",
     "serve",
     "brokers",
