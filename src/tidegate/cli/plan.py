@@ -106,7 +106,9 @@ KIND is {kinds_text()}. All sizes are in records.
     type=count(most=MOST_CONTRIBUTIONS),
     help="Protect persons: all records of one may cost so many times what one record may cost.",
 )
-@click.option("--period", type=count(), help="In any so many consecutive steps [for life].")
+@click.option(
+    "--period", type=count(), help="Bound a person's cost in any N consecutive steps [for life]."
+)
 @click.option("--typical", type=SLOTS, help="Slots that a person is expected to have in a fit [1].")
 @click.option(
     "--until",
