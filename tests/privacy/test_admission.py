@@ -435,8 +435,26 @@ def test_steps_out_of_order_are_refused(ranges: list[tuple[int, int]]) -> None:
         admission.cost(ranges)
     with pytest.raises(LedgerError, match="not in order"):
         admission.decide(Histories.of([ranges]), 99)
-    with pytest.raises(LedgerError, match="not after"):
-        admission.decide(Histories.of([[(3, 5)]]), 4)
+
+
+@pytest.mark.parametrize("ranges", [[(3, 6)], [(1, 2), (5, 6)]])
+def test_a_step_before_an_admitted_one_is_refused(ranges: list[tuple[int, int]]) -> None:
+    admission = Admission(rises=Count(), contributions=9)
+    with pytest.raises(LedgerError, match="a person was admitted after step 4"):
+        admission.decide(Histories.of([ranges]), 4)
+    with pytest.raises(LedgerError, match="a person was admitted after step 4"):
+        admission.admits(ranges, 4)
+
+
+@given(person_plans(), visits)
+def test_a_step_that_was_admitted_is_admitted_again(plan: Plan, comes: Steps) -> None:
+    admission, admitted = admission_of(plan), list[int]()
+    for step in comes:
+        if admission.admits(ranges_of(admitted), step):
+            admitted.append(step)
+            ranges = ranges_of(admitted)
+            assert admission.admits(ranges, step)
+            assert admission.decide(Histories.of([ranges]), step).all()
 
 
 def test_a_person_with_very_many_ranges_is_decided_exactly() -> None:

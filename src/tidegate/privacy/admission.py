@@ -10,7 +10,7 @@ docs/proofs/persons.md has the proofs.
 `Plan.admission` and `TwoStreamPlan.admission` are an `Admission`, or None if records are protected:
 
 - `admits(ranges, step)`: whether a person is admitted to a step. `ranges` are the admitted steps so
-  far: half-open, ascending, disjoint; the step comes after all of them.
+  far: half-open, ascending, disjoint; none is later than the step.
 - `decide(histories, step)`: the same for many persons at once; `Histories` has their ranges in
   three arrays (offsets, starts, stops).
 - `cost(ranges)`: what these steps cost, as a Fraction.
@@ -128,9 +128,18 @@ class Admission:
         return sum((value(*pair) for pair in pairs), Fraction(0))
 
     def admits(self, ranges: Ranges, step: int) -> bool:
-        """Whether a person who was admitted in these steps is admitted in a later one too."""
-        counted = self._within_period(ranges, step)
+        """Whether a person who was admitted in these steps is admitted in this one too."""
+        counted = self._within_period(self._earlier(ranges, step), step)
         return self.cost([*counted, (step, step + 1)]) <= self.contributions
+
+    def _earlier(self, ranges: Ranges, step: int) -> Ranges:
+        """The ranges without the step itself, which may be the last of them."""
+        if self.streams > 1 or not ranges or ranges[-1][1] <= step:
+            return ranges
+        *before, (start, stop) = ranges
+        if stop > step + 1:
+            raise LedgerError(f"a person was admitted after step {step}: run tidegate verify")
+        return [*before, *([(start, step)] if start < step else [])]
 
     def _within_period(self, ranges: Ranges, step: int) -> Ranges:
         """The part of ranges that lies in the period that ends with a step."""
@@ -141,10 +150,14 @@ class Admission:
 
     def decide(self, histories: Histories, step: int) -> NDArray[np.bool_]:
         """Which of many persons are admitted in a step; exactly as `admits` decides."""
-        if self.streams == 1 and np.any(histories.stops > step):
-            raise LedgerError(f"step {step} is not after all admitted steps: run tidegate verify")
+        histories = self._checked(histories)
         steps = np.full(len(histories.offsets) - 1, step, np.int64)
-        return self._decide(self._checked(histories), steps)
+        if self.streams == 1:
+            if np.any(histories.stops > step + 1):
+                raise LedgerError(f"a person was admitted after step {step}: run tidegate verify")
+            earlier = np.minimum(histories.stops, step)
+            histories = _kept(histories._replace(stops=earlier))
+        return self._decide(histories, steps)
 
     def _decide(self, histories: Histories, steps: StepArray) -> NDArray[np.bool_]:
         """Which persons are admitted, each in a step of its own."""
@@ -161,12 +174,8 @@ class Admission:
     @staticmethod
     def _clipped(histories: Histories, start: StepArray) -> Histories:
         """The parts of ranges from a step of each person on."""
-        rows = histories.rows
-        starts = np.maximum(histories.starts, start[rows])
-        kept = starts < histories.stops
-        counts = np.bincount(rows[kept], minlength=len(start))
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        return Histories(offsets, starts[kept], histories.stops[kept])
+        later = np.maximum(histories.starts, start[histories.rows])
+        return _kept(histories._replace(starts=later))
 
     def _bracket(self, histories: Histories, steps: StepArray) -> tuple[StepArray, StepArray]:
         """Bounds on the cost of each person with one more step, in units."""
@@ -325,15 +334,23 @@ def _expanded(offsets: StepArray, persons: StepArray) -> StepArray:
     return places
 
 
+def _kept(histories: Histories) -> Histories:
+    """The ranges that are not empty."""
+    offsets, starts, stops = histories
+    kept = starts < stops
+    if kept.all():
+        return histories
+    counts = np.bincount(histories.rows[kept], minlength=len(offsets) - 1)
+    return Histories(np.concatenate([[0], np.cumsum(counts)]), starts[kept], stops[kept])
+
+
 def _without_last(histories: Histories, filled: NDArray[np.bool_]) -> Histories:
     """The steps of persons who have any, without the last one of each."""
     offsets, starts, stops = histories
-    ends = offsets[1:][filled] - 1
     shorter = stops.copy()
-    shorter[ends] -= 1
-    kept = shorter > starts
-    counts = np.bincount(histories.rows[kept], minlength=len(filled))[filled]
-    return Histories(np.concatenate([[0], np.cumsum(counts)]), starts[kept], shorter[kept])
+    shorter[offsets[1:][filled] - 1] -= 1
+    sizes = np.diff(offsets)[filled]  # others have no ranges
+    return _kept(Histories(np.concatenate([[0], np.cumsum(sizes)]), starts, shorter))
 
 
 def _sums(values: StepArray, offsets: StepArray) -> StepArray:
