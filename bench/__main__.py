@@ -17,6 +17,7 @@ ALL = (
     "flights",
     "people",
     "gate",
+    "persons",
     "serve",
     "brokers",
     "scale",
