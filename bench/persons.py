@@ -175,7 +175,7 @@ def measure(persons: int, records: int, step: int, database: str | None = None) 
     more = protected.peak - without.peak
     say(
         f"Added to a record: {added:.2f} us in all, {busy:.2f} us of the processor, {direct:.2f} "
-        f"us in keyed ids, admission and person weights; bar {MOST_TIME:g}: {yes(added <= MOST_TIME)}"
+        f"us in the parts; bar {MOST_TIME:g}: {yes(added <= MOST_TIME)}"
     )
     say(f"Added memory: {more:+.0f} MB, bar {MOST_MEMORY:g}: {yes(more <= MOST_MEMORY)}")
     say(f"Disk: {protected.disk:.0f} MB, bar {MOST_DISK:g}: {yes(protected.disk <= MOST_DISK)}")

@@ -1,0 +1,72 @@
+"""A stopped state that protects persons: who was in the stopped step has paid, also afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gate.gatelife import opened
+from tests.gate.test_forgery import forge, found, problems
+from tests.gate.test_stopped import RIGHT, STEP, labelled, settings
+from tidegate.checks import StoppedError
+from tidegate.gate.config import ConfigError
+from tidegate.gate.gate import Gate
+from tidegate.schedule import Span
+
+PERSON = {"id": "who", "contributions": 2}
+
+
+def ids(start: int, n: int) -> list[str]:
+    return [f"p{number}" for number in range(start, start + n)]
+
+
+def stopped(state: Path) -> None:
+    """Stop twice: persons 0 to STEP - 1, then those from STEP / 2 on."""
+    wrong: list[Any] = [None, {"classes": [5, 6], "norm": 1.5, "dtype": "float64"}]
+    for start, records in zip((0, STEP // 2), wrong, strict=True):
+        with opened(state, settings(records, person=PERSON)) as gate:
+            with pytest.raises(StoppedError):
+                gate.ingest(*labelled(STEP), persons=ids(start, STEP))
+            assert steps(gate, "p0") == steps(gate, f"p{STEP - 1}") == [(0, 1)]
+        assert problems(state) == []
+
+
+def steps(gate: Gate, person: str) -> list[tuple[int, int]]:
+    return gate.store.person(gate.persons.owner(person))
+
+
+def test_who_was_in_a_stopped_step_is_not_admitted_again_at_once(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    stopped(state)
+    later = 3 * STEP // 2
+    with opened(state, settings(RIGHT, person=PERSON)) as gate:
+        assert steps(gate, f"p{STEP}") == [(0, 1)]  # of the second stopped step
+        gate.ingest(*labelled(STEP), persons=ids(STEP, STEP))
+        owned = gate.store.owned("records", Span(0, STEP))
+        assert owned is not None
+        known = STEP // 2  # persons from STEP to later - 1 were in the second stopped step
+        assert owned.admitted.tolist() == [False] * known + [True] * (STEP - known)
+        assert steps(gate, f"p{later}") == [(0, 1)]
+        gate.ingest(*labelled(STEP, STEP), persons=ids(0, STEP))
+        assert steps(gate, "p0") == [(0, 2)]
+    assert problems(state) == []
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_an_insider_cannot_give_them_back_what_they_paid(released: bool, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    stopped(state)
+    with opened(state, settings(RIGHT, person=PERSON)) as gate:
+        if released:
+            gate.ingest(*labelled(2 * STEP), persons=ids(2 * STEP, 2 * STEP))
+    assert problems(state) == []
+    forge(state, "DELETE FROM persons WHERE first = 0")
+    found(state, "the ledger of persons, step 1: it does not match the history")
+
+
+def test_a_correction_keeps_who_persons_are(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    stopped(state)
+    for person in ({**PERSON, "id": "other"}, {**PERSON, "contributions": 3}):
+        with pytest.raises(ConfigError, match="person"):
+            opened(state, settings(RIGHT, person=person))
