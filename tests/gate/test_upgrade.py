@@ -20,11 +20,11 @@ from tests.gate.states.make import (
     FIRST,
     HERE,
     MORE,
-    NAMES,
     PUBLISHED,
     STATE,
     config,
     grow,
+    names,
     run,
 )
 from tidegate.checks import StoreError
@@ -41,7 +41,7 @@ LAYOUTS = [*MIGRATIONS, LAYOUT]
 STATES = [
     pytest.param(layout, name, marks=needs_postgres if name == "postgres" else ())
     for layout in LAYOUTS
-    for name in NAMES
+    for name in names(layout)
 ]
 OLD = [(layout, "sliding") for layout in MIGRATIONS]
 
@@ -217,4 +217,4 @@ def test_a_damaged_state_is_not_upgraded(layout: int, tmp_path: Path) -> None:
 
 def test_every_layout_has_its_states() -> None:
     found = {path.name for path in HERE.glob("*.tar.gz")}
-    assert found == {f"{layout}-{name}.tar.gz" for layout in LAYOUTS for name in NAMES}
+    assert found == {f"{layout}-{name}.tar.gz" for layout in LAYOUTS for name in names(layout)}

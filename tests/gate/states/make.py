@@ -33,13 +33,27 @@ SCHEDULES: dict[str, Any] = {
     "growing": {"kind": "growing", "block": 200, "step": 50, "growth": "1/4"},
     "twostream": {"kind": "twostream", "step": 100, "source": {"kind": "cumulative", "block": 200}},
 }
-NAMES = [*SCHEDULES, "postgres"]
-"""A state of each schedule that keeps something of its own, and one on PostgreSQL."""
+PERSONS: dict[str, dict[str, Any]] = {
+    "life": {"id": "who", "contributions": 2},
+    "period": {"id": "who", "contributions": 2, "period": 4},
+}
+"""States that protect persons."""
+STEPS = {"life": 7, "period": 50}
+"""Their steps: in the first, so many that runs are merged."""
+
+
+def names(layout: int) -> list[str]:
+    """A state of each schedule that keeps something of its own, and one on PostgreSQL."""
+    return [*SCHEDULES, "postgres", *(PERSONS if layout >= 6 else ())]
 
 
 def config(name: str, **sections: Any) -> Config:
     """What the gate of a state is told, relative to the folder that the state is in."""
     schedule = SCHEDULES.get(name, SCHEDULES["sliding"])
+    if name in PERSONS:
+        schedule = {"kind": "fading", "step": STEPS[name], "forget": "1/2", "memory": 3}
+    protected = {"person": PERSONS[name]} if name in PERSONS else {}
+    file = "visits" if name in PERSONS else "records"
     two = {stream: {"type": "csv", "path": f"{stream}.csv"} for stream in ("source", "target")}
     return Config.of(
         {
@@ -47,28 +61,30 @@ def config(name: str, **sections: Any) -> Config:
             "budget": {"epsilon": 1.0, "delta": 1e-6},
             "records": {"classes": [0, 1], "norm": 1.5, "columns": ["a", "b"], "label": "y"},
             "quality": {"share": "1/20"},
-            "source": two if name == "twostream" else {"type": "csv", "path": "records.csv"},
+            "source": two if name == "twostream" else {"type": "csv", "path": f"{file}.csv"},
             "publish": {"folder": PUBLISHED},
         }
+        | protected
         | sections
     )
 
 
-def lines(start: int, stop: int) -> Iterator[str]:
-    """Lines of CSV, some of which cannot be used."""
+def lines(start: int, stop: int, owned: bool) -> Iterator[str]:
+    """Lines of CSV, some of which cannot be used; if wanted, with whose they are."""
     for slot in range(start, stop):
         value = "none" if slot % 37 == 5 else f"{np.cos(slot):.3f}"
-        yield f"{2 * (slot % 2) - 1},{value},{slot % 2}\n"
+        whose = f",p{slot * 7919 % 211}" if owned else ""
+        yield f"{2 * (slot % 2) - 1},{value},{slot % 2}{whose}\n"
 
 
 def grow(folder: Path, start: int, stop: int) -> None:
     """Let the sources have more records."""
-    for name in ("records", "source", "target"):
+    for name in ("records", "source", "target", "visits"):
         path = folder / f"{name}.csv"
         if start == 0:
-            path.write_text("a,b,y\n")
+            path.write_text("a,b,y,who\n" if name == "visits" else "a,b,y\n")
         with path.open("a") as file:
-            file.writelines(lines(start, stop))
+            file.writelines(lines(start, stop, owned=name == "visits"))
 
 
 def run(folder: Path, settings: Config) -> int:
@@ -80,7 +96,8 @@ def run(folder: Path, settings: Config) -> int:
                 for _ in gate.advance():
                     pass
             X = np.array([[1.0, 0.5], [np.nan, 1.0]])
-            gate.ingest(X, np.array([1, 0]), stream=stream, key="by hand")
+            persons = None if settings.person is None else ["p7", None]
+            gate.ingest(X, np.array([1, 0]), persons=persons, stream=stream, key="by hand")
         return sum(1 for _ in gate.releases())
 
 
@@ -110,7 +127,7 @@ def dump(path: Path, schema: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in NAMES:
+    for each in names(LAYOUT):
         target = HERE / f"{LAYOUT}-{each}.tar.gz"
         if not target.exists():
             make(each, target)
