@@ -102,6 +102,29 @@ def test_cards_say_whom_they_protect(tmp_path: Path, period: int | None) -> None
     assert list(problems_of_card(card)) == []
 
 
+@pytest.mark.parametrize("kind", ["fading", "growing", "sliding"])
+@pytest.mark.parametrize("typical", ["1", "5/2"])
+def test_what_is_typical_verifies(tmp_path: Path, kind: str, typical: str) -> None:
+    schedule = {
+        "fading": {"kind": "fading", "step": 100},
+        "growing": {"kind": "growing", "block": 200, "step": 100},
+        "sliding": {"kind": "sliding", "window": 300, "step": 100, "refit": True},
+    }[kind]
+    more: dict[str, Any] = {
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "learner": {},
+        "quality": {"share": "1/20"},
+        "publish": {"folder": str(tmp_path / "out")},
+        "person": {**PERSON, "typical": typical},
+    }
+    with opened(tmp_path / "state", config(schedule, **more)) as gate:
+        gate.ingest(*stream(600), persons=names(600))
+        assert {release.card["protects"]["typical"] for release in gate.releases()} == {typical}
+    for place in ("state", "out"):
+        done = tidegate("verify", str(tmp_path / place))
+        assert done.returncode == 0, done.stdout
+
+
 def test_a_card_that_says_less_about_persons_than_is_true_is_found(tmp_path: Path) -> None:
     with opened(tmp_path / "state", config(person=PERSON)) as gate:
         gate.ingest(*stream(900), persons=names(900))

@@ -26,6 +26,7 @@ from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of, budget_of
+from tidegate.privacy.person import Person
 from tidegate.release import About, Card
 from tidegate.release.card import person_of
 from tidegate.schedule import RecordFit, SlotWeight, Span
@@ -84,9 +85,7 @@ class Recomputed:
     def __init__(self, store: Store, about: About) -> None:
         self._budget, self._surveyed = about.plan.budget, bool(about.plan.survey)
         task = about.task.centred() if self._surveyed else about.task
-        self._trainer = Trainer(
-            task=task, learner=about.learner, budget=self._budget, bits=SystemBits()
-        )
+        self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
         self._learner: NamedLearner = about.learner
         self._classes = len(list(about.classes))
         self._norm = lru_cache(maxsize=1024)(store.norm)
@@ -170,7 +169,7 @@ def _from_card(card: Card) -> Card:
     if "transform" in card:
         Transform.of_card(card["transform"])
         task = task.centred()
-    trainer = Trainer(task=task, learner=learner, budget=budget, bits=SystemBits())
+    trainer = _trainer(task, learner, budget, person_of(card))
     line, d = Line(_fit(card), share), card["shape"][0]
     prior: Weights | None = None if card["prior"] is None else PRIOR
     restated = learner.restated(
@@ -186,6 +185,14 @@ def _from_card(card: Card) -> Card:
         **{f"settings.{key}": restated[key] for key in restated},
     }
     return {**wanted, **unknown_settings(card, wanted)}
+
+
+def _trainer(
+    task: Task, learner: NamedLearner, budget: Budget, person: Person | None
+) -> Trainer[Any]:
+    """The trainer of fits, which here only recomputes their settings."""
+    typical = None if person is None else person.typical
+    return Trainer(task=task, learner=learner, budget=budget, bits=SystemBits(), typical=typical)
 
 
 def _fit(card: Card) -> RecordFit:

@@ -5,32 +5,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from tidegate.checks import optional, refuse, whole
+from tidegate.checks import InvalidValueError, optional, refuse, whole
 from tidegate.gate.config.keys import key, word
 from tidegate.gate.config.tables import RecordsTable
 from tidegate.privacy.budget import MOST_CONTRIBUTIONS
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import Person, typical_slots
 from tidegate.schedule import Schedule, TwoStream
-
-LARGEST, FINEST = 2**20, 1000
-"""The most records that a person may be expected to have in a fit, and the largest denominator."""
 
 
 def typical(name: str, value: object) -> Fraction:
-    """An exact number of 1 or more: 54, 2.5 or "5/2".
-
-    >>> typical("typical", 54), typical("typical", "5/2")
-    (Fraction(54, 1), Fraction(5, 2))
-    """
+    """An exact number of 1 or more: 54, 2.5 or "5/2"."""
     try:
-        known = isinstance(value, str | int | float | Fraction) and not isinstance(value, bool)
-        text = str(value) if known else ""
-        exact = Fraction(text) if len(text) <= len(f"{LARGEST}/{LARGEST}") else None
-    except (ValueError, ZeroDivisionError):
-        exact = None
-    if exact is None or not 1 <= exact <= LARGEST or exact.denominator > FINEST:
-        raise refuse(name, f'a number from 1 to {LARGEST}, such as 54, 2.5 or "5/2"', value)
-    return exact
+        return typical_slots(value)
+    except InvalidValueError as error:  # it names the key without its table
+        raise InvalidValueError(f"{name.removesuffix('typical')}{error}") from None
 
 
 def variable(name: str, value: object) -> str:

@@ -95,10 +95,19 @@ def check_same(what: str, whose: str | None, named: str, other: str) -> None:
         )
 
 
-def raw_batch_of(pulled: "Pulled", columns: Columns) -> RawBatch:
-    """A batch of messages, each a slot with one record as a JSON object."""
-    raw = replace(JsonLines(columns=columns).part(pulled.bodies), offset=pulled.offset)
-    return raw if pulled.ids is None else replace(raw, persons=pulled.ids)
+def raw_batch_of(
+    bodies: list[bytes], columns: Columns, offset: str, ids: list[Any] | None = None
+) -> RawBatch:
+    """A batch of messages, each a slot with one record as a JSON object.
+
+    Args:
+        bodies: The messages.
+        columns: Which keys of a message are read.
+        offset: The offset after them.
+        ids: The ids of their persons, if they are not in the messages.
+    """
+    raw = replace(JsonLines(columns=columns).part(bodies), offset=offset)
+    return raw if ids is None else replace(raw, persons=ids)
 
 
 def id_of(header: bytes | str | None) -> Any:
@@ -193,7 +202,7 @@ class Broker(ABC):
                     for pulled in look:
                         patience.renew()
                         place = kept = pulled.offset
-                        yield raw_batch_of(pulled, self.columns)
+                        yield raw_batch_of(pulled.bodies, self.columns, kept, pulled.ids)
             except LostError as error:
                 if kept is not None:
                     raise error.refusal(kept) from error
