@@ -142,7 +142,7 @@ def test_a_person_is_erased_everywhere_and_stays_the_owner(tmp_path: Path, kind:
         assert not list(store.verify())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     acts=st.lists(
         st.tuples(
@@ -372,6 +372,53 @@ def test_a_person_of_a_gate_is_erased_and_keeps_what_it_paid(tmp_path: Path) -> 
         assert not list(verify(gate))
     text = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"p-11" not in text
+
+
+@pytest.mark.parametrize("when", ["records, models and releases", "the ledger of persons"])
+def test_a_gate_may_erase_while_another_process_verifies(tmp_path: Path, when: str) -> None:
+    settings = config({"kind": "continual", "block": 200, "step": 100}, person=PERSONS)
+    with opened(tmp_path, settings) as gate:
+        gate.take(raw(500, persons=[f"p-{slot % 40}" for slot in range(500)]))
+        list(gate.advance())
+        with Gate.look(tmp_path) as looking:
+
+            def erase_now(what: str) -> None:
+                if what == when:
+                    gate.erase(person="p-7")
+
+            assert not list(verify(looking, erase_now))
+            assert gate.store.erasures() == 1
+        assert not list(verify(gate))
+
+
+def test_a_reader_delays_the_log_and_nothing_else(tmp_path: Path) -> None:
+    with closing(prepared(tmp_path)) as store:
+        with closing(FolderStore(tmp_path, read_only=True)) as looking, looking.snapshot():
+            assert erase(store, 170).slots == 1
+            assert 170 in found(tmp_path)
+            assert looking.read("records", Span(160, COUNT)).usable.all()
+        assert not left(tmp_path, {170})
+
+
+def test_batches_arrive_while_records_are_erased(tmp_path: Path) -> None:
+    gone: set[int] = set()
+    with closing(prepared(tmp_path)) as store:
+
+        def append() -> None:
+            for start in range(COUNT, COUNT + 300, 5):
+                store.append(batch("records", start, 5, cut=erasing.CUT))
+
+        arriving = threading.Thread(target=append)
+        arriving.start()
+        for slot in range(0, COUNT + 300, 17):
+            while store.count("records") <= slot:
+                time.sleep(0.001)
+            assert erase(store, slot).slots == 1
+            gone.add(slot)
+        arriving.join()
+        intact(store, gone, COUNT + 300)
+        assert not left(tmp_path, gone)
+        assert not list(store.verify())
 
 
 class Slow(Gate):

@@ -157,6 +157,7 @@ class Waits:
         raise AttributeError(name)
 
 
+@pytest.mark.slow
 def test_a_fit_in_the_training_process_is_ended(tmp_path: Path) -> None:
     """It is killed while it trains, the step begins again, and nothing is reported as trouble."""
     settings = config(not_private_seed=3)

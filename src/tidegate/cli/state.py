@@ -309,8 +309,7 @@ Examples:
     "--includes",
     metavar="HASH",
     callback=lambda _, __, value: None if value is None else _hash(value),
-    help="Also check that the release or erasure with this hash, which you noted earlier, is still "
-    "there. "
+    help="Also check that the release or erasure with this hash, noted earlier, is still there. "
     f"Give all 64 characters: {FEWEST} are accepted, but an insider can match {FEWEST} with about "
     "2^32 tries.",
 )
@@ -335,8 +334,7 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
         check = _verify_published if alone else _verify_state
         problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
     if includes is not None and not any(each.startswith(includes) for each in hashes):
-        gone = "it was replaced or deleted after the hash was noted"
-        missing = f"no release has this hash, and no erasure: {gone}"
+        missing = "no release has this hash, and no erasure: it was replaced or deleted since"
         if problems:  # then no hash can be relied on
             missing = "not searched for, because of the other problems: solve them first"
         problems.append(Problem(where=includes, what=missing))

@@ -17,7 +17,8 @@ from tidegate.gate.person_log import PersonLog, persons_text
 from tidegate.gate.person_runs import StepDigest, merged, sorted_owners, step_digest
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import UNREADABLE, Problem, damage
+from tidegate.gate.still_held import still_held
+from tidegate.gate.store import UNREADABLE, Problem, Segment, damage
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
 from tidegate.privacy import LedgerError
@@ -150,7 +151,8 @@ def _slots(
             owners = records.owners(step.stream, step.span)
             admitted = persons.admitted(step.stream, step.span)
         except StoreError as error:
-            yield Problem(where, str(error))
+            if still_held(state, *_segments(records, step)):
+                yield Problem(where, str(error))
             continue
         if owners is None:
             yield damage(where, "its records have no owners")
@@ -160,6 +162,18 @@ def _slots(
     for stream, start, _ in sorted(kept):
         if start >= first.get(stream, start):
             yield damage(stream, "slots of a step that is not published count")
+
+
+def _segments(records: RecordLog, step: Stated) -> list[Segment]:
+    """The segments that hold records of a step."""
+    span = step.span
+    return [
+        each
+        for each in records.held()
+        if each.stream == step.stream
+        and each.span.start < span.stop
+        and span.start < each.span.stop
+    ]
 
 
 def _agree(

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 from tidegate.checks import StoreError
@@ -17,6 +16,7 @@ from tidegate.gate.person_log import PersonLog
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.still_held import still_held
 from tidegate.gate.store import DAMAGED, RESTORE, Problem, Segment, damage, readable, reported
 from tidegate.gate.verify_persons import row_problems
 from tidegate.release import FIRST
@@ -134,7 +134,7 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
             yield damage(stream, f"a segment ends at {reached[stream]}, the next starts at {start}")
         reached[stream] = stop
         for problem in _problem(segment.file or stream, _check_segment, state, records, segment):
-            if _holds(state, segment):
+            if still_held(state, segment):
                 yield problem
     for stream, total in state.db.execute("SELECT stream, count FROM streams"):
         if reached.get(stream, total) != total:
@@ -186,14 +186,6 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
         yield damage(f"fit {number}", "it is marked as dropped, but was never made")
     for number in sorted(dropped & {each for _, some in needed.values() for each in some}):
         yield damage(f"fit {number}", "its model is missing, but a future fit may need it")
-
-
-def _holds(state: StateDatabase, segment: Segment) -> bool:
-    """Whether a segment still exists now: a gate may have deleted it since the snapshot."""
-    query = "SELECT file FROM segments WHERE stream = ? AND start = ?"
-    with closing(state.db.open_reader()) as present:
-        row = present.execute(query, (segment.stream, segment.span.start)).fetchone()
-        return row is not None and row[0] == segment.file
 
 
 def _problem(where: str, read: Callable[..., object], *what: Any) -> Iterator[Problem]:
