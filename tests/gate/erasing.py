@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.gate.marked import batch
 from tidegate.gate.erasure import Erasure, OneRecord
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.locations import Locations
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CUT, COUNT = 80, 200
@@ -16,9 +17,9 @@ VICTIMS = (3, 81, 90, 170)
 """In two files and in the database; the first and the last are also in the quarantine."""
 
 
-def prepared(folder: Path) -> FolderStore:
+def prepared(folder: Path, locations: Locations | None = None) -> FolderStore:
     """A store with records in files and waiting ones, every third of which is in the quarantine."""
-    store = FolderStore(folder, "config")
+    store = FolderStore(folder, "config", locations=locations)
     for start in range(0, COUNT, 20):
         store.append(batch("records", start, 20, cut=CUT, times=30))
     return store

@@ -24,6 +24,8 @@ from tests.gate.erasing import COUNT, TIME, VICTIMS, erase, prepared
 from tests.gate.gatelife import TWO, config, opened, stream
 from tests.gate.made import made
 from tests.gate.marked import batch, found
+from tests.gate.object_store import objects
+from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.test_forgery import forge, problems
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.executor import FitJob
@@ -32,6 +34,7 @@ from tidegate.gate.erasure import OnePerson, OneRecord, erased, has_content
 from tidegate.gate.failpoints import ERASURES
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
+from tidegate.gate.locations import Locations
 from tidegate.gate.store import Batch, ErasedError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Fitted
@@ -181,6 +184,40 @@ def test_any_order_of_appending_erasing_and_forgetting(
             assert not list(store.verify())
             assert not left(folder, gone | set(range(first)))
         assert found(folder) == set(range(first, count)) - gone
+
+
+@needs_postgres
+@pytest.mark.parametrize("point", ["erase.commit", "erase.done", "erase.unlink"])
+def test_a_kill_with_a_server(tmp_path: Path, point: str) -> None:
+    folder = tmp_path / "state"
+    prepared(folder, on_server()).close()
+    child = children.Process(target=erasing.live, args=(folder, f"{point}:2"))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    with closing(FolderStore(folder)) as store:
+        store.sweep()
+        gone = set(VICTIMS[: len(store.erased())])
+        assert gone
+        intact(store, gone)
+        assert not list(store.verify())
+        assert not found(folder) & gone  # the database is elsewhere
+        for slot in VICTIMS:
+            erase(store, slot)
+        intact(store, set(VICTIMS))
+        assert not found(folder) & set(VICTIMS)
+        assert not list(store.verify())
+
+
+def test_an_object_store_deletes_the_old_object(tmp_path: Path) -> None:
+    with closing(prepared(tmp_path, Locations(segments=objects().uri))) as store:
+        before = store._files.names()
+        erase(store, 3)
+        after = store._files.names()
+        assert (len(before), len(after), len(before & after)) == (2, 2, 1)
+        assert after == {each.file for each in store.held() if each.file}
+        intact(store, {3})
+        assert not list(store.verify())
 
 
 @pytest.mark.parametrize("point", ERASURES)

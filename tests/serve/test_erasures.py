@@ -158,11 +158,13 @@ class Waits:
 
 
 @pytest.mark.slow
-def test_a_fit_in_the_training_process_is_ended(tmp_path: Path) -> None:
+def test_a_fit_in_the_training_process_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is killed while it trains, the step begins again, and nothing is reported as trouble."""
     settings = config(not_private_seed=3)
     gate = Slow.open(tmp_path / "one", settings)
-    with GateRunner(gate) as runner:
+    with GateRunner(gate) as runner, caplog.at_level("ERROR"):
         runner.take(raw_batch(*stream(300)), size=1).result()
         until(lambda: gate.began is not None and gate.began.is_set())
         assert runner.erase(record=250).result(60).slots == 1
@@ -170,6 +172,11 @@ def test_a_fit_in_the_training_process_is_ended(tmp_path: Path) -> None:
         assert runner.trouble is None
         found = runner.current
         assert found is not None
+        runner.erase(record=0).result()  # while nothing is trained
+        runner.take(raw_batch(*stream(100, 300)), size=1).result()
+        until(lambda: runner.current is not None and runner.current.release.number == 1)
+        assert runner.trouble is None
+    assert not caplog.messages
     X, y = stream(300)
     X[250] = np.nan
     with Gate.open(tmp_path / "two", settings) as other:

@@ -105,7 +105,14 @@ class GateRunner:
         self, *, record: int | None = None, stream: str | None = None, person: Any = None
     ) -> "Future[Erasure]":
         """Erase a record or a person, after the batches before it. See `Gate.erase`."""
-        return self._ingest.submit(self.gate.erase, record=record, stream=stream, person=person)
+        return self._ingest.submit(self._erase, record=record, stream=stream, person=person)
+
+    def _erase(self, **target: Any) -> Erasure:
+        try:
+            return self.gate.erase(**target)
+        except StoreError:
+            self._due.set()  # the training thread retries the store and reports `trouble`
+            raise
 
     def _count(self, sender: str | None, batches: int, size: int) -> None:
         self._waiting_of[sender] += batches

@@ -38,6 +38,8 @@ class Process:
 
     def ask(self, *question: Any) -> Any:
         """Send a request and return the result; an exception in the process is raised here."""
+        if self._running is not None and not self._running[0].is_alive():
+            self.end()  # it was interrupted, or has died, while nobody asked
         _, pipe = self._running or self._start()
         try:
             pipe.send(question)
