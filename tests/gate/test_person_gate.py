@@ -10,7 +10,8 @@ import pytest
 from tests.cli.run import json_lines, tidegate
 from tests.gate.gate_files import config_text, publish_table, source_table
 from tests.gate.gatelife import config, opened, stream
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, StoppedError
+from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Batches
 from tidegate.gate.verify_noise import problems_of_card
@@ -137,6 +138,42 @@ def test_a_card_that_says_less_about_persons_than_is_true_is_found(tmp_path: Pat
         {"unit": "person"},
     ):
         assert list(problems_of_card({**release.card, "protects": protects})) != []
+
+
+def test_a_run_without_any_ids_tells_the_operator(tmp_path: Path) -> None:
+    X, y = stream(300)
+    rows = zip(X.tolist(), y.tolist(), strict=True)
+    lines = [
+        json.dumps({**dict(zip("abc", x, strict=True)), "y": label, "P": SECRET})
+        for x, label in rows
+    ]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines))
+    source = source_table(tmp_path / "r.jsonl", "jsonl")
+    (tmp_path / "gate.toml").write_text(config_text(TABLE, source))
+    done = tidegate("run", str(tmp_path / "gate.toml"))
+    assert done.returncode == 0, done.stderr
+    assert "300 of 300 records cannot be used" in done.stderr
+    assert "the person's id is missing" in done.stderr
+    assert "[records] columns, label and classes and [person] id match" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("change", [{"id": "q"}, {"contributions": 8}, {"period": 3}])
+def test_a_correction_of_a_stopped_state_keeps_person(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    more: dict[str, Any] = {
+        "schedule": {"kind": "independent", "step": 1000},
+        "budget": {"epsilon": 4.0, "delta": 1e-6},
+        "learner": {},
+        "survey": {"share": "1/10"},
+    }
+    settings = config(**more, person=PERSON)
+    with opened(tmp_path / "state", settings) as gate, pytest.raises(StoppedError):
+        gate.ingest(np.full((1000, 3), np.nan), [0] * 1000, persons=list(range(1000)))
+    with pytest.raises(ConfigError, match=r"must keep .*\[person\]") as refused:
+        opened(tmp_path / "state", config(**more, person=PERSON | change))
+    assert "\n" not in str(refused.value)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,9 @@ def unusable(gate: Gate) -> Iterator[str]:
         if first is not None:
             count, of = gate.store.quarantined(stream), gate.store.count(stream)
             many = 2 * count > of
-            advice = "; check that [records] columns, label and classes match the records" * many
+            names = "[records] columns, label and classes"
+            names += " and [person] id" * (gate.config.person is not None)
+            advice = f"; check that {names} match the records" * many
             whose = stream if stream == ONLY else f"{stream} records"
             yield (
                 f"{count:,} of {of:,} {whose} cannot be used; the first is {first.slot:,}: "
