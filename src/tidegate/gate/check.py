@@ -256,7 +256,9 @@ def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
     made["label"] = f"its label is not one of the {len(classes)} classes ({what})"
     if columns.person is not None:
         long = f"longer than {LONGEST_ID:,} bytes"
-        made["person"] = f"its person's id is missing, neither text nor a whole number, or {long}"
+        made["person"] = (
+            f"its person's id is missing or empty, not text or a whole number, or {long}"
+        )
     return made
 
 
