@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tidegate.checks import StoreError
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex
-from tidegate.gate.person_rows import FRESH, PersonRows
-from tidegate.gate.person_runs import Run, Words, merged, sorted_owners, step_digest
+from tidegate.gate.person_rows import FRESH, PersonRows, spread
+from tidegate.gate.person_runs import Numbers, Run, Words, merged, sorted_owners, step_digest
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import readable
 from tidegate.learn.persons import Admitted
@@ -87,8 +87,7 @@ class PersonLog:
         verdicts = admission.compact.decide(states, number)
         changed = verdicts == UNSURE
         if changed.any():
-            exact = self._exactly(firsts[changed], states[changed], number, admission)
-            verdicts[changed], states[changed] = exact
+            verdicts[changed], states[changed] = self._exactly(firsts[changed], number, admission)
         if number == 0:  # whoever is known was admitted in a stopped step, and not once more
             verdicts[states != np.uint64(NOBODY)] = 0
         yes = verdicts == YES
@@ -109,17 +108,20 @@ class PersonLog:
         return admitted
 
     def _exactly(
-        self, firsts: Words, states: Words, number: int, admission: Admission
+        self, firsts: Words, number: int, admission: Admission
     ) -> tuple[NDArray[np.int8], Words]:
         """The decisions about some persons from all of their steps, and their states."""
-        histories, period = self.rows.histories(firsts), admission.period
+        histories = self.rows.histories(firsts)
         verdicts = admission.decide(histories, number).astype(np.int8)
-        start = 0 if period is None else number - period + 1
+        if admission.period is not None:  # many, and a bound within the period is enough
+            which, steps = spread(histories)
+            recent = steps > number - admission.period
+            return verdicts, folded(which[recent], steps[recent], len(firsts), admission.compact)
+        states = np.zeros(len(firsts), np.uint64)
         for place in range(len(firsts)):
-            if period is None or verdicts[place] == YES:  # else the old bound is as good
-                ranges = [(max(a, start), b) for a, b in histories.ranges(place) if b > start]
-                last = ranges[-1][1] - 1 if ranges else -1
-                states[place] = admission.compact.of(last, admission.cost(ranges))
+            ranges = histories.ranges(place)
+            last = ranges[-1][1] - 1 if ranges else -1
+            states[place] = admission.compact.of(last, admission.cost(ranges))
         return verdicts, states
 
     # --- storing
@@ -229,14 +231,19 @@ def _states(run: Run, compact: Compact) -> tuple[Words, Words]:
     whose = persons[which]
     if len(firsts) < len(run.owners):  # owners that share a first word are one person
         whose, steps = np.unique(np.stack([whose, steps]), axis=1)
-    counts = np.bincount(whose, minlength=len(firsts))
+    return firsts, folded(whose, steps, len(firsts), compact)
+
+
+def folded(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compact) -> Words:
+    """The states of persons after their steps, which are in order for each; UNKNOWN if many."""
+    counts = np.bincount(whose, minlength=persons)
     begins = np.cumsum(counts) - counts
-    states = np.zeros(len(firsts), np.uint64)
-    for rank in range(min(int(counts.max()), LONG)):
+    states = np.zeros(persons, np.uint64)
+    for rank in range(min(int(counts.max(initial=0)), LONG)):
         those = np.flatnonzero(counts > rank)
         states[those] = compact.after(states[those], steps[begins[those] + rank])
     states[counts > LONG] = UNKNOWN
-    return firsts, states
+    return states
 
 
 def _forgets(admission: Admission) -> bool:

@@ -15,7 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.checks import StoreError
-from tidegate.gate.person_runs import PARTS, SHIFT, Run, Words, bounds, merged
+from tidegate.gate.person_runs import (
+    PARTS,
+    SHIFT,
+    Numbers,
+    Run,
+    Words,
+    bounds,
+    merged,
+    numbers_in,
+)
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
@@ -193,6 +202,12 @@ class PersonRows:
         counts = np.bincount(persons[begins], minlength=len(firsts))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return Histories(offsets, steps[begins], steps[ends] + 1)
+
+
+def spread(histories: Histories) -> tuple[Numbers, Numbers]:
+    """Every admission: whose it is, and the step."""
+    lengths = histories.stops - histories.starts
+    return np.repeat(histories.rows, lengths), numbers_in(histories.starts, histories.stops)
 
 
 def unpacked(digest: str, data: bytes, pad: int) -> Run:

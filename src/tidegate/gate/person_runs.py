@@ -95,15 +95,15 @@ class Run:
         """The owners whose first word is among some ascending ones."""
         low = np.searchsorted(self.owners[:, 0], firsts, "left")
         high = np.searchsorted(self.owners[:, 0], firsts, "right")
-        places = _spread(low, high)
+        places = numbers_in(low, high)
         counts = self.counts[places]
-        ranges = _spread(self.begins[places], self.begins[places] + counts)
+        ranges = numbers_in(self.begins[places], self.begins[places] + counts)
         return Run(self.owners[places], counts, self.starts[ranges], self.stops[ranges])
 
     def steps(self) -> tuple[NDArray[np.intp], Numbers]:
         """Every admission: the place of its owner, and the step, in the order of the owners."""
         whose = np.repeat(np.arange(len(self.owners)), self.counts)
-        return np.repeat(whose, self.stops - self.starts), _spread(self.starts, self.stops)
+        return np.repeat(whose, self.stops - self.starts), numbers_in(self.starts, self.stops)
 
 
 EMPTY = Run(np.zeros((0, 2), np.uint64), *(np.zeros(0, np.int64) for _ in range(3)))
@@ -172,7 +172,7 @@ class StepDigest:
         return self._sha.hexdigest()
 
 
-def _spread(starts: NDArray[Any], stops: NDArray[Any]) -> Numbers:
+def numbers_in(starts: NDArray[Any], stops: NDArray[Any]) -> Numbers:
     """All numbers of some ranges, one range after the other."""
     lengths = stops - starts
     before = np.cumsum(lengths) - lengths
