@@ -213,9 +213,9 @@ def test_a_common_clip_truncated_slot_by_slot_is_caught() -> None:
 @contextmanager
 def sized_by_owners(number: str) -> Iterator[None]:
     """Descents whose horizon, steps or start are taken from the sum of the person weights."""
-    real = GradientPerturbation.fit
+    real = GradientPerturbation.fitted
 
-    def fit(self: Any, task: Any, terms: Any, records: Any, bits: Any) -> Any:
+    def fitted(self: Any, task: Any, terms: Any, records: Any, bits: Any) -> Any:
         summed = records.fold(lambda part: float(part.person_weights.sum()), float.__add__)
         smaller = replace(terms, typical=Fraction(terms.mass(records.n)) / max(1, round(summed)))
         descent = self.descent_of(task, terms, records.n)
@@ -226,9 +226,9 @@ def sized_by_owners(number: str) -> Iterator[None]:
         noise = partial(vars(gradient)["gaussian"], bits=bits)  # the recorder's
         return gradient.descend(task, terms, records, mixed, noise)
 
-    with patch.object(GradientPerturbation, "fit", fit):
+    with patch.object(GradientPerturbation, "fitted", fitted):
         yield
-    assert GradientPerturbation.fit is real
+    assert GradientPerturbation.fitted is real
 
 
 @pytest.mark.parametrize("number", ["", "steps", "rate", "keep"])

@@ -72,7 +72,7 @@ def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> St
         classes=len(config.records.classes),
         allowance=allowance_of(config.total(), stored.share),
         cells=stored.cells,
-        persons=getattr(config, "person", None) is not None,
+        persons=config.person is not None,
     )
     stop = Stop(stream=stream, span=span, share=stored.share, survey=survey)
     return stop if stops(survey) else None

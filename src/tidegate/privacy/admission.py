@@ -24,7 +24,7 @@ one after the other, each stream counting its own steps: only their number matte
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
@@ -109,6 +109,10 @@ class Admission:
     look_back: int | None = None
     first: int = 1
     streams: int = 1
+
+    def __getstate__(self) -> dict[str, object]:
+        """The state to pickle, without caches of functions."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def cost(self, ranges: Ranges) -> Fraction:
         """What a person costs for ever who is admitted in these steps and no others."""
