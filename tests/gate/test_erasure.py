@@ -35,6 +35,7 @@ from tidegate.gate.failpoints import ERASURES
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.locations import Locations
+from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.store import Batch, ErasedError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Fitted
@@ -344,9 +345,7 @@ def test_a_record_that_is_not_there_is_refused(tmp_path: Path, wrong: Any) -> No
         assert gate.store.erasures() == 0
 
 
-def raw(n: int, start: int = 0, persons: Any = None) -> Any:
-    from tidegate.gate.sources import raw_batch  # noqa: PLC0415
-
+def raw(n: int, start: int = 0, persons: Any = None) -> RawBatch:
     return raw_batch(*stream(n, start), persons)
 
 
@@ -456,6 +455,42 @@ def test_batches_arrive_while_records_are_erased(tmp_path: Path) -> None:
         intact(store, gone, COUNT + 300)
         assert not left(tmp_path, gone)
         assert not list(store.verify())
+
+
+SCHEDULES: dict[str, Any] = {
+    "sliding": {"kind": "sliding", "window": 300, "step": 100},
+    "continual": {"kind": "continual", "block": 200, "step": 100},
+    "fading": {"kind": "fading", "step": 100, "forget": "1/5", "memory": 4},
+}
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_streams_that_differ_in_one_person_are_one_once_it_is_erased(
+    tmp_path: Path, kind: str
+) -> None:
+    """Whatever the person's records held: what is released after is the same, to the bit."""
+    names, (X, y) = [f"p-{slot % 40}" for slot in range(500)], stream(500)
+    settings = config(
+        SCHEDULES[kind],
+        person=PERSONS,
+        budget={"epsilon": 1.0, "delta": 1e-6},
+        survey={"share": "1/20"},
+        quality={"share": "1/20"},
+    )
+    found = []
+    for change in (1.0, -40.0, np.nan):
+        changed = X.copy()
+        changed[11:400:40] *= change
+        with opened(tmp_path / str(change), settings) as gate:
+            gate.take(raw_batch(changed[:400], y[:400], names[:400]))
+            assert gate.erase(person="p-11").slots == 10
+            list(gate.advance())
+            gate.take(raw_batch(X[400:], y[400:], names[400:]))
+            list(gate.advance())
+            assert not list(verify(gate))
+            found.append((weights(gate), list(gate.store.lines()), list(gate.store.steps())))
+    assert found[0][0]
+    assert found[0] == found[1] == found[2]
 
 
 class Slow(Gate):
