@@ -32,8 +32,11 @@ from tidegate.privacy.admission import Histories
 FRESH = 2**19
 """Rows of steps are divided into parts once they have so many ranges, ..."""
 
-MOST_FRESH = 64
+MOST_FRESH = 128
 """... or are so many."""
+
+FEW = 2**17
+"""So many ranges are merged at once; more part by part."""
 
 FANOUT = 16
 """So many rows of a part and a level are merged into one of the next level."""
@@ -133,9 +136,11 @@ class PersonRows:
         """Merge rows where there are many: all rows of steps, and about `budget` other ranges."""
         fresh = self.groups.get(STEPS, [])
         if len(fresh) >= MOST_FRESH or sum(place.entries for place in fresh) >= FRESH:
-            parts = zip(*(run.parts() for run in self._taken(STEPS)), strict=True)
-            for part, runs in enumerate(parts):
-                self._insert(1, part, merged(runs))
+            runs = self._taken(STEPS)
+            if sum(len(run.starts) for run in runs) < FEW:
+                runs = [merged(runs)]  # faster where parts are small, but takes more memory
+            for part, some in enumerate(zip(*(run.parts() for run in runs), strict=True)):
+                self._insert(1, part, some[0] if len(some) == 1 else merged(some))
         due = [group for group, rows in self.groups.items() if group[0] and len(rows) >= FANOUT]
         for level, part in due:
             if budget > 0:

@@ -151,24 +151,22 @@ def bounds(owners: Owners) -> list[int]:
 def step_digest(owners: Owners) -> str:
     """The digest of the owners that are admitted in a step, in ascending order."""
     digest = StepDigest()
-    for low, high in pairwise(bounds(owners)):
-        digest.add(owners[low:high])
+    digest.add(owners)
     return digest.text()
 
 
 class StepDigest:
-    """The digest of the owners that are admitted in a step, given part by part."""
+    """The digest of the owners that are admitted in a step, given in pieces."""
 
     def __init__(self) -> None:
         self._sha = hashlib.sha256()
 
     def add(self, owners: Owners) -> None:
-        """Add the owners of the next part, in ascending order."""
-        self._sha.update(len(owners).to_bytes(8, "little"))
+        """Add the next owners, in ascending order."""
         self._sha.update(np.ascontiguousarray(owners, "<u8").tobytes())
 
     def text(self) -> str:
-        """The digest of all parts so far, as hexadecimal text."""
+        """The digest of all owners so far, as hexadecimal text."""
         return self._sha.hexdigest()
 
 

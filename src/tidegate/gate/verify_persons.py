@@ -108,10 +108,11 @@ def _ledger(
         numbers, places = np.unique(steps, return_index=True)
         ends = np.append(places, len(steps))[1:]
         found = dict(zip(numbers.tolist(), zip(places, ends, strict=True), strict=True))
-        for number, digest in digests.items():
-            low, high = found.pop(number, (0, 0))
-            digest.add(run.owners[which[low:high]])
-        others += len(found)
+        for number, (low, high) in found.items():
+            if number in digests:
+                digests[number].add(run.owners[which[low:high]])
+            else:
+                others += 1
     if over:
         yield damage(LEDGER, "a person has paid more than the contributions")
     if others:

@@ -15,10 +15,12 @@ from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from tests.gate.postgres_server import BINARIES, server
+from tidegate.gate import person_rows
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.layout import LAYOUT
@@ -38,8 +40,6 @@ PERSONS: dict[str, dict[str, Any]] = {
     "period": {"id": "who", "contributions": 2, "period": 4},
 }
 """States that protect persons."""
-STEPS = {"life": 7, "period": 50}
-"""Their steps: in the first, so many that runs are merged."""
 
 
 def names(layout: int) -> list[str]:
@@ -51,7 +51,7 @@ def config(name: str, **sections: Any) -> Config:
     """What the gate of a state is told, relative to the folder that the state is in."""
     schedule = SCHEDULES.get(name, SCHEDULES["sliding"])
     if name in PERSONS:
-        schedule = {"kind": "fading", "step": STEPS[name], "forget": "1/2", "memory": 3}
+        schedule = {"kind": "fading", "step": 50, "forget": "1/2", "memory": 3}
     protected = {"person": PERSONS[name]} if name in PERSONS else {}
     file = "visits" if name in PERSONS else "records"
     two = {stream: {"type": "csv", "path": f"{stream}.csv"} for stream in ("source", "target")}
@@ -89,7 +89,8 @@ def grow(folder: Path, start: int, stop: int) -> None:
 
 def run(folder: Path, settings: Config) -> int:
     """Take in what the sources have, and a batch with a name; how many releases there are."""
-    with chdir(folder), Gate.open(STATE, settings) as gate:
+    soon = patch.object(person_rows, "MOST_FRESH", 4)  # for few steps to have merged runs too
+    with chdir(folder), soon, Gate.open(STATE, settings) as gate:
         for stream, source in settings.sources().items():
             for batch in source.batches(gate.store.offset(source.name)):
                 gate.take(batch, source=source.name, stream=stream)
