@@ -28,6 +28,8 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import person_log, person_rows
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
+from tidegate.gate.person_index import PersonIndex
+from tidegate.gate.person_log import PersonLog
 from tidegate.gate.store import Batch
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
@@ -140,6 +142,46 @@ def test_a_failed_step_admits_nobody(tmp_path: Path) -> None:
         again = store.admit("records", Span(0, STEP), known)
         store.publish("records", STEP, [made(0, STEP)], admitted=again)
         assert ledger(store, range(5)) == {1: [(0, 1)]}
+
+
+def test_an_interruption_after_the_commit_loses_nothing(tmp_path: Path) -> None:
+    """The index may not know the step then; the next one is decided from the database."""
+    known = admission(FADING, 1)
+    with closing(new_store(tmp_path)) as store:
+        take_step(store, [2] * STEP, known)
+        for broken in ((PersonLog, "stored"), (PersonIndex, "put")):
+            person, start = 3 + (broken[1] == "put"), store.done("records")
+            span = Span(start, start + STEP)
+            store.append(Batch(stream="records", records=owned(start, [person] * STEP), cut=STEP))
+            bits = store.admit("records", span, known)
+            assert bits.all()
+            number = sum(1 for _ in store.lines())
+            with (
+                patch.object(*broken, side_effect=KeyboardInterrupt),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                store.publish("records", span.stop, [made(number, span.stop)], admitted=bits)
+            assert not any(take_step(store, [person] * STEP, known))
+
+
+def test_a_full_disk_admits_nobody(tmp_path: Path) -> None:
+    known, folder = admission(FADING, 4), tmp_path / "state"
+    store = new_store(folder)
+    take_step(store, list(range(STEP)), known)
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store.append(Batch(stream="records", records=owned(STEP, list(range(STEP))), cut=STEP))
+    bits = store.admit("records", Span(STEP, 2 * STEP), known)
+    store._db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(StoreError, match="disk is full"):
+        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=bits)
+    store.close()
+    with closing(FolderStore(folder, segment_records=32)) as store:
+        assert ledger(store, range(STEP)) == {each: [(0, 1)] for each in range(STEP)}
+        assert store.done("records") == STEP
+        again = store.admit("records", Span(STEP, 2 * STEP), known)
+        assert np.array_equal(again, bits)
+        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=again)
+        assert ledger(store, range(STEP)) == {each: [(0, 2)] for each in range(STEP)}
 
 
 def test_only_what_was_decided_is_published(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ class PersonLog:
         self._state, self._db = state, state.db
         self.rows = PersonRows(state)
         self._index: PersonIndex | None = None
+        self._indexed = 0  # how many steps the index knows
         self._decided: Decided | None = None
         self._forgot = False  # whether rows were deleted that must be erased
 
@@ -78,9 +79,10 @@ class PersonLog:
 
     def admit(self, stream: str, span: Span, owners: Owners, admission: Admission) -> Admitted:
         """Decide which slots of the next step count, from owners alone; `store` keeps it."""
-        if self._index is None:
-            self._index = built(self.rows, admission.compact)
         number = int(self._state.one("SELECT coalesce(max(number), 0) FROM steps")[0])
+        if self._index is None or self._indexed != number:  # also if a commit was interrupted
+            self.reset()
+            self._index, self._indexed = built(self.rows, admission.compact), number
         real = (owners[:, 0] | owners[:, 1]) != 0
         firsts, inverse = np.unique(owners[real, 0], return_inverse=True)
         states = self._index.get(firsts)
@@ -169,7 +171,9 @@ class PersonLog:
         decided, self._decided = self._decided, None
         if decided is None or self._index is None:
             return
+        self._indexed = -1  # until it is complete
         self._index.put(decided.firsts, decided.states)
+        self._indexed = decided.number + 1
         if self._forgot:
             self._forgot = False
             self._state.scrubbing.scrub()
