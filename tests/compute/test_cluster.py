@@ -226,6 +226,21 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
     assert pids(cluster) != before
 
 
+def test_a_persons_slots_may_lie_on_many_workers(cluster: Dask) -> None:
+    whole = records(2048)
+    near = ContinualClassifier(
+        budget=ApproxDP(4.0, 1e-6), block=1024, step=1024, classes=[0, 1], norm=1.0,
+        learner=GradientPerturbation(steps=3), contributions=2, not_private_seed=1,
+    )  # fmt: skip
+    far = clone(near.set_params(compute=cluster))
+    near.set_params(compute=None)
+    for each in (near, far):
+        each.fit(whole.X, whole.y, persons=np.arange(2048) % 300)
+    assert len(near.releases_) == len(far.releases_) == 2
+    for mine, theirs in zip(near.releases_, far.releases_, strict=True):
+        np.testing.assert_allclose(mine.weights, theirs.weights, rtol=1e-9)
+
+
 def test_estimators_compute_where_they_are_told(cluster: Dask) -> None:
     whole = records(2048)
     near = ContinualClassifier(

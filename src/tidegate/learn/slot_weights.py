@@ -80,12 +80,11 @@ def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
     array([[0., 0.],
            [0., 1.]])
     """
-    if records.slot_weights is None:
-        raise refuse("slot_weights", "on fit and records, or on neither", shown="on one of them")
+    given = np.asarray(weighing(records, expected=True).slot_weights)
     olds = np.array(sorted(factors))
     news = np.array([factors[old] for old in olds])
-    places = np.searchsorted(olds, records.slot_weights)
-    if not np.array_equal(olds[places.clip(max=len(olds) - 1)], records.slot_weights):
+    places = np.searchsorted(olds, given)
+    if not np.array_equal(olds[places.clip(max=len(olds) - 1)], given):
         raise refuse("slot_weights", "those of the fit", None)
     weights = news[places]
     out = weights == 0
