@@ -5,20 +5,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from tidegate.checks import refuse, whole
-from tidegate.privacy.admission import Admission
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.person import Person
-from tidegate.privacy.rises import Count, rises_of
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
 from tidegate.schedule.levels import Certificate
 from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
+
+if TYPE_CHECKING:  # it needs numpy, which a plan without persons does not load
+    from tidegate.privacy.admission import Admission
 
 SURVEY = Fraction(1, 20)
 """The default share of surveys under a Gaussian budget.
@@ -110,10 +112,13 @@ class Plan:
         return self.schedule.steps
 
     @cached_property
-    def admission(self) -> Admission | None:
+    def admission(self) -> "Admission | None":
         """Decides in which steps a person's records count; None if records are protected."""
         if self.person is None:
             return None
+        from tidegate.privacy.admission import Admission  # noqa: PLC0415
+        from tidegate.privacy.rises import Count, rises_of  # noqa: PLC0415
+
         rises = rises_of(self.schedule, self.shares)
         counted = isinstance(rises, Count)  # which includes all that a record can pay
         return Admission(
@@ -250,10 +255,13 @@ class TwoStreamPlan:
         return replace(self.source.shares, schedule=Target())
 
     @cached_property
-    def admission(self) -> Admission | None:
+    def admission(self) -> "Admission | None":
         """Decides in which steps of either stream a person's records count, for both together."""
         if self.person is None:
             return None
+        from tidegate.privacy.admission import Admission  # noqa: PLC0415
+        from tidegate.privacy.rises import Count  # noqa: PLC0415
+
         return Admission(rises=Count(), contributions=self.person.contributions, streams=2)
 
     @property

@@ -37,6 +37,7 @@ from tidegate import (
 from tidegate.executor import TrainedFit
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn import held as held_module
+from tidegate.learn.fold import Fold
 from tidegate.learn.held import Held
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Terms
@@ -159,6 +160,7 @@ def naive(
     learner = OutputPerturbation() if budget.unit == "epsilon" else GradientPerturbation()
     raw = Task(loss=Logistic(), norm=10.0, regularization=1e-3)
     models: dict[int, NDArray[np.float64]] = {}
+    folds: dict[int, Fold] = {}
     transforms: dict[int, Transform] = {}
     moments: dict[Any, Moments] = {}
     done: dict[Any, int] = {}
@@ -183,7 +185,10 @@ def naive(
                 if spent.unit == "epsilon":
                     whole = epsilon_for_sample(spent.amount, fit.sample, fit.span.size)
                     spent = spent._replace(amount=whole)
-            earlier = [None if each is None else models[each] for each in (fit.prior, fit.start)]
+            earlier = [
+                None if fit.prior is None else models[fit.prior],
+                None if fit.start is None else folds[fit.start].out_of(models[fit.start]),
+            ]
             task, shares = raw, tuple[float, ...]()
             if transform is not None:
                 task, shares = raw.centred(), moments[stream].class_shares
@@ -199,7 +204,11 @@ def naive(
             terms = Terms(
                 allowance=spent, prior=prior, start=start, behind=fit.behind, class_shares=shares
             )
-            models[fit.number] = learner.fit(task, terms, slots, bits)
+            if isinstance(learner, GradientPerturbation):
+                models[fit.number], folds[fit.number] = learner.fitted(task, terms, slots, bits)
+            else:
+                models[fit.number] = learner.fit(task, terms, slots, bits)
+                folds[fit.number] = Fold()
             if fit.released:
                 released.append(models[fit.number])
     assert not waiting
@@ -397,7 +406,7 @@ def test_models_that_no_fit_needs_are_let_go() -> None:
     X, y = batch_for(face, records=200)
     for start in range(0, 200, 10):
         face.partial_fit(X[start : start + 10], y[start : start + 10])
-        held = set(face._begun.run._weights) - {release.fit.number for release in face.releases_}
+        held = set(face._begun.run._fitted) - {release.fit.number for release in face.releases_}
         assert len(held) <= 2  # the base and level 1
 
 

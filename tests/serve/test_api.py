@@ -265,6 +265,7 @@ def test_the_document_has_examples_and_names_every_route(service: Served) -> Non
     assert set(document["paths"]) == {
         "/metrics",
         "/v1/audit",
+        "/v1/erasures",
         "/v1/health",
         "/v1/ledger",
         "/v1/ledger/strip",

@@ -1,20 +1,22 @@
 """What `tidegate plan` prints about persons: a record's budget, and how often a person may come."""
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tidegate.cli import options
 from tidegate.privacy import Budget, gaussian_epsilon
-from tidegate.privacy.admission import Admission
 from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import up
 from tidegate.privacy.visits import Visits, visits
 
+if TYPE_CHECKING:
+    from tidegate.privacy.admission import Admission
 
-def summary(budget: Budget, person: Person, admission: Admission) -> dict[str, Any]:
+
+def summary(budget: Budget, person: Person, admission: "Admission") -> dict[str, Any]:
     """What persons cost, for programs."""
     return {
         "contributions": person.contributions,
@@ -41,14 +43,14 @@ def _record(budget: Budget) -> dict[str, float]:
     return {"mu": amount, "epsilon": gaussian_epsilon(amount, budget.delta), "delta": budget.delta}
 
 
-def _kept(admission: Admission) -> int | None:
+def _kept(admission: "Admission") -> int | None:
     """For how many steps owners are kept; None for ever."""
     now = 2**53
     needed = admission.needed(now)
     return now - needed if needed else None
 
 
-def show(console: Console, budget: Budget, person: Person, admission: Admission) -> None:
+def show(console: Console, budget: Budget, person: Person, admission: "Admission") -> None:
     """Print what persons cost."""
     period, times = person.period, f"{person.contributions:,} times "
     when = "for life" if period is None else f"within any {period:,} consecutive steps"

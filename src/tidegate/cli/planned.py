@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
-from tidegate.privacy.admission import Admission
 from tidegate.privacy.meaning import amounts
 from tidegate.privacy.person import Person
 from tidegate.schedule import Schedule, Stream, TwoStream
 from tidegate.schedule.registry import SCHEDULES, build, sources
+
+if TYPE_CHECKING:
+    from tidegate.privacy.admission import Admission
 
 MAX_STEPS = 10**9
 """The most steps that can be planned: printing more would take hours."""
@@ -66,7 +68,7 @@ class Planned:
     forever: dict[Stream | None, Fraction]
     measured: "Measured"
     person: Person | None
-    admission: Admission | None
+    admission: "Admission | None"
 
     @property
     def no_release(self) -> str:

@@ -264,7 +264,7 @@ def descend(
         mu=terms.allowance.amount,
         divisor=float(terms.people(n)) if terms.persons else divisor,
         class_shares=terms.class_shares,
-        new=1.0 if again(terms) else divisor / (divisor + behind(terms, n)),
+        new=1.0 if terms.prior is None else divisor / (divisor + behind(terms, n)),
         perturb=perturb,
     )
     return Fitted(fold.into(weights), fold)
