@@ -89,6 +89,20 @@ def test_backups_of_a_gate_that_runs_are_complete_and_rotate(
         assert list(verify(gate)) == []
 
 
+def test_a_backup_has_the_key_of_persons(tmp_path: Path) -> None:
+    state, folder = tmp_path / "gate", tmp_path / "backups"
+    folder.mkdir()
+    person = {"id": "who", "contributions": 2}
+    with opened(state, config(person=person)) as gate:
+        gate.ingest(*stream(800), persons=list(range(800)))
+    done = back_up(state, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    restore(Path(done.stdout.strip()), state)
+    with Gate.open(state) as gate:
+        gate.ingest(*stream(100, 800), persons=list(range(100)))
+        assert list(verify(gate)) == []
+
+
 def test_a_release_made_during_a_backup_does_no_harm(tmp_path: Path) -> None:
     state, then, folder = tmp_path / "gate", tmp_path / "then", tmp_path / "backups"
     folder.mkdir()

@@ -157,3 +157,7 @@ def test_a_new_state_takes_its_key_from_the_environment(
     monkeypatch.setenv("PERSONS_KEY", "ab" * 32)
     opened(tmp_path / "state", settings(person=person)).close()
     assert not (tmp_path / "state" / FILE).exists()
+    for there, told in [("ab" * 32, 0), (None, 0), ("cd" * 32, 1)]:
+        monkeypatch.setenv("PERSONS_KEY", there) if there else monkeypatch.delenv("PERSONS_KEY")
+        with Gate.look(tmp_path / "state") as gate:
+            assert len(list(verify(gate))) == told

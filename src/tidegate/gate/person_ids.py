@@ -1,5 +1,6 @@
 """Turn the ids of persons into owners, under the key of the state."""
 
+import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -25,6 +26,12 @@ class PersonIds:
         """The key; refused if it is not the one that the state was created with."""
         variable = None if self._table is None else self._table.key
         return checked_key(self._store.folder, variable, self._store.person_key() or "")
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the key can be checked: False if it is in a variable that is not set."""
+        table = self._table
+        return table is not None and (table.key is None or table.key in os.environ)
 
     def check(self) -> None:
         """Refuse a missing or wrong key, in one line."""
