@@ -31,6 +31,7 @@ class Constant:
 
     name = "constant"
     private = True
+    probabilities = True
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         del seed

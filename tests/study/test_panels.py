@@ -44,6 +44,7 @@ class Sure:
     seldom: bool = False
     name = "sure"
     private = True
+    probabilities = True
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         del seed

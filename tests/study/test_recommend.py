@@ -23,10 +23,11 @@ from tidegate.study.compare_plot import draw
 from tidegate.study.comparison import Comparison, Contender, Result, common_times, read, results
 from tidegate.study.curve import Curve
 from tidegate.study.grid import FORGETS, GRID, settings_of
+from tidegate.study.measured import measured
 from tidegate.study.method import Scheduled
 from tidegate.study.recommend import Recommendation, margin, retained, toml
 from tidegate.study.study_stream import Labelled, Transformed
-from tidegate.study.trial import MEASURES, attempt, log_loss, measured
+from tidegate.study.trial import attempt, log_loss
 
 PURE = TABLES | {"budget": {"epsilon": 1.0}}
 
@@ -259,12 +260,30 @@ def test_measures_are_those_of_the_test_records() -> None:
     y = (X[:, 0] + rng.normal(size=500) > 0.5).astype(np.intp)
     y[:20] = -1
     weights = np.array([1.0, 0.2])
-    found = dict(zip(MEASURES, measured(weights, Labelled(X=X, y=y), 2), strict=True))
+    found = measured(weights, Labelled(X=X, y=y), 2)
+    assert found["accuracy"] == Labelled(X=X, y=y).score(weights)
     X, y = X[20:], y[20:]
     assert found["auc"] == pytest.approx(roc_auc_score(y, X @ weights))
     assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, X @ weights > 0))
     assert found["majority"] == pytest.approx(max(y.mean(), 1 - y.mean()))
     assert found["bias"] == pytest.approx((1 / (1 + np.exp(-X @ weights))).mean() - y.mean())
+
+
+def test_a_column_for_each_of_two_classes_measures_the_same() -> None:
+    rng = np.random.default_rng(4)
+    test = Labelled(X=rng.normal(size=(200, 3)), y=rng.integers(-1, 2, size=200))
+    columns = rng.normal(size=(3, 2))
+    assert measured(columns, test, 2) == pytest.approx(
+        measured(columns[:, 1] - columns[:, 0], test, 2)
+    )
+
+
+def test_margins_without_probabilities_are_not_read_as_such() -> None:
+    test = Labelled(X=np.array([[1.0], [-1.0], [2.0]]), y=np.array([1, 0, 0]))
+    plain, without = (measured(np.ones(1), test, 2, probabilities=p) for p in (True, False))
+    assert np.isnan([without["log_loss"], without["bias"]]).all()
+    rest = plain.keys() - {"log_loss", "bias"}
+    assert {name: without[name] for name in rest} == {name: plain[name] for name in rest}
 
 
 def test_a_transformed_model_is_tested_with_its_transform() -> None:

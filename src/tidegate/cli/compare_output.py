@@ -14,8 +14,8 @@ from rich.console import Console
 from tidegate.cli.options import lean_table
 from tidegate.privacy.meaning import amounts
 from tidegate.study.comparison import Comparison, Result
+from tidegate.study.measured import MEASURES
 from tidegate.study.recommend import Margin, Recommendation, retained, toml
-from tidegate.study.trial import MEASURES
 
 RULE = "95 % by Student's t, from the paired differences over the runs and over the times"
 

@@ -352,8 +352,8 @@ class Result:
         return self._mean(self.trial.log_losses, times)
 
     def measure(self, name: str, times: Sequence[int]) -> float:
-        """The mean of one of `trial.MEASURES` over all runs and times; NaN if it is not defined."""
-        return self._mean(self.trial.measures.get(name), times)
+        """The mean of one of `MEASURES` over all runs and times; NaN if it is not defined."""
+        return self._mean(self.curve.measures.get(name), times)
 
     def _mean(self, values: Floats | None, times: Sequence[int]) -> float:
         if values is None:

@@ -1,14 +1,15 @@
 """Curves: the test accuracy of a method's releases over a stream, in several runs."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.study.measured import MEASURES, measured
 from tidegate.study.method import Method
-from tidegate.study.study_stream import StudyStream
+from tidegate.study.study_stream import Fitted, StudyStream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,11 +25,14 @@ class Curve:
         private: Whether the method is private.
         at: How many records had arrived at each release.
         runs: The accuracies, shape (runs, releases).
+        measures: The log-loss and each of `MEASURES`, if measured: shape (runs, releases), NaN
+            where one is not defined.
     """
 
     private: bool
     at: tuple[int, ...]
     runs: Floats
+    measures: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def median(self) -> Floats:
@@ -77,11 +81,29 @@ def measure(
     runs = []
     for seed in seeds:
         arrived = stream(seed)
-        scores = [(t, arrived.test(t).score(w)) for t, w in method.models(arrived, seed)]
-        at = tuple(t for t, _ in scores)
-        runs.append([score for _, score in scores])
+        made = [(t, tested(method, model, arrived, t)) for t, model in method.models(arrived, seed)]
+        at = tuple(t for t, _ in made)
+        runs.append([values for _, values in made])
         tick()
-    return Curve(private=method.private, at=at, runs=np.array(runs))
+    return curve_of(method, at, runs)
+
+
+def tested(method: Method, model: Fitted, stream: StudyStream, at: int) -> dict[str, float]:
+    """What `measured` finds for a release of a method."""
+    has = method.probabilities
+    return measured(model, stream.test(at), stream.classes, probabilities=has)
+
+
+def curve_of(
+    method: Method, at: Sequence[int], runs: Sequence[Sequence[Mapping[str, float]]]
+) -> Curve:
+    """The curve of a method from what `tested` found for each release of each run."""
+    values = {
+        name: np.array([[each[name] for each in run] for run in runs])
+        for name in ("accuracy", "log_loss", *MEASURES)
+    }
+    accuracy = values.pop("accuracy")
+    return Curve(private=method.private, at=tuple(at), runs=accuracy, measures=values)
 
 
 def best_of(

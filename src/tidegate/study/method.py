@@ -24,6 +24,10 @@ class Method(Protocol):
     def private(self) -> bool:
         """Whether it is private with fresh noise; the noise of a study comes from a seed."""
 
+    @property
+    def probabilities(self) -> bool:
+        """Whether its margins have the probabilities of the stream's loss."""
+
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release: how many records had arrived, and its weights, shape (d, K) or (d,)."""
 
@@ -47,6 +51,7 @@ class Scheduled:
     engine: Engine = field(default=Memory(), repr=False, compare=False)
 
     private = True
+    probabilities = True
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release of the plan."""

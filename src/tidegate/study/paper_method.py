@@ -42,6 +42,7 @@ class AsPublished:
     gamma: float = 10.0
 
     private = False
+    probabilities = True
 
     @property
     def name(self) -> str:

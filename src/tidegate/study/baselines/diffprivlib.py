@@ -74,6 +74,7 @@ class Diffprivlib:
     name: str = "diffprivlib"
 
     private = True
+    probabilities = False  # those of each class against the rest do not add up to 1
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""

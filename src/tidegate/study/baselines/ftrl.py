@@ -132,6 +132,7 @@ class DPFTRL:
     name: str = "DP-FTRL"
 
     private = True
+    probabilities = True
 
     def __post_init__(self) -> None:
         whole("batch", self.batch)

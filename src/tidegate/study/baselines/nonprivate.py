@@ -26,6 +26,7 @@ class NonPrivate:
     name: str = "not private"
 
     private = False
+    probabilities = True
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Weights]]:
         """Each release."""

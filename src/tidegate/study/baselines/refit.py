@@ -76,6 +76,7 @@ class Refit(ABC):
     name: str
 
     private = True
+    probabilities = True
 
     @abstractmethod
     def part(self, releases: int) -> Allowance:
