@@ -25,7 +25,7 @@ from tidegate.study.contest import contests
 from tidegate.study.experiment import Job, Notebook, Run, in_processes, on_cluster
 from tidegate.study.panels import Panel, panels
 from tidegate.study.plots import overview, plot
-from tidegate.study.results import curves, markdown, rows
+from tidegate.study.results import curves, majority_rows, markdown, measure_cells, rows
 from tidegate.study.study_sources import NO_TITLES
 from tidegate.study.theorems import note
 
@@ -43,7 +43,7 @@ be raised. The workers of a cluster read the data from the same path.
 
 
 COLUMNS = ("curve", "kind", "private", "first", "last", "mean", "beyond_not_private")
-"""The fields that the table shows; JSON has the whole curve."""
+"""The fields that the table shows before the measures; JSON has the whole curve."""
 
 
 @click.command(epilog=EPILOG)
@@ -106,7 +106,8 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     drawn = {panel.name: curves(panel, notebook, times[panel.name]) for panel in chosen}
     for panel in chosen:
         plot(out / f"{panel.name}.png", panel, drawn[panel.name], note(panel))
-        _show(panel, list(rows(panel, drawn[panel.name])), form)
+        constants = majority_rows(panel, drawn[panel.name]) if form == "table" else ()
+        _show(panel, [*rows(panel, drawn[panel.name]), *constants], form)
     overview(out / "overview.png", chosen, drawn)
     tables = "\n".join(markdown(panel, drawn[panel.name]) for panel in chosen)
     (out / "paper.md").write_text(tables, encoding="utf-8")
@@ -117,6 +118,7 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
             "runs": times[panel.name],
             "theorems": note(panel),
             "curves": list(rows(panel, drawn[panel.name])),
+            "majority": list(majority_rows(panel, drawn[panel.name])),
         }
         for panel in chosen
     }
@@ -131,8 +133,9 @@ def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
         options.show(table, form)
         return
     for column in panel.columns:
-        own = [_percent(row) for row in table if row["column"] == column.title]
-        options.show(own, form, title=f"({panel.name}) {panel.title}: {column.title}")
+        own = [row for row in table if row["column"] == column.title]
+        shown = [_percent(row) | cells for row, cells in zip(own, measure_cells(own), strict=True)]
+        options.show(shown, form, title=f"({panel.name}) {panel.title}: {column.title}")
 
 
 def _percent(row: dict[str, Any]) -> dict[str, Any]:

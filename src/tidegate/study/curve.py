@@ -50,6 +50,27 @@ class Curve:
         """The mean of the medians over all releases."""
         return float(self.median.mean())
 
+    def median_of(self, name: str) -> Floats:
+        """The median of the runs of a measure, for each release; NaN if any run has none."""
+        return np.asarray(np.median(self.measures[name], axis=0))
+
+    @property
+    def constant(self) -> "Curve | None":
+        """The curve of the majority class on the same test records; None if it was not measured."""
+        if "majority" not in self.measures:
+            return None
+        losses = {"log_loss": self.measures["constant_log_loss"]}
+        return Curve(private=False, at=self.at, runs=self.measures["majority"], measures=losses)
+
+    @property
+    def measures_row(self) -> dict[str, list[float | None]]:
+        """The medians of all measures in rounded numbers, for JSON; None where not defined."""
+        return {
+            name: [None if np.isnan(each) else round(each, 4) for each in medians.tolist()]
+            for name in self.measures
+            if not np.isnan(medians := self.median_of(name)).all()
+        }
+
     @property
     def row(self) -> dict[str, Any]:
         """The whole curve in rounded numbers, for JSON."""

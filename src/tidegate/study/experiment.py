@@ -2,7 +2,7 @@
 
 import json
 import multiprocessing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,16 +37,24 @@ class Experiment:
     def run(self, seed: int) -> "Run":
         """Run it once."""
         curve = measure(self.method, self.source.stream, [seed])
-        return Run(self.key, seed, curve.at, curve.runs[0].tolist())
+        measures = {
+            name: [None if np.isnan(each) else each for each in runs[0].tolist()]
+            for name, runs in curve.measures.items()
+        }
+        return Run(self.key, seed, curve.at, curve.runs[0].tolist(), measures)
 
 
 class Run(NamedTuple):
-    """The result of one run: the accuracy of each release."""
+    """The result of one run: the accuracy of each release, and its other measures.
+
+    Runs saved before these were measured have None.
+    """
 
     key: str
     seed: int
     at: Sequence[int]
     scores: Sequence[float]
+    measures: Mapping[str, Sequence[float | None]] | None = None
 
 
 Job = tuple[Experiment, int]
@@ -124,10 +132,13 @@ class Notebook:
             yield run
 
     def curve(self, experiment: Experiment, runs: int) -> Curve:
-        """The curve of an experiment whose runs are all saved."""
+        """The curve of an experiment whose runs are all saved, with what all of them measured."""
         saved = [self._runs[experiment.key, seed] for seed in range(runs)]
+        measures = [run.measures or {} for run in saved]
+        names = [name for name in measures[0] if all(name in each for each in measures)]
         return Curve(
             private=experiment.method.private,
             at=tuple(saved[0].at),
             runs=np.array([run.scores for run in saved]),
+            measures={name: np.array([m[name] for m in measures], np.float64) for name in names},
         )

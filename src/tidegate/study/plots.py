@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tidegate.picture import new_figure
 from tidegate.study.curve import Curve
 from tidegate.study.panels import Kind, Line, Panel
+from tidegate.study.results import majority
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +67,9 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
     """Draw the columns of a panel, on a common scale unless one of them is near."""
     figure.suptitle(f"({panel.name}) {panel.title}", fontsize="medium")
     far = not any(column.near for column in panel.columns)
+    constants = [majority(column, curves) for column in panel.columns]
     row: Sequence[Axes] = figure.subplots(1, len(panel.columns), sharey=far, squeeze=False)[0]
-    for axes, column in zip(row, panel.columns, strict=True):
+    for axes, column, constant in zip(row, panel.columns, constants, strict=True):
         axes.set_title(column.title, fontsize="small")
         for line in column.lines:
             dashes, width, _ = STYLES[line.kind]
@@ -79,12 +81,23 @@ def _panel(figure: Any, panel: Panel, curves: Curves) -> "Sequence[Axes]":
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-        shown = [curves[line] for line in (column.lines if column.near else curves)]
+        near = [curves[line] for line in column.lines]
+        shown = near if column.near else [*curves.values(), *filter(None, constants)]
         worst = min(curve.quartiles[0].min() for curve in shown)
         grid = 20 if column.near else 5
         axes.set_ylim(math.floor(max(worst - 0.5 / grid, 0) * grid) / grid, 1)
+        if constant is not None:
+            _draw_majority(axes, constant)
     row[0].set_ylabel("test accuracy")
     return row
+
+
+def _draw_majority(axes: "Axes", constant: Curve) -> None:
+    """Draw what every model should be better than; if it is below the scale, only say so."""
+    if (best := constant.median.max()) < axes.get_ylim()[0]:
+        axes.plot([], [], " ", label=f"majority class: {best:.1%}, below this scale")
+    else:
+        constant.draw(axes, "0.5", linewidth=1.0, zorder=1, label="majority class")
 
 
 def _color(line: Line, panel: Panel) -> str:
@@ -93,7 +106,7 @@ def _color(line: Line, panel: Panel) -> str:
 
 
 def _legend(axes: "Axes", lines: Iterable[Line], panel: Panel, **place: Any) -> None:
-    """A colour for each label, and dashes for each kind."""
+    """A colour for each label, dashes for each kind, and the majority class if it was drawn."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 (an extra, and slow to load)
 
     every = list(lines)
@@ -106,4 +119,5 @@ def _legend(axes: "Axes", lines: Iterable[Line], panel: Panel, **place: Any) -> 
         for kind, (dashes, _, words) in STYLES.items()
         if kind in kinds
     ]
-    axes.legend(handles=[*colors, *styles], fontsize="x-small", frameon=False, **place)
+    constant, _ = axes.get_legend_handles_labels()  # the only line with a label of its own
+    axes.legend(handles=[*colors, *styles, *constant], fontsize="x-small", frameon=False, **place)

@@ -1,13 +1,17 @@
 """The results of a panel, as curves and as numbers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tidegate.study.curve import Curve
 from tidegate.study.experiment import Notebook
+from tidegate.study.measured import MEASURES
 from tidegate.study.panels import Column, Line, Panel
+
+SHOWN = {"log_loss": ("log-loss", ".3f"), "auc": ("AUC", ".3f"), "bias": ("bias", "+.3f")}
+"""The measures that tables show besides accuracy: their headings and formats."""
 
 
 def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
@@ -27,10 +31,24 @@ def curves(panel: Panel, notebook: Notebook, runs: int) -> dict[Line, Curve]:
     return best
 
 
+def majority(column: Column, curve_of: Mapping[Line, Curve]) -> Curve | None:
+    """What always answering the most frequent class reaches; None if it was not measured.
+
+    It depends on the test records alone, so it is read off the curve with the most releases.
+    """
+    every = [curve_of[line].constant for line in _regular(column)]
+    found = [curve for curve in every if curve is not None]
+    return max(found, key=lambda curve: len(curve.at), default=None)
+
+
+def _regular(column: Column) -> list[Line]:
+    """All lines but the non-private one and those marked seldom."""
+    return [line for line in column.lines if line.kind != "not private" and not line.seldom]
+
+
 def _shared(column: Column, curve_of: Mapping[Line, Curve]) -> set[int]:
     """The releases common to all curves but the non-private one and those marked seldom."""
-    others = [line for line in column.lines if line.kind != "not private" and not line.seldom]
-    common = set.intersection(*(set(curve_of[line].at) for line in others))
+    common = set.intersection(*(set(curve_of[line].at) for line in _regular(column)))
     return {at for at in common if at >= column.since}
 
 
@@ -39,41 +57,89 @@ def _mean(curve: Curve, shared: set[int]) -> float:
     return float(np.mean(curve.median[[at in shared for at in curve.at]]))
 
 
+def _mean_measure(curve: Curve, name: str, shared: set[int]) -> float | None:
+    """The same of a measure, where it is defined; None if it is nowhere."""
+    if name not in curve.measures:
+        return None
+    medians = curve.median_of(name)[[at in shared for at in curve.at]]
+    medians = medians[~np.isnan(medians)]
+    return round(float(medians.mean()), 4) if medians.size else None
+
+
 def rows(panel: Panel, curve_of: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
     """Each curve of a panel in numbers: medians of the runs, at its releases.
 
     The mean is over the releases common to all curves of the column, from its `since` on, not
-    counting the non-private curve and those marked seldom.
+    counting the non-private curve and those marked seldom. So are the measures besides accuracy,
+    each None if it was not measured; `measures` has their medians at each release.
     """
     for column in panel.columns:
-        shared = _shared(column, curve_of)
-        reference = next(line for line in column.lines if line.kind == "not private")
-        not_private = _mean(curve_of[reference], shared)
         for line in column.lines:
             curve = curve_of[line]
-            yield {
-                "panel": panel.name,
-                "column": column.title,
-                "curve": line.label,
-                "kind": line.kind,
-                "private": curve.private,
-                "first": round(float(curve.median[0]), 4),
-                "last": round(float(curve.median[-1]), 4),
-                "mean": round(_mean(curve, shared), 4),
-                "beyond_not_private": round(_mean(curve, shared) - not_private, 4),
-                **curve.row,
-            }
+            about = {"curve": line.label, "kind": line.kind, "private": curve.private}
+            yield _row(panel, column, curve_of, curve, about)
+
+
+def majority_rows(panel: Panel, curve_of: Mapping[Line, Curve]) -> Iterator[dict[str, Any]]:
+    """The same for the majority class, in each column where it was measured."""
+    for column in panel.columns:
+        if (constant := majority(column, curve_of)) is not None:
+            about = {"curve": "majority class", "kind": "constant", "private": None}
+            yield _row(panel, column, curve_of, constant, about)
+
+
+def _row(
+    panel: Panel,
+    column: Column,
+    curve_of: Mapping[Line, Curve],
+    curve: Curve,
+    about: Mapping[str, Any],
+) -> dict[str, Any]:
+    shared = _shared(column, curve_of)
+    reference = next(line for line in column.lines if line.kind == "not private")
+    return {
+        "panel": panel.name,
+        "column": column.title,
+        **about,
+        "first": round(float(curve.median[0]), 4),
+        "last": round(float(curve.median[-1]), 4),
+        "mean": round(_mean(curve, shared), 4),
+        "beyond_not_private": round(_mean(curve, shared) - _mean(curve_of[reference], shared), 4),
+        **curve.row,
+        **{name: _mean_measure(curve, name, shared) for name in ("log_loss", *MEASURES)},
+        "measures": curve.measures_row,
+    }
+
+
+def measure_cells(table: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The cells of each row, by heading, for the measures that any row has.
+
+    >>> measure_cells([{"log_loss": 0.5, "auc": None, "bias": None}])
+    [{'log-loss': '0.500'}]
+    """
+    names = [name for name in SHOWN if any(row[name] is not None for row in table)]
+    return [
+        {
+            SHOWN[name][0]: "-" if row[name] is None else format(row[name], SHOWN[name][1])
+            for name in names
+        }
+        for row in table
+    ]
 
 
 def markdown(panel: Panel, curve_of: Mapping[Line, Curve]) -> str:
-    """The numbers of a panel as a Markdown table, in percent."""
+    """The numbers of a panel as a Markdown table: accuracies in percent, then other measures."""
+    table = [*rows(panel, curve_of), *majority_rows(panel, curve_of)]
+    more = measure_cells(table)
+    heads = ["", "curve", "kind", "first", "last", "mean", *more[0]]
     lines = [
         f"**({panel.name}) {panel.title}**",
         "",
-        "| | curve | kind | first | last | mean |",
-        "|---|---|---|---:|---:|---:|",
+        "|" + "|".join(f" {head} " if head else " " for head in heads) + "|",
+        "|---|---|---|" + "---:|" * (len(heads) - 3),
     ]
-    for row in rows(panel, curve_of):
-        scores = " | ".join(f"{100 * row[key]:.1f}" for key in ("first", "last", "mean"))
-        lines.append(f"| {row['column']} | {row['curve']} | {row['kind']} | {scores} |")
+    for row, cells in zip(table, more, strict=True):
+        scores = [f"{100 * row[key]:.1f}" for key in ("first", "last", "mean")]
+        words = [row["column"], row["curve"], row["kind"]]
+        lines.append("| " + " | ".join([*words, *scores, *cells.values()]) + " |")
     return "\n".join(lines) + "\n"
