@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,16 +10,32 @@ from tests.cli.run import json_lines, tidegate
 from tidegate.study.experiment import RUNS, Run
 from tidegate.study.panels import panels
 
+MEASURES: dict[str, list[Any]] = {
+    "log_loss": [0.4, 0.6],
+    "balanced_accuracy": [0.9, 0.8],
+    "auc": [None, None],
+    "bias": [None, None],
+    "majority": [0.11, 0.13],
+    "constant_log_loss": [2.3, 2.2],
+}
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
+
+def made_up(folder: Path, measures: dict[str, list[Any]] | None) -> Path:
     """A folder with all runs of panel (a), made up."""
     lines = []
     for experiment in panels(None, quick=True)[0].experiments:
-        run = Run(experiment.key, 0, (8192, 9216), (0.9, 0.8))
-        lines.append(json.dumps(run._asdict()) + "\n")
-    (tmp_path / RUNS).write_text("".join(lines))
-    return tmp_path
+        run = Run(experiment.key, 0, (8192, 9216), (0.9, 0.8), measures)._asdict()
+        if measures is None:
+            del run["measures"]  # as it was saved before there were any
+        lines.append(json.dumps(run) + "\n")
+    (folder / RUNS).write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Runs without measures."""
+    return made_up(tmp_path, None)
 
 
 def test_a_panel_is_drawn_and_told(out: Path) -> None:
@@ -29,9 +46,30 @@ def test_a_panel_is_drawn_and_told(out: Path) -> None:
     for name in ("a.png", "overview.png"):
         assert (out / name).stat().st_size > 1000
     assert "| private | ε = 1 | gradient | 90.0 | 80.0 | 85.0 |" in (out / "paper.md").read_text()
+    assert "loss" not in done.stdout + (out / "paper.md").read_text()  # it was not measured
     told = json.loads((out / "paper.json").read_text())["a"]
     assert told["theorems"].startswith("No bound is drawn")
     assert len(told["curves"]) == 11
+    assert told["majority"] == []
+    assert told["curves"][0]["log_loss"] is None
+
+
+def test_measures_are_shown_where_they_were_measured(tmp_path: Path) -> None:
+    out = made_up(tmp_path, MEASURES)
+    done = tidegate("paper", "a", "--quick", "--out", str(out))
+    assert done.returncode == 0
+    assert done.stdout.count("log-loss") == done.stdout.count("majority class") == 2
+    assert "AUC" not in done.stdout
+    text = (out / "paper.md").read_text()
+    assert "| | curve | kind | first | last | mean | log-loss |" in text
+    assert "| private | ε = 1 | gradient | 90.0 | 80.0 | 85.0 | 0.500 |" in text
+    assert "| private | majority class | constant | 11.0 | 13.0 | 12.0 | 2.250 |" in text
+    told = json.loads((out / "paper.json").read_text())["a"]
+    assert len(told["curves"]) == 11
+    for row in told["curves"]:
+        assert (row["log_loss"], row["auc"], row["majority"]) == (0.5, None, 0.12)
+        assert row["measures"]["log_loss"] == [0.4, 0.6]
+    assert [row["median"] for row in told["majority"]] == [[0.11, 0.13]] * 2
 
 
 def test_a_line_of_json_for_every_curve(out: Path) -> None:

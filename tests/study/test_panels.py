@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from tidegate import Plan, PureDP
 from tidegate.learn import OutputPerturbation
@@ -16,7 +17,7 @@ from tidegate.study.method import Scheduled
 from tidegate.study.panels import PUBLISHED, Column, Line, Panel, panels
 from tidegate.study.paper_method import AsPublished
 from tidegate.study.plots import overview, plot
-from tidegate.study.results import curves, rows
+from tidegate.study.results import curves, majority_rows, markdown, rows
 from tidegate.study.study_stream import Labelled, StudyStream
 from tidegate.study.theorems import least_bound, least_loss, note
 
@@ -244,3 +245,117 @@ def test_means_begin_where_the_column_says_and_the_best_is_chosen_by_them(tmp_pa
         panel = Panel(name="since", title="", claim="", columns=(column,))
         table = {row["curve"]: row for row in rows(panel, curves(panel, notebook, 1))}
         assert table["ours"]["mean"] == expected
+
+
+# --- measures besides accuracy
+
+
+def answered(right: bool) -> Line:
+    experiment = RIGHT if right else WRONG
+    return Line(label=str(right), kind="gradient", experiment=experiment)
+
+
+PAIR = Panel(
+    name="pair",
+    title="",
+    claim="",
+    columns=(
+        Column(
+            title="both",
+            lines=(
+                Line(label="not private", kind="not private", experiment=RIGHT),
+                answered(True),
+                answered(False),
+            ),
+        ),
+    ),
+)
+
+
+def test_each_point_of_a_curve_is_measured_exactly(tmp_path: Path) -> None:
+    runs = 3
+    notebook = Notebook(tmp_path)
+    list(notebook.keep(e.run(seed) for e in (RIGHT, WRONG) for seed in range(runs)))
+    notebook = Notebook(tmp_path)  # as saved
+    found = curves(PAIR, notebook, runs)
+    table = {row["curve"]: row for row in rows(PAIR, found)}
+    ones = [Flat().stream(seed).records.y.mean() for seed in range(runs)]
+    most = np.median([max(share, 1 - share) for share in ones])
+    # The margins of the two classes are 2 apart for every record.
+    for label, gap in (("True", 2.0), ("False", -2.0)):
+        row, sure = table[label], 1 / (1 + math.exp(-gap))
+        bias = np.median([(1 - sure) * (1 - 2 * share) for share in ones])
+        assert row["log_loss"] == pytest.approx(-math.log(sure), abs=1e-4)
+        assert row["bias"] == pytest.approx(bias, abs=1e-4)
+        assert row["auc"] == row["balanced_accuracy"] == float(label == "True")
+        assert row["majority"] == pytest.approx(most, abs=1e-4)
+        assert row["measures"]["auc"] == [row["auc"]] * 2
+    (constant,) = majority_rows(PAIR, found)
+    assert constant["mean"] == table["True"]["majority"]
+    assert constant["log_loss"] == table["True"]["constant_log_loss"]
+    assert "| log-loss | AUC | bias |" in markdown(PAIR, found)
+
+
+@dataclass(frozen=True)
+class Mute(Sure):
+    """Margins that have no probabilities."""
+
+    probabilities = False
+
+
+def test_without_probabilities_there_is_no_log_loss(tmp_path: Path) -> None:
+    mute = Experiment(source=Flat(), method=Mute(True))
+    run = mute.run(0)
+    assert run.measures is not None
+    assert run.measures["log_loss"] == run.measures["bias"] == [None, None]
+    assert run.measures["auc"] == [1.0, 1.0]
+    notebook = Notebook(tmp_path)
+    list(notebook.keep([run]))
+    assert "NaN" not in (tmp_path / RUNS).read_text()  # which is no JSON
+    lines = (
+        Line(label="not private", kind="not private", experiment=mute),
+        Line(label="mute", kind="baseline", experiment=mute),
+    )
+    panel = replace(PAIR, columns=(Column(title="both", lines=lines),))
+    _, row = rows(panel, curves(panel, notebook, 1))
+    assert row["log_loss"] is row["bias"] is None
+    assert "log_loss" not in row["measures"]
+
+
+def test_what_only_some_runs_measured_is_not_shown(tmp_path: Path) -> None:
+    """Runs that were saved before there were measures are not run again."""
+    notebook = Notebook(tmp_path)
+    old = [e.run(0)._replace(measures=None) for e in (RIGHT, WRONG)]
+    list(notebook.keep([*old, *(e.run(1) for e in (RIGHT, WRONG))]))
+    assert notebook.missing([(RIGHT, 2), (WRONG, 2)]) == []
+    found = curves(PAIR, notebook, 2)
+    assert all(row["log_loss"] is None and row["measures"] == {} for row in rows(PAIR, found))
+    assert list(majority_rows(PAIR, found)) == []
+    assert markdown(PAIR, found).splitlines()[2] == "| | curve | kind | first | last | mean |"
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_the_majority_class_is_in_every_panel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: bool
+) -> None:
+    figure = Figure(layout="constrained")
+    monkeypatch.setattr("tidegate.study.plots.new_figure", lambda *_: figure)
+    notebook = Notebook(tmp_path)
+    list(notebook.keep([RIGHT.run(0)]))
+    column = replace(PAIR.columns[0], lines=PAIR.columns[0].lines[:2], near=near)
+    panel = replace(PAIR, columns=(column,))  # all right, so a near scale begins at 95 %
+    found = curves(panel, notebook, 1)
+    plot(tmp_path / "pair.png", panel, found)
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    words = [text.get_text() for text in legend.get_texts()]
+    y = Flat().stream(0).records.y
+    share = max(y.mean(), 1 - y.mean())
+    if near:
+        assert f"majority class: {share:.1%}, below this scale" in words
+        return
+    (line,) = [each for each in axes.lines if each.get_label() == "majority class"]
+    assert np.asarray(line.get_ydata()).tolist() == [share, share]
+    assert axes.get_ylim()[0] < share
+    assert words[-1] == "majority class"

@@ -129,7 +129,9 @@ def measure_cells(table: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def markdown(panel: Panel, curve_of: Mapping[Line, Curve]) -> str:
     """The numbers of a panel as a Markdown table: accuracies in percent, then other measures."""
+    titles = [column.title for column in panel.columns]
     table = [*rows(panel, curve_of), *majority_rows(panel, curve_of)]
+    table.sort(key=lambda row: titles.index(row["column"]))
     more = measure_cells(table)
     heads = ["", "curve", "kind", "first", "last", "mean", *more[0]]
     lines = [

@@ -119,6 +119,7 @@ def test_diffprivlib_learns_with_a_huge_budget() -> None:
         curve = measure(method, partial(blobs, classes=classes), range(1))
         assert curve.at == (200, 300, 400)
         assert curve.runs.min() > 0.9
+        assert np.isnan(curve.measures["log_loss"]).all()  # it has no probabilities
 
 
 @needs_diffprivlib
