@@ -52,6 +52,13 @@ GATES: dict[str, dict[str, Any]] = {
         "learner": {"kind": "gradient"},
     },
     "lambda chosen by the learner": {"schedule": None, "learner": {"kind": "output"}},
+    "fading, persons": {
+        "schedule": {"kind": "fading", "step": 100},
+        "budget": {"epsilon": 8.0, "delta": 1e-6},  # enough to tell how many persons there are
+        "learner": {},
+        "survey": {"share": "1/2"},
+        "person": {"id": "p", "contributions": 4, "typical": "3/2"},
+    },
 }
 
 
@@ -61,7 +68,8 @@ def made(folder: Path, name: str, *, scores: bool = True) -> Path:
     settings = config(**GATES[name], quality=quality, publish={"folder": str(folder / "out")})
     with opened(folder / "state", settings) as gate:
         for part in gate.streams:
-            gate.ingest(*stream(900), stream=part)
+            persons = [slot // 2 for slot in range(900)] if "person" in GATES[name] else None
+            gate.ingest(*stream(900), stream=part, persons=persons)
     return folder / "state"
 
 
@@ -116,7 +124,10 @@ def fits_of(state: Path) -> list[Card]:
         return [card for _, card in gate.store.cards()]
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.slow if "persons" in each else ()) for each in GATES],
+)
 def test_too_little_noise_is_found_though_every_sum_was_redone(name: str, tmp_path: Path) -> None:
     state = made(tmp_path, name)
     assert problems(state) == []
@@ -188,6 +199,33 @@ def test_settings_that_explain_less_noise_must_explain_it(tmp_path: Path) -> Non
         "settings.sensitivity",
         "settings.lattice",
     ]
+
+
+def test_the_total_of_a_survey_of_persons_is_checked(tmp_path: Path) -> None:
+    """It is an estimate, so all that is said in units of it must follow from it."""
+    made(tmp_path, "fading, persons")
+    for release in published(tmp_path):
+        card, survey = release.card, release.card["survey"]
+        assert 1 < survey["total"] < 100  # the noise does not hide that there are about 50
+        for change in (
+            {"total": None},
+            {"total": survey["total"] * 1.001},
+            {"total": 101.0, "deviation": survey["deviation"] * survey["total"] / 101},
+            {"total": 0.5, "deviation": survey["deviation"] * survey["total"] / 0.5},
+            {"deviation": survey["deviation"] * 0.999},
+            {"deviation": survey["deviation"] * survey["total"] / 100},
+        ):
+            assert list(problems_of_card({**card, "survey": {**survey, **change}})) != []
+        without = {key: value for key, value in survey.items() if key != "total"}
+        assert list(problems_of_card({**card, "survey": without})) != []
+
+
+def test_a_survey_of_records_has_no_total(tmp_path: Path) -> None:
+    made(tmp_path, "fading, gradient")
+    card = published(tmp_path)[-1].card
+    assert "total" not in card["survey"]
+    (told,) = problems_of_card({**card, "survey": {**card["survey"], "total": 100.0}})
+    assert told == "its card says survey.total 100.0, not None"
 
 
 @pytest.mark.parametrize("scores", [True, False])

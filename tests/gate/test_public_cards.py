@@ -26,6 +26,13 @@ GATES: dict[str, dict[str, Any]] = {
     "fading": {"schedule": {"kind": "fading", "step": 100}},
     "fading, gradient": {"schedule": {"kind": "fading", "step": 100}, **GAUSSIAN},
     "growing, gradient": {"schedule": {"kind": "growing", "block": 200, "step": 100}, **GAUSSIAN},
+    "persons, gradient": {
+        "schedule": {"kind": "fading", "step": 100},
+        "budget": {"epsilon": 8.0, "delta": 1e-6},
+        "learner": {},
+        "survey": {"share": "1/2"},
+        "person": {"id": "p", "contributions": 4},
+    },
 }
 SCORES: dict[str, Any] = {"share": "1/20"}
 ACCURACY: dict[str, Any] = {"share": "1/20", "scores": False}
@@ -47,7 +54,8 @@ def grown(folder: Path, made: Any, settings: dict[str, Any]) -> Path:
     """A state that has completed all steps of so many records."""
     with opened(folder, config(**settings)) as gate:
         for name in gate.streams:
-            gate.ingest(*made(900), stream=name)
+            persons = [slot // 2 for slot in range(900)] if "person" in settings else None
+            gate.ingest(*made(900), stream=name, persons=persons)
     return folder
 
 
@@ -68,9 +76,20 @@ def public(card: Card, stream: str, gate: Gate) -> Card:
         kept["evaluation"] = {**card["evaluation"], "step_before": public_measured(measured)}
     if "survey" in card:
         check_paid(gate, "survey", stream, card["survey"])
-        kept["survey"] = without(card["survey"], "classes", "unusable")
+        kept["survey"] = public_survey(card["survey"])
         kept["transform"] = without(card["transform"], "center", "scale")
     return kept
+
+
+def public_survey(survey: Card) -> Card:
+    """A survey without its noisy counts and, of persons, their noisy total."""
+    kept = without(survey, "classes", "unusable")
+    if "total" not in survey:
+        return kept
+    scale = survey["settings"]["noise_scale_counts"]
+    assert survey["deviation"] == pytest.approx(scale / survey["total"])
+    assert 1 <= survey["total"] <= survey["stop"] - survey["start"]
+    return without(kept, "total", "deviation")
 
 
 def check_paid(gate: Gate, kind: str, stream: str, measured: Card) -> None:

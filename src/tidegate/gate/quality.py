@@ -92,6 +92,7 @@ def survey_on_card(survey: Survey, share: Fraction, span: Span) -> Card:
         "classes": [float(each) / survey.total for each in survey.counts],
         "unusable": survey.unusable_share,
         "deviation": count,
+        **({"total": survey.total} if survey.persons else {}),
         "settings": dict(settings(survey.allowance, features=survey.features)),
     }
 

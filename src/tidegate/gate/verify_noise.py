@@ -20,7 +20,7 @@ from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
 from tidegate.learn.loss import LOSSES, Loss
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.scores import Scores
-from tidegate.learn.survey import settings
+from tidegate.learn.survey import settings, total_of
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Line
@@ -235,11 +235,28 @@ def _survey_from_card(card: Card) -> Card:
     survey = card.get("survey")
     if survey is None:
         return {}
-    allowance, slots = allowance_of(_budget(card), Fraction(survey["share"])), _slots(survey)
+    allowance = allowance_of(_budget(card), Fraction(survey["share"]))
     numbers = settings(allowance, features=card["shape"][0] - 1)
-    stated = {f"survey.settings.{key}": value for key, value in numbers.items()}
     factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
-    return {**stated, "survey.deviation": factor * numbers["noise_scale_counts"] / slots}
+    count = factor * numbers["noise_scale_counts"]
+    total = None if person_of(card) is None else _total(survey, count)
+    return {
+        **{f"survey.settings.{key}": value for key, value in numbers.items()},
+        "survey.deviation": count / (total or _slots(survey)),
+        "survey.total": total,
+    }
+
+
+def _total(survey: Card, count: float) -> float:
+    """What all slots of a survey of persons count together, from its noisy shares.
+
+    Args:
+        survey: The survey on a card.
+        count: The deviation of the noise in each of its counts.
+    """
+    shares = [*survey["classes"], survey["unusable"]]
+    noisy, noise = survey["total"] * math.fsum(shares), math.sqrt(len(shares)) * count
+    return total_of(noisy, noise, _slots(survey))
 
 
 def _slots(measured: Card) -> int:

@@ -121,7 +121,18 @@ class Survey:
             return self.slots
         noisy = math.fsum([*self.counts.tolist(), self.unusable])
         noise = math.sqrt(self.classes + 1) * self.deviations.counts
-        return min(max(noisy, noise, 1.0), float(self.slots))
+        return total_of(noisy, noise, self.slots)
+
+
+def total_of(noisy: float, noise: float, slots: int) -> float:
+    """How much all slots count together, estimated from noisy counts of persons.
+
+    Args:
+        noisy: The sum of all noisy counts.
+        noise: The deviation of the noise in it; no less is estimated, where slots allow it.
+        slots: The number of slots, the most that they can count.
+    """
+    return min(max(noisy, noise, 1.0), float(slots))
 
 
 def survey(  # noqa: PLR0913 - the records and public numbers
