@@ -119,8 +119,9 @@ class PersonRows:
         padded = data if level else self._db.pad + data  # so that deleting the row erases it
         span = int(run.starts.min()), int(run.stops.max())
         place = Place(level, part, *span, len(run.starts))
+        group = self.groups.setdefault((level, part), [])  # before the row is there to be read
         self._state.insert("persons", [(*place, hashlib.sha256(data).hexdigest(), padded)])
-        insort(self.groups.setdefault((level, part), []), place)
+        insort(group, place)
 
     def take_all(self) -> Run:
         """Delete all rows; return the union of what they held."""
