@@ -198,8 +198,11 @@ def test_only_what_was_decided_is_published(tmp_path: Path) -> None:
         assert store.done("records") == 0
 
 
-def test_a_person_above_the_contributions_is_refused_whatever_decided(tmp_path: Path) -> None:
-    known = admission(FADING, 1)
+@pytest.mark.parametrize("period", [None, 4])
+def test_a_person_above_the_contributions_is_refused_whatever_decided(
+    period: int | None, tmp_path: Path
+) -> None:
+    known = admission(FADING, 1, period)
     with closing(new_store(tmp_path)) as store:
         take_step(store, [1] * STEP, known)
         store.append(Batch(stream="records", records=owned(STEP, [1] * STEP), cut=STEP))
@@ -210,6 +213,14 @@ def test_a_person_above_the_contributions_is_refused_whatever_decided(tmp_path: 
         with pytest.raises(LedgerError):
             store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=bits)
         assert ledger(store, range(3)) == {1: [(0, 1)]}
+
+
+def test_who_is_admitted_again_after_a_period_is_not_refused(tmp_path: Path) -> None:
+    """The bound in memory is too high then; the steps themselves decide."""
+    known = admission(Fading(step=STEP, forget=Fraction(1, 2), memory=2), 1, period=4)
+    with closing(new_store(tmp_path)) as store:
+        came = [any(take_step(store, [1] * STEP, known)) for _ in range(9)]
+    assert came == [step % 4 == 0 for step in range(9)]
 
 
 def test_records_and_persons_do_not_mix(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tidegate.gate.person_log import PersonLog
 from tidegate.gate.person_rows import unpacked
 from tidegate.gate.person_runs import Run, merged, sorted_owners, step_digest
 from tidegate.gate.sqlite import PAGE
+from tidegate.privacy import LedgerError
 from tidegate.privacy.compact import Compact, Decisions, States
 
 Change = Callable[[Run], Run]
@@ -201,13 +202,21 @@ def test_an_admission_in_a_later_step_is_found(tmp_path: Path) -> None:
     found(state, "a person is admitted in a step that is not published")
 
 
+def everybody(_: Compact, states: States, __: int) -> Decisions:
+    """A planted mistake: admit all persons to every step."""
+    return np.ones(len(states), np.int8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gate_that_admits_everybody_publishes_nothing_too_much(kind: str, tmp_path: Path) -> None:
+    with patch.object(Compact, "decide", everybody), pytest.raises(LedgerError, match="a person"):
+        lived(tmp_path, kind)
+    assert problems(tmp_path / "state") == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gate_that_admits_everybody_is_found(kind: str, tmp_path: Path) -> None:
     """All digests are right then: only the costs are too high."""
-
-    def everybody(_: Compact, states: States, __: int) -> Decisions:
-        return np.ones(len(states), np.int8)
-
     with patch.object(Compact, "decide", everybody), patch.object(PersonLog, "_check"):
         state = lived(tmp_path, kind)
     told = problems(state)

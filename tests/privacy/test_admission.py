@@ -212,7 +212,18 @@ def test_compact_states_never_contradict_the_exact_decision(
             low, high = bounds_of(states, compact.scale)
             assert admission.cost(ranges_of(counted)) <= high or high > admission.contributions
             assert admission.period is not None or low <= admission.cost(ranges_of(counted))
-        assert not compact.over(states).any()
+            assert compact.over(states).tolist() == [high > admission.contributions]
+
+
+@given(person_plans(), visits)
+def test_whoever_is_above_the_contributions_shows_it(plan: Plan, comes: Steps) -> None:
+    """Also where a mistake admits everybody to every step: the cap at run time rests on this."""
+    admission, states, admitted = admission_of(plan), np.array([NOBODY], np.uint64), list[int]()
+    for step in comes:
+        within = admission.admits(ranges_of(admitted), step)
+        admitted.append(step)
+        states = admission.compact.after(states, step)
+        assert within or admission.compact.over(states).all()
 
 
 def bounds_of(states: Any, scale: int) -> tuple[Fraction, Fraction]:
@@ -262,7 +273,7 @@ def test_states_that_cannot_tell_say_so() -> None:
     unknown = np.array([UNKNOWN], np.uint64)
     assert compact.decide(unknown, 3).tolist() == [UNSURE]
     assert compact.after(unknown, 3).tolist() == [UNKNOWN]
-    assert not compact.over(unknown).any()
+    assert compact.over(unknown).all()
     late = 2**32 - 2
     nobody = np.array([NOBODY], np.uint64)
     assert compact.decide(nobody, late).tolist() == [UNSURE]

@@ -155,8 +155,7 @@ class PersonLog:
 
     def _check(self, decided: Decided, owners: Owners) -> None:
         """Refuse to admit a person beyond the contributions, whatever has decided that."""
-        over = decided.admission.compact.over(decided.states)
-        doubtful = decided.firsts[over | (decided.states == np.uint64(UNKNOWN))]
+        doubtful = decided.firsts[decided.admission.compact.over(decided.states)]
         doubtful = doubtful[np.isin(doubtful, owners[:, 0])]
         if len(doubtful):
             before = self.rows.histories(doubtful)

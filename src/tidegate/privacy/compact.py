@@ -123,10 +123,13 @@ class Compact:
         return int(_packed(step, low_, error, np.array([last <= _MOST_STEP]))[0])
 
     def over(self, states: States) -> NDArray[np.bool_]:
-        """Which states show more than the contributions, which admission never leads to."""
+        """Which bounds are above the contributions: admission leads there only by rounding.
+
+        Ask `Admission.decide` about these persons. A state that says nothing is above.
+        """
         low = (states >> np.uint64(8)).astype(np.int64) & _MOST_UNITS
-        over = (low > self.contributions * self.scale) & (states != np.uint64(UNKNOWN))
-        return over if self.period is None else np.zeros_like(over)
+        error = states.astype(np.int64) & _MOST_ERROR
+        return low + error > self.contributions * self.scale
 
 
 def _packed(steps: StepArray, low: StepArray, error: StepArray, known: NDArray[np.bool_]) -> States:
