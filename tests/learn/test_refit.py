@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -313,6 +314,37 @@ def test_what_a_surveyed_fit_releases_costs_at_most_its_allowance(loss: Loss, ag
     small = again and isinstance(loss, Softmax)
     clip = Transform.NORM / (4 if small else 2)
     assert settings["clip"] == pytest.approx(clip)
+
+
+@pytest.mark.parametrize("typical", [None, Fraction(1), Fraction(7, 3)])
+def test_a_card_states_the_means_that_a_refit_uses(
+    typical: Fraction | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise on the card is the noise of the sums, over what they are divided by."""
+    divisors: list[float] = []
+
+    def spied(*args: Any, **public: Any) -> Fold:
+        divisors.append(public["divisor"])
+        return fold_for(*args, **public)
+
+    monkeypatch.setattr(refit, "fold_for", spied)
+    data = records(1, 401, 3, weighted=True)
+    if typical is not None:
+        data = replace(data, person_weights=data.slot_weights)
+    task = Task(loss=Softmax(3), norm=1.0, regularization=0.0).centred()
+    terms: dict[str, Any] = {
+        "slot_weights": (SlotWeight(Span(0, 401), Fraction(1, 2)),),
+        "typical": typical,
+    }
+    _, seen = fit(task, data, **terms)
+    stated = GradientPerturbation().settings(
+        task, Terms(allowance=Allowance("mu", 0.5), **terms), n=401, d=5
+    )
+    (divisor,) = divisors
+    assert divisor == (200 if typical is None else pytest.approx(200.5 / float(typical)))
+    assert stated["refit_noise_scale_1"] == seen[-2][1] / divisor
+    assert stated["refit_noise_scale_2"] == seen[-1][1] / divisor
+    assert stated["refit_sensitivity"] == pytest.approx(Box(3).sensitivity / divisor)
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -167,8 +167,9 @@ class GradientPerturbation:
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
         del d
-        descent, n = self.descent_of(task, terms, n), counted(terms, n)
-        more = refit.settings(task.loss, terms.allowance.amount, n) if task.surveyed else {}
+        descent, of_refit = self.descent_of(task, terms, n), refit_divisor(terms, n)
+        more = refit.settings(task.loss, terms.allowance.amount, of_refit) if task.surveyed else {}
+        n = counted(terms, n)
         return {
             "steps": descent.steps,
             "rate": descent.rate,
@@ -262,7 +263,7 @@ def descend(
         parts,
         loss=task.loss,
         mu=terms.allowance.amount,
-        divisor=float(terms.people(n)) if terms.persons else divisor,
+        divisor=float(refit_divisor(terms, n)),
         class_shares=terms.class_shares,
         new=1.0 if terms.prior is None else divisor / (divisor + behind(terms, n)),
         perturb=perturb,
@@ -288,6 +289,11 @@ def refits(task: Task) -> bool:
 def counted(terms: Terms, slots: int) -> int:
     """The sum of a fit's slot weights, rounded down: noisy sums of gradients are divided by it."""
     return max(1, int(mass(terms.slot_weights, slots)))
+
+
+def refit_divisor(terms: Terms, slots: int) -> Fraction:
+    """What the noisy sums of a refit are divided by; of persons, whose weights sum to less."""
+    return terms.people(slots) if terms.persons else Fraction(counted(terms, slots))
 
 
 def sized(terms: Terms, slots: int, *, least: int = 1) -> int:

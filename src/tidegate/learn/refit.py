@@ -136,7 +136,7 @@ def noise_scales(loss: Loss, mu: float) -> tuple[float, ...]:
     return tuple(up(reach / Fraction(each)) for each in spent)
 
 
-def settings(loss: Loss, mu: float, divisor: int) -> Mapping[str, float]:
+def settings(loss: Loss, mu: float, divisor: Fraction) -> Mapping[str, float]:
     """The public numbers of a refit, if there is one; noise and sensitivity are of means."""
     classes, scales = classes_of(loss), noise_scales(loss, mu)
     if classes is None:
@@ -144,7 +144,7 @@ def settings(loss: Loss, mu: float, divisor: int) -> Mapping[str, float]:
     return {
         "refit_rounds": len(scales),
         "refit_sensitivity": up(Fraction(Box(classes).sensitivity) / divisor),
-        **{f"refit_noise_scale_{i + 1}": scale / divisor for i, scale in enumerate(scales)},
+        **{f"refit_noise_scale_{i + 1}": scale / float(divisor) for i, scale in enumerate(scales)},
     }
 
 
