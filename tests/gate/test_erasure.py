@@ -410,6 +410,33 @@ def test_a_person_of_a_gate_is_erased_and_keeps_what_it_paid(tmp_path: Path) -> 
     assert b"p-11" not in text
 
 
+def test_nothing_is_kept_of_what_an_erasure_could_not_find(tmp_path: Path) -> None:
+    """A record whose person cannot be told may be of anybody: only the reason is kept."""
+    known = {"a": 0.5, "b": None, "y": 1, "who": "p-17"}
+    lost = [{**known, "who": ["p-17"], "note": "rare disease"}, {**known, "who": 17.5}]
+    cut = json.dumps({"a": 0.987654321, "who": "p-17"})[:-1]
+    lines = [json.dumps(known), *map(json.dumps, lost), cut, '"p-17"']
+    (tmp_path / "in.jsonl").write_text("\n".join([*lines, ""]))
+    table = {"classes": [0, 1], "norm": 1.0, "columns": ["a", "b"], "label": "y"}
+    source = {"type": "jsonl", "path": str(tmp_path / "in.jsonl")}
+    with opened(tmp_path / "state", config(records=table, source=source, person=PERSONS)) as gate:
+        list(gate.run())
+        kept = list(gate.store.quarantine("records"))
+        assert [each.slot for each in kept if each.payload] == [0]
+        assert [each.slot for each in kept if each.reason] == [0, 1, 2, 3, 4]
+        assert gate.erase(person="p-17").slots == 1
+        assert not list(verify(gate))
+    files = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    text = b"".join(path.read_bytes() for path in files)
+    assert not [each for each in (b"p-17", b"rare disease", b"0.987654321") if each in text]
+
+
+def test_a_state_of_records_keeps_what_arrived(tmp_path: Path) -> None:
+    with opened(tmp_path, config()) as gate:
+        gate.take(raw(100))
+        assert [each.payload is not None for each in gate.store.quarantine("records")] == [True] * 3
+
+
 @pytest.mark.parametrize("when", ["records, models and releases", "the ledger of persons"])
 def test_a_gate_may_erase_while_another_process_verifies(tmp_path: Path, when: str) -> None:
     settings = config({"kind": "continual", "block": 200, "step": 100}, person=PERSONS)

@@ -17,7 +17,7 @@ from tidegate.gate.erasing import Erasing
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
-from tidegate.gate.person_ids import PersonIds, key_maker
+from tidegate.gate.person_ids import PersonIds, has_owners, key_maker
 from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
 from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.gate.sources.files import Follow
@@ -225,8 +225,13 @@ class Gate(Erasing):
         if raw.n == 0:
             return self.store.count(name)
         records, reasons = self.persons.owned(self._clean(name, raw), raw)
+        known = has_owners(records)
         quarantine = tuple(
-            Quarantined(slot=slot, reason=reasons.get(slot, UNUSABLE), payload=raw.arrived(slot))
+            Quarantined(
+                slot=slot,
+                reason=reasons.get(slot, UNUSABLE),
+                payload=raw.arrived(slot) if known[slot] else None,
+            )
             for slot in np.flatnonzero(~records.usable).tolist()
         )
         return self.store.append(

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.opening import KeyMaker
@@ -53,6 +56,18 @@ class PersonIds:
         for reason in reasons.values():
             raise InvalidValueError(f"{reason}: give it as the records have it")
         return owners
+
+
+def has_owners(records: Records) -> NDArray[np.bool_]:
+    """Which slots have an owner; all, if records are protected.
+
+    What arrived in a slot that belongs to nobody is not kept: it may hold the content and the id of
+    a person, and an erasure of that person could not find it.
+    """
+    if records.owners is None:
+        return np.ones(records.n, np.bool_)
+    known: NDArray[np.bool_] = records.owners.any(axis=1)
+    return known
 
 
 def key_maker(config: Config) -> KeyMaker | None:

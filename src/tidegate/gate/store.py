@@ -53,7 +53,7 @@ class Quarantined:
 
     slot: int  # counted from the start of the Batch; in a Store, of the stream
     reason: str
-    payload: str | None  # what arrived, as JSON text; None once it is deleted
+    payload: str | None  # what arrived, as JSON text; None if deleted or if nobody owns the slot
 
 
 @dataclass(frozen=True, kw_only=True)
