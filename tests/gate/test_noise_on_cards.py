@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +17,19 @@ from tests.cli.run import tidegate
 from tests.gate.gatelife import TWO, config, opened, stream
 from tests.gate.states.make import HERE, PUBLISHED
 from tests.gate.test_forgery import problems, seal
+from tidegate.checks import InvalidValueError
 from tidegate.gate import publish_folder
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
 from tidegate.gate.layout import FIT, STEP, covered, sums_of, with_fits
 from tidegate.gate.planned_weights import PlannedWeights
+from tidegate.gate.quality import accuracy_of, scores_on_card
 from tidegate.gate.sqlite import SqliteDatabase
-from tidegate.gate.verify_noise import problems_of_card
+from tidegate.gate.verify_noise import Recomputed, problems_of_card
 from tidegate.learn.gradient import GradientPerturbation
 from tidegate.learn.learner import LEARNERS, Task, Terms
 from tidegate.learn.loss import Softmax
+from tidegate.learn.scores import Scores
 from tidegate.privacy.budget import Allowance
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.release import seal as chained
@@ -226,6 +229,34 @@ def test_a_survey_of_records_has_no_total(tmp_path: Path) -> None:
     assert "total" not in card["survey"]
     (told,) = problems_of_card({**card, "survey": {**card["survey"], "total": 100.0}})
     assert told == "its card says survey.total 100.0, not None"
+
+
+@pytest.mark.parametrize("name", ["fading, persons", "fading, gradient"])
+def test_scores_count_what_is_protected(name: str, tmp_path: Path) -> None:
+    """Scores of persons that pass for scores of records, or the other way round, are found."""
+    state = made(tmp_path, name)
+
+    def turned(noisy: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in noisy.items() if key != "persons"}
+        return kept if "persons" in noisy else {**kept, "persons": True}
+
+    with Gate.look(state) as gate:
+        recomputed = Recomputed(gate.store, gate.about)
+        (*_, last) = gate.store.steps()
+        assert last.evaluation is not None
+        assert last.evaluation.scores is not None
+        recomputed.accuracy(last.evaluation, last.span.size)
+        wrong = replace(last.evaluation, scores=turned(last.evaluation.scores))
+        with pytest.raises(InvalidValueError, match="not for this step, this share or this plan"):
+            recomputed.accuracy(wrong, last.span.size)
+    card = published(tmp_path)[-1].card
+    measured = card["evaluation"]["step_before"]
+    noisy = turned(measured["noisy_counts"])
+    accuracy = accuracy_of(Scores.of_json(noisy))
+    numbers = {"accuracy": accuracy.value, "deviation": accuracy.deviation}
+    other = {"step_before": {**measured, **numbers, **scores_on_card(noisy)}}
+    (told,) = problems_of_card({**card, "evaluation": other})
+    assert told.startswith("its card says evaluation.step_before.noisy_counts.persons ")
 
 
 @pytest.mark.parametrize("scores", [True, False])

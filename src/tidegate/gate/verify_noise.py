@@ -87,7 +87,7 @@ class Recomputed:
         task = about.task.centred() if self._surveyed else about.task
         self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
         self._learner: NamedLearner = about.learner
-        self._classes = len(list(about.classes))
+        self._classes, self._persons = len(list(about.classes)), about.plan.person is not None
         self._norm = lru_cache(maxsize=1024)(store.norm)
         self._form = lru_cache(store.form)
 
@@ -120,8 +120,9 @@ class Recomputed:
         if evaluation.scores is None:
             return evaluation.accuracy, deviation(slots, allowance)
         scores = Scores.of_json(evaluation.scores)
-        if (scores.slots, scores.classes, scores.allowance) != (slots, self._classes, allowance):
-            raise InvalidValueError("its scores are not for this step or this share")
+        stated = scores.slots, scores.classes, scores.allowance, scores.persons
+        if stated != (slots, self._classes, allowance, self._persons):
+            raise InvalidValueError("its scores are not for this step, this share or this plan")
         accuracy = accuracy_of(scores)
         return accuracy.value, accuracy.deviation
 
@@ -220,14 +221,19 @@ def _evaluation_from_card(card: Card) -> Card:
     noisy = measured["noisy_counts"]
     scores = Scores.of_json(noisy)
     accuracy = accuracy_of(scores)
-    facts = {"slots": slots, "classes": len(card["classes"])}
-    price = {"unit": allowance.unit, "amount": allowance.amount}
+    facts = {
+        "slots": slots,
+        "classes": len(card["classes"]),
+        "unit": allowance.unit,
+        "amount": allowance.amount,
+        "persons": None if person_of(card) is None else True,
+    }
     place = "evaluation.step_before"
     return {
         f"{place}.accuracy": accuracy.value,
         f"{place}.deviation": accuracy.deviation,
         f"{place}.scores": scores_on_card(noisy)["scores"],
-        **{f"{place}.noisy_counts.{key}": value for key, value in {**facts, **price}.items()},
+        **{f"{place}.noisy_counts.{key}": value for key, value in facts.items()},
     }
 
 
