@@ -22,11 +22,17 @@ CHECK = "0" * 64
 
 
 def owner(person: int) -> tuple[int, int]:
-    """The keyed id of a person: some share their first word; (0, 0) for nobody."""
+    """The keyed id of a person: some share the first bytes or words; (0, 0) for nobody."""
     if person == NOBODY:
         return 0, 0
     first = person - person % 7 if person % 7 == 1 else person
-    return (first + 1) * 0x9E3779B97F4A7C15 % 2**64, person + 5
+    word = (first + 1) * 0x9E3779B97F4A7C15 % 2**64
+    return word ^ (person % 2), person + 5
+
+
+def name(person: int) -> int:
+    """What the index calls a person: owners that share it share a budget."""
+    return owner(person)[0] >> 16
 
 
 def owners(persons: list[int]) -> Owners:
@@ -57,27 +63,27 @@ def admission(schedule: Any, k: int, period: int | None = None) -> Admission:
 
 @dataclass
 class Naive:
-    """The ledger of persons, as a dictionary from first words to steps."""
+    """The ledger of persons, as a dictionary from names to steps."""
 
     admission: Admission
     steps: int = 0
-    admitted: dict[int, list[int]] = field(default_factory=dict)  # by first words
+    admitted: dict[int, list[int]] = field(default_factory=dict)  # by names
     by_person: dict[int, list[int]] = field(default_factory=dict)
 
     def step(self, persons: list[int]) -> list[bool]:
         """Decide the next step and keep it."""
-        firsts = {owner(each)[0] for each in persons if each != NOBODY}
-        yes = {first for first in firsts if self._admits(first)}
-        for first in yes:
-            self.admitted.setdefault(first, []).append(self.steps)
+        names = {name(each) for each in persons if each != NOBODY}
+        yes = {each for each in names if self._admits(each)}
+        for each in yes:
+            self.admitted.setdefault(each, []).append(self.steps)
         for person in set(persons) - {NOBODY}:
-            if owner(person)[0] in yes:
+            if name(person) in yes:
                 self.by_person.setdefault(person, []).append(self.steps)
         self.steps += 1
-        return [each != NOBODY and owner(each)[0] in yes for each in persons]
+        return [each != NOBODY and name(each) in yes for each in persons]
 
-    def _admits(self, first: int) -> bool:
-        return self.admission.admits(ranges(self.admitted.get(first, [])), self.steps)
+    def _admits(self, known: int) -> bool:
+        return self.admission.admits(ranges(self.admitted.get(known, [])), self.steps)
 
     def kept(self, person: int) -> Ranges:
         """The steps of a person that are still needed, as ranges."""

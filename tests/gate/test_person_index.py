@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidegate.gate import person_index
 from tidegate.gate.person_index import PersonIndex
 
-keys = st.integers(0, 60) | st.integers(0, 2**64 - 1)
+keys = st.integers(0, 60) | st.integers(2**32 - 5, 2**32 + 5) | st.integers(0, 2**48 - 1)
 batches = st.lists(st.dictionaries(keys, st.integers(1, 2**64 - 1), max_size=40), max_size=12)
 
 

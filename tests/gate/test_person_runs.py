@@ -72,7 +72,8 @@ def test_parts_divide_a_run(admitted: frozenset[Pair]) -> None:
 def test_owners_are_found_by_their_first_word(
     admitted: frozenset[Pair], firsts: frozenset[int]
 ) -> None:
-    found = run_of(admitted).of_firsts(np.array(sorted(firsts), np.uint64))
+    words = np.array(sorted(firsts), np.uint64)
+    found = run_of(admitted).between(words, words)
     assert pairs_of(found) == sorted(pair for pair in admitted if pair[0][0] in firsts)
 
 

@@ -1,22 +1,48 @@
-"""The index of persons in memory: for each person 8 bytes of keyed id, and 8 of state."""
+"""The index of persons in memory: for each person 4 bytes of keyed id, and 8 of state."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.gate.person_runs import Words
+from tidegate.learn.records import Owners
+
+NAME_SHIFT = np.uint64(16)
+"""What is left of an owner's first word after this shift is its name in the index: 48 bits."""
+
+NAME_REST = np.uint64(2**16 - 1)
+"""The bits of a first word that its name does not have."""
+
+BUCKETS = 2**16
+"""The first bits of a name say where its entry is looked for; only the others are stored."""
+
+REST = np.uint64(32)
+"""The bits of a name that are stored."""
 
 BLOCK = 2**18
 """Entries that are moved at once, so that inserting needs little memory."""
 
 FEW = 2**16
-"""New persons are collected up to this number, or a sixteenth of all, before all are moved."""
+"""New persons are collected up to this number, or a part of all, before all are moved."""
+
+PART = 32
+"""One in so many."""
+
+Places = NDArray[np.int64]
+
+
+def names_of(owners: Owners) -> Words:
+    """The name of each owner: its first 6 bytes, as a number.
+
+    Two owners may share a name, and with it an entry. This is safe: the entry has paid for both, so
+    neither is admitted beyond its contributions.
+    """
+    return owners[:, 0] >> NAME_SHIFT
 
 
 class PersonIndex:
-    """States of persons, by the first word of their owner; unknown persons have state 0.
-
-    Two owners with one first word share an entry. This is safe: the shared entry has paid for both,
-    so neither is admitted beyond its contributions.
+    """States of persons by their names; unknown persons have state 0.
 
     >>> index = PersonIndex()
     >>> index.put(np.array([5, 9], np.uint64), np.array([1, 2], np.uint64))
@@ -28,27 +54,27 @@ class PersonIndex:
         self._tiers = [_Sorted(), _Sorted()]  # all but the newest, and the newest
 
     def __len__(self) -> int:
-        return sum(len(tier.keys) for tier in self._tiers)
+        return sum(len(tier.states) for tier in self._tiers)
 
-    def get(self, firsts: Words) -> Words:
-        """The states of ascending first words."""
-        states = np.zeros(len(firsts), np.uint64)
+    def get(self, names: Words) -> Words:
+        """The states of ascending names."""
+        states = np.zeros(len(names), np.uint64)
         for tier in self._tiers:
-            places, known = tier.find(firsts)
+            places, known = tier.find(names)
             states[known] = tier.states[places[known]]
         return states
 
-    def put(self, firsts: Words, states: Words) -> None:
-        """Set the states of different, ascending first words."""
+    def put(self, names: Words, states: Words) -> None:
+        """Set the states of different, ascending names."""
         old, new = self._tiers
-        left = np.ones(len(firsts), np.bool_)
+        left = np.ones(len(names), np.bool_)
         for tier in self._tiers:
-            places, known = tier.find(firsts)
+            places, known = tier.find(names)
             tier.states[places[known]] = states[known]
             left &= ~known
-        new.insert(firsts[left], states[left])
-        if len(new.keys) > max(FEW, len(old.keys) // 16):
-            old.insert(new.keys, new.states)
+        new.insert(names[left], states[left])
+        if len(new.states) > max(FEW, len(old.states) // PART):
+            old.insert(new.names(), new.states)
             self._tiers[1] = _Sorted()
 
     def drop(self, before: int) -> None:
@@ -60,40 +86,63 @@ class PersonIndex:
         for place, tier in enumerate(self._tiers):
             kept = tier.states >> np.uint64(32) > np.uint64(before)
             if not kept.all():
-                self._tiers[place] = _Sorted(tier.keys[kept], tier.states[kept])
+                self._tiers[place] = _Sorted()
+                self._tiers[place].insert(tier.names()[kept], tier.states[kept])
 
 
 class _Sorted:
-    """Ascending keys with a state each, which grow in place."""
+    """Ascending names with a state each, which grow in place.
 
-    def __init__(self, keys: Words | None = None, states: Words | None = None) -> None:
-        self.keys = np.zeros(0, np.uint64) if keys is None else keys
-        self.states = np.zeros(0, np.uint64) if states is None else states
+    Attributes:
+        states: The states.
+    """
 
-    def find(self, keys: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where ascending keys are or would be, and which are there."""
-        places = np.searchsorted(self.keys, keys)
-        inside = places < len(self.keys)
-        known = np.zeros(len(keys), np.bool_)
-        known[inside] = self.keys[places[inside]] == keys[inside]
-        return places, known
+    def __init__(self) -> None:
+        self._starts = np.zeros(BUCKETS + 1, np.int64)  # where each bucket begins
+        self._rests = np.zeros(0, np.uint32)  # the last bits of each name
+        self.states = np.zeros(0, np.uint64)
 
-    def insert(self, keys: Words, states: Words) -> None:
-        """Add ascending keys that are not there yet, from the end on, block by block."""
-        if not len(keys):
+    def names(self) -> Words:
+        """All names."""
+        buckets = np.repeat(np.arange(BUCKETS, dtype=np.uint64), np.diff(self._starts))
+        return buckets << REST | self._rests
+
+    def find(self, names: Words) -> tuple[Places, NDArray[np.bool_]]:
+        """Where names are or would be, and which are there: a binary search in each bucket."""
+        buckets = (names >> REST).astype(np.intp)
+        rests = names.astype(np.uint32)  # the last 32 bits
+        low, high = self._starts[buckets], self._starts[buckets + 1]
+        ends = high
+        while (open_ := low < high).any():
+            middle = (low + high) >> 1
+            less = open_ & (self._rests[np.minimum(middle, len(self._rests) - 1)] < rests)
+            low, high = np.where(less, middle + 1, low), np.where(open_ & ~less, middle, high)
+        known = low < ends
+        known[known] = self._rests[low[known]] == rests[known]
+        return low, known
+
+    def insert(self, names: Words, states: Words) -> None:
+        """Add ascending names that are not there yet."""
+        if not len(names):
             return
-        n = len(self.keys)
-        places = np.searchsorted(self.keys, keys)
-        for array, new in ((self.keys, keys), (self.states, states)):
-            array.resize(n + len(keys), refcheck=False)  # grows without a copy where it can
-            stop, last = n, len(keys)
-            while last:
-                start = max(0, stop - BLOCK)
-                first = int(np.searchsorted(places, start, "right")) if start else 0
-                block = np.empty(stop - start + last - first, np.uint64)
-                at = places[first:last] - start + np.arange(last - first)
-                others = np.ones(len(block), np.bool_)
-                others[at] = False
-                block[at], block[others] = new[first:last], array[start:stop]
-                array[start + first : stop + last] = block
-                stop, last = start, first
+        places, _ = self.find(names)
+        counts = np.bincount((names >> REST).astype(np.intp), minlength=BUCKETS)
+        _insert(self._rests, names.astype(np.uint32), places)
+        _insert(self.states, states, places)
+        self._starts[1:] += np.cumsum(counts)
+
+
+def _insert(array: NDArray[Any], new: NDArray[Any], places: Places) -> None:
+    """Insert values before ascending places of an array, from its end on, block by block."""
+    stop, last = len(array), len(new)
+    array.resize(stop + last, refcheck=False)  # grows without a copy where it can
+    while last:
+        start = max(0, stop - BLOCK)
+        first = int(np.searchsorted(places, start, "right")) if start else 0
+        block = np.empty(stop - start + last - first, array.dtype)
+        at = places[first:last] - start + np.arange(last - first)
+        others = np.ones(len(block), np.bool_)
+        others[at] = False
+        block[at], block[others] = new[first:last], array[start:stop]
+        array[start + first : stop + last] = block
+        stop, last = start, first

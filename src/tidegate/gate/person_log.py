@@ -1,6 +1,6 @@
 """The ledger of persons: decides and keeps in which steps each person is admitted.
 
-An index in memory has 16 bytes for each person, from which almost every admission is decided. It is
+An index in memory has 12 bytes for each person, from which almost every admission is decided. It is
 made from the rows in the database, and changes only after a commit.
 """
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
 from tidegate.gate.failpoints import failpoint
-from tidegate.gate.person_index import PersonIndex
+from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_rows import FRESH, PersonRows, spread
 from tidegate.gate.person_runs import Numbers, Run, Words, merged, sorted_owners, step_digest
 from tidegate.gate.state_database import StateDatabase
@@ -40,7 +40,7 @@ class Decided:
         admission: What decided.
         owners: Whose the slots are.
         admitted: Which of them count.
-        firsts: First words of owners whose state changes, ascending.
+        names: Names of persons in the index whose state changes, ascending.
         states: Their states after the step.
     """
 
@@ -50,7 +50,7 @@ class Decided:
     admission: Admission
     owners: Owners
     admitted: Admitted
-    firsts: Words
+    names: Words
     states: Words
 
 
@@ -84,12 +84,12 @@ class PersonLog:
             self.reset()
             self._index, self._indexed = built(self.rows, admission.compact), number
         real = (owners[:, 0] | owners[:, 1]) != 0
-        firsts, inverse = np.unique(owners[real, 0], return_inverse=True)
-        states = self._index.get(firsts)
+        names, inverse = np.unique(names_of(owners[real]), return_inverse=True)
+        states = self._index.get(names)
         verdicts = admission.compact.decide(states, number)
         changed = verdicts == UNSURE
         if changed.any():
-            verdicts[changed], states[changed] = self._exactly(firsts[changed], number, admission)
+            verdicts[changed], states[changed] = self._exactly(names[changed], number, admission)
         if number == 0:  # whoever is known was admitted in a stopped step, and not once more
             verdicts[states != np.uint64(NOBODY)] = 0
         yes = verdicts == YES
@@ -104,23 +104,23 @@ class PersonLog:
             admission=admission,
             owners=owners,
             admitted=admitted,
-            firsts=firsts[changed],
+            names=names[changed],
             states=states[changed],
         )
         return admitted
 
     def _exactly(
-        self, firsts: Words, number: int, admission: Admission
+        self, names: Words, number: int, admission: Admission
     ) -> tuple[NDArray[np.int8], Words]:
         """The decisions about some persons from all of their steps, and their states."""
-        histories = self.rows.histories(firsts)
+        histories = self.rows.histories(names)
         verdicts = admission.decide(histories, number).astype(np.int8)
         if admission.period is not None:  # many, and a bound within the period is enough
             which, steps = spread(histories)
             recent = steps > number - admission.period
-            return verdicts, folded(which[recent], steps[recent], len(firsts), admission.compact)
-        states = np.zeros(len(firsts), np.uint64)
-        for place in range(len(firsts)):
+            return verdicts, folded(which[recent], steps[recent], len(names), admission.compact)
+        states = np.zeros(len(names), np.uint64)
+        for place in range(len(names)):
             ranges = histories.ranges(place)
             last = ranges[-1][1] - 1 if ranges else -1
             states[place] = admission.compact.of(last, admission.cost(ranges))
@@ -155,8 +155,8 @@ class PersonLog:
 
     def _check(self, decided: Decided, owners: Owners) -> None:
         """Refuse to admit a person beyond the contributions, whatever has decided that."""
-        doubtful = decided.firsts[decided.admission.compact.over(decided.states)]
-        doubtful = doubtful[np.isin(doubtful, owners[:, 0])]
+        doubtful = decided.names[decided.admission.compact.over(decided.states)]
+        doubtful = doubtful[np.isin(doubtful, names_of(owners))]
         if len(doubtful):
             before = self.rows.histories(doubtful)
             if not decided.admission.decide(before, decided.number).all():
@@ -171,7 +171,7 @@ class PersonLog:
         if decided is None or self._index is None:
             return
         self._indexed = -1  # until it is complete
-        self._index.put(decided.firsts, decided.states)
+        self._index.put(decided.names, decided.states)
         self._indexed = decided.number + 1
         if self._forgot:
             self._forgot = False
@@ -209,7 +209,7 @@ class PersonLog:
 
     def person(self, owner: Owners) -> list[tuple[int, int]]:
         """The steps in which an owner is admitted, as ranges."""
-        run = self.rows.of_firsts(owner[:, 0])
+        run = self.rows.of_names(names_of(owner))
         mine = np.flatnonzero((run.owners == owner).all(axis=1)).tolist()
         found = merged([run.slice(place, place + 1) for place in mine])
         return list(zip(found.starts.tolist(), found.stops.tolist(), strict=True))
@@ -222,19 +222,19 @@ def built(rows: PersonRows, compact: Compact) -> PersonIndex:
         if len(run.owners):
             index.put(*_states(run, compact))
     for step, run in rows.of_steps():
-        firsts = np.unique(run.owners[:, 0])
-        index.put(firsts, compact.after(index.get(firsts), step))
+        names = np.unique(names_of(run.owners))
+        index.put(names, compact.after(index.get(names), step))
     return index
 
 
 def _states(run: Run, compact: Compact) -> tuple[Words, Words]:
-    """The states of persons by their first words: one step of each after the other."""
+    """The states of persons by their names: one step of each after the other."""
     which, steps = run.steps()
-    firsts, persons = np.unique(run.owners[:, 0], return_inverse=True)
+    names, persons = np.unique(names_of(run.owners), return_inverse=True)
     whose = persons[which]
-    if len(firsts) < len(run.owners):  # owners that share a first word are one person
+    if len(names) < len(run.owners):  # owners that share a name are one person
         whose, steps = np.unique(np.stack([whose, steps]), axis=1)
-    return firsts, folded(whose, steps, len(firsts), compact)
+    return names, folded(whose, steps, len(names), compact)
 
 
 def folded(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compact) -> Words:

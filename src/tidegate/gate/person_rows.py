@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.checks import StoreError
+from tidegate.gate.person_index import NAME_REST, NAME_SHIFT, names_of
 from tidegate.gate.person_runs import (
     PARTS,
     SHIFT,
@@ -186,26 +187,27 @@ class PersonRows:
         for place in self.groups.get(STEPS, []):
             yield place.first, self.read(place)
 
-    def of_firsts(self, firsts: Words) -> Run:
-        """The owners whose first word is among some ascending ones."""
-        parts, found = firsts >> SHIFT, []
+    def of_names(self, names: Words) -> Run:
+        """The owners whose name is among some ascending ones."""
+        least, found = names << NAME_SHIFT, []
+        parts = least >> SHIFT
         for place in self.places:
-            wanted = firsts if place.level == 0 else firsts[parts == np.uint64(place.part)]
+            wanted = least if place.level == 0 else least[parts == np.uint64(place.part)]
             if len(wanted):
-                found.append(self.read(place).of_firsts(wanted))
+                found.append(self.read(place).between(wanted, wanted | NAME_REST))
         return merged(found)
 
-    def histories(self, firsts: Words) -> Histories:
-        """The steps of persons by their first words; owners that share one are one person."""
-        run = self.of_firsts(firsts)
+    def histories(self, names: Words) -> Histories:
+        """The steps of persons by their names; owners that share one are one person."""
+        run = self.of_names(names)
         which, steps = run.steps()
-        persons = np.searchsorted(firsts, run.owners[which, 0])
+        persons = np.searchsorted(names, names_of(run.owners)[which])
         order = np.lexsort((steps, persons))
         persons, steps = persons[order], steps[order]
         follows = persons[1:] == persons[:-1]
         begins, ends = np.ones((2, len(steps)), np.bool_)
         begins[1:] = ends[:-1] = ~follows | (steps[1:] > steps[:-1] + 1)
-        counts = np.bincount(persons[begins], minlength=len(firsts))
+        counts = np.bincount(persons[begins], minlength=len(names))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return Histories(offsets, steps[begins], steps[ends] + 1)
 

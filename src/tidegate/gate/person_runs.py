@@ -91,10 +91,10 @@ class Run:
         for low, high in pairwise(bounds(self.owners)):
             yield self.slice(low, high)
 
-    def of_firsts(self, firsts: Words) -> "Run":
-        """The owners whose first word is among some ascending ones."""
-        low = np.searchsorted(self.owners[:, 0], firsts, "left")
-        high = np.searchsorted(self.owners[:, 0], firsts, "right")
+    def between(self, least: Words, most: Words) -> "Run":
+        """The owners whose first word is in any of some ranges, which ascend and are disjoint."""
+        low = np.searchsorted(self.owners[:, 0], least, "left")
+        high = np.searchsorted(self.owners[:, 0], most, "right")
         places = numbers_in(low, high)
         counts = self.counts[places]
         ranges = numbers_in(self.begins[places], self.begins[places] + counts)
