@@ -1,16 +1,23 @@
 """A stopped state that protects persons: who was in the stopped step has paid, also afterwards."""
 
+import hashlib
+import sqlite3
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from tests.gate.gatelife import opened
 from tests.gate.test_forgery import forge, found, problems
 from tests.gate.test_stopped import RIGHT, STEP, labelled, settings
-from tidegate.checks import StoppedError
+from tidegate.checks import StoppedError, StoreError
+from tidegate.gate import person_log
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
+from tidegate.gate.person_runs import Run
+from tidegate.gate.sqlite import PAGE
 from tidegate.schedule import Span
 
 PERSON = {"id": "who", "contributions": 2}
@@ -62,6 +69,52 @@ def test_an_insider_cannot_give_them_back_what_they_paid(released: bool, tmp_pat
     assert problems(state) == []
     forge(state, "DELETE FROM persons WHERE first = 0")
     found(state, "the ledger of persons, step 1: it does not match the history")
+
+
+def wiped(state: Path) -> None:
+    """An insider deletes what the persons of stopped steps have paid, before the first new step."""
+    stopped(state)
+    with opened(state, settings(RIGHT, person=PERSON)):
+        pass
+    forge(state, "DELETE FROM persons WHERE first = 0")
+
+
+def take_first(state: Path) -> None:
+    with opened(state, settings(RIGHT, person=PERSON)) as gate:
+        gate.ingest(*labelled(STEP), persons=ids(0, STEP))
+
+
+def test_a_first_step_without_what_a_stopped_one_paid_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    wiped(state)
+    with pytest.raises(StoreError, match="does not match the stopped step"):
+        take_first(state)
+    with Gate.look(state) as gate:
+        assert list(gate.releases()) == []
+
+
+def test_a_first_step_without_what_a_stopped_one_paid_is_found(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    wiped(state)
+    with patch.object(person_log, "newest_stopped", return_value=None):  # a Gate that does not look
+        take_first(state)
+    found(state, "persons that it admits are not those of its slots that count, and of stopped")
+
+
+def test_owners_that_were_in_no_stopped_step_are_refused(tmp_path: Path) -> None:
+    """Also where none was stopped: whoever is known before the first step cannot come again."""
+    state = tmp_path / "state"
+    with opened(state, settings(RIGHT, person=PERSON)):
+        pass
+
+    def edit(connection: sqlite3.Connection) -> None:
+        data = Run.of_step(np.array([[7, 7]], np.uint64), 0).pack()
+        row = (0, 0, 0, 1, 1, hashlib.sha256(data).hexdigest(), bytes(PAGE) + data)
+        connection.execute("INSERT INTO persons VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    forge(state, edit)
+    with pytest.raises(StoreError, match="does not match the stopped step"):
+        take_first(state)
 
 
 def test_a_correction_keeps_who_persons_are(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ made from the rows in the database, and changes only after a commit.
 """
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,15 @@ from tidegate.checks import StoreError
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_rows import FRESH, PersonRows, spread
-from tidegate.gate.person_runs import Numbers, Run, Words, merged, sorted_owners, step_digest
+from tidegate.gate.person_runs import (
+    EMPTY,
+    Numbers,
+    Run,
+    Words,
+    merged,
+    sorted_owners,
+    step_digest,
+)
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import readable
 from tidegate.learn.persons import Admitted
@@ -141,7 +150,7 @@ class PersonLog:
         owners = sorted_owners(decided.owners[admitted])
         self._check(decided, owners)
         if decided.number == 0:  # a stopped step counts as the first one too
-            owners = sorted_owners(np.concatenate([owners, self.rows.take_all().owners]))
+            owners = sorted_owners(np.concatenate([owners, self._stopped_owners()]))
         self.rows.add(Run.of_step(owners, decided.number))
         if _forgets(decided.admission):
             self._forgot = self.rows.forget(decided.admission.needed(decided.number + 1))
@@ -152,6 +161,14 @@ class PersonLog:
         self._state.insert("admitted", [row])
         failpoint("publish.admitted")
         return persons_text(step_digest(owners), decided.owners, admitted, key)
+
+    def _stopped_owners(self) -> Owners:
+        """Delete and return all owners before the first step: those of stopped steps, no others."""
+        owners = self.rows.take_all().owners
+        if step_digest(owners) != (newest_stopped(self._state) or step_digest(EMPTY.owners)):
+            what = "the ledger of persons does not match the stopped step"
+            raise StoreError(f"{self._db.where}: {what}; run tidegate verify")
+        return owners
 
     def _check(self, decided: Decided, owners: Owners) -> None:
         """Refuse to admit a person beyond the contributions, whatever has decided that."""
@@ -247,6 +264,15 @@ def folded(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compa
         states[those] = compact.after(states[those], steps[begins[those] + rank])
     states[counts > LONG] = UNKNOWN
     return states
+
+
+def newest_stopped(state: StateDatabase) -> str | None:
+    """The digest of who was admitted in the newest stopped step and those before it, if any."""
+    row = state.one("SELECT persons FROM stopped ORDER BY number DESC LIMIT 1")
+    if row is None:
+        return None
+    with readable("what the stopped step says about persons"):
+        return str(json.loads(row[0])["admitted"])
 
 
 def _forgets(admission: Admission) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import StoreError
-from tidegate.gate.person_log import PersonLog, persons_text
-from tidegate.gate.person_runs import StepDigest, merged, sorted_owners, step_digest
+from tidegate.gate.person_log import PersonLog, newest_stopped, persons_text
+from tidegate.gate.person_runs import Run, StepDigest, merged, sorted_owners, step_digest
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.still_held import still_held
@@ -63,6 +63,7 @@ def problems(
         stated += [] if step is None else [step]
     yield from _ledger(state, persons, admission, stated)
     yield from _slots(state, records, persons, stated)
+    yield from _after_stop(state, records, persons, admission, stated)
 
 
 def _stated(
@@ -124,10 +125,9 @@ def _ledger(
 
 def _stopped(state: StateDatabase) -> str | None:
     """Who was admitted in the newest stopped step and those before it."""
-    row = state.one("SELECT persons FROM stopped ORDER BY number DESC LIMIT 1")
     try:
-        return None if row is None or row[0] is None else str(json.loads(row[0])["admitted"])
-    except UNREADABLE:
+        return newest_stopped(state)
+    except StoreError:
         return ""
 
 
@@ -163,6 +163,46 @@ def _slots(
     for stream, start, _ in sorted(kept):
         if start >= first.get(stream, start):
             yield damage(stream, "slots of a step that is not published count")
+
+
+def _after_stop(
+    state: StateDatabase,
+    records: RecordLog,
+    persons: PersonLog,
+    admission: Admission,
+    stated: list[Stated],
+) -> Iterator[Problem]:
+    """Check that the first step admits those whose slots count, and those of stopped steps."""
+    stopped, step = _stopped(state), next(iter(stated), None)
+    if stopped is None or step is None or step.number or admission.needed(stated[-1].number + 1):
+        return
+    try:
+        owners = records.owners(step.stream, step.span)
+        counts = persons.admitted(step.stream, step.span)
+    except StoreError:
+        return  # deleted, or reported already
+    if owners is None:
+        return
+    counted = sorted_owners(owners[counts])
+    first = sorted_owners(np.concatenate([_of_first(run) for run in persons.rows.all_parts()]))
+    left = first[~_among(first, counted)]
+    if len(left) + len(counted) != len(first) or step_digest(left) != stopped:
+        what = "persons that it admits are not those of its slots that count, and of stopped steps"
+        yield damage(f"the step of {step.stream} at {step.span.stop}", what)
+
+
+def _of_first(run: Run) -> Owners:
+    """The owners of a run that are admitted in the first step."""
+    which, steps = run.steps()
+    owners: Owners = run.owners[which[steps == 0]]
+    return owners
+
+
+def _among(owners: Owners, others: Owners) -> Admitted:
+    """Which owners are among others."""
+    pair = np.dtype([("first", "u8"), ("second", "u8")])
+    one, other = (np.ascontiguousarray(each, np.uint64).view(pair) for each in (owners, others))
+    return np.isin(one.ravel(), other.ravel())
 
 
 def _segments(records: RecordLog, step: Stated) -> list[Segment]:
