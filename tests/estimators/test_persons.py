@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import sklearn
@@ -178,6 +179,11 @@ def test_persons_are_refused_where_records_are_protected(name: str) -> None:
         (["a"] * (N + 1), "persons must be 1200 ids, one for each record, got 1201"),
         (np.zeros(N), "persons must be text or whole numbers, got an array of float64"),
         (np.zeros(N, bool), "persons must be text or whole numbers, got an array of bool"),
+        (
+            pd.Series([*range(N - 1), None]),
+            "got an array of float64: if some are missing, use pandas' Int64, or a list with None",
+        ),
+        (pa.array([0.5] * N), "persons must be text or whole numbers, got an array of double"),
         (np.zeros((N, 1), int), "persons must be one-dimensional"),
         ("a" * N, "persons must be one-dimensional"),
         ({i: i for i in range(N)}, "persons must be one-dimensional"),

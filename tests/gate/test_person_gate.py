@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tests.cli.run import json_lines, tidegate
@@ -67,6 +69,32 @@ def test_ids_are_asked_for_and_not_given_in_vain(tmp_path: Path) -> None:
         with pytest.raises(InvalidValueError, match=r"no \[person\], so records are protected"):
             gate.ingest(X, y, persons=names(50))
         assert gate.store.count("records") == 0
+
+
+GAP: list[Any] = [1, 2, None]
+
+
+@pytest.mark.parametrize(
+    "persons", [pd.Series(GAP), np.array([1.0, 2.0, 3.0]), pa.array([1.5, 2.5, None])]
+)
+def test_ids_that_became_floats_are_refused(tmp_path: Path, persons: Any) -> None:
+    """One gap makes floats of all ids in pandas: nobody may lose their owner for it, silently."""
+    X, y = stream(3)
+    with opened(tmp_path / "state", config(person=PERSON)) as gate:
+        with pytest.raises(InvalidValueError, match="persons must be text or whole numbers, got"):
+            gate.ingest(X, y, persons=persons)
+        with pytest.raises(InvalidValueError, match="persons must be text or whole numbers, got"):
+            list(gate.run(Batches(name="mine", pairs=[(X, y, persons)])))
+        assert gate.store.count("records") == 0
+
+
+@pytest.mark.parametrize("persons", [GAP, pd.Series(GAP, dtype="Int64"), pa.array(GAP)])
+def test_a_gap_costs_only_its_own_slot(tmp_path: Path, persons: Any) -> None:
+    X, y = stream(3)
+    with opened(tmp_path / "state", config(person=PERSON)) as gate:
+        gate.ingest(X, y, persons=persons)
+        assert [each.slot for each in gate.store.quarantine("records")] == [2]
+        gate.ingest(X[:0], y[:0], persons=np.array([]))  # of floats, but of none
 
 
 def test_cards_of_a_gate_of_records_say_nothing_of_persons(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.owners import as_list, owned_by, owners_of
+from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
 from tidegate.learn.records import Records
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
@@ -227,11 +227,9 @@ def owned(records: Records, persons: Any, key: bytes | None) -> Records:
             "persons are missing: because contributions is set, give persons=, an id for each "
             "record"
         )
-    kind = getattr(getattr(persons, "dtype", None), "kind", None)
     if isinstance(persons, str | bytes | Set | Mapping) or getattr(persons, "ndim", 1) != 1:
         raise refuse("persons", "one-dimensional, an id for each record", shown="something else")
-    if kind is not None and kind in "fcbmM":
-        raise refuse("persons", "text or whole numbers", shown=f"an array of {persons.dtype}")
+    check_type(persons)
     ids = as_list(persons)
     if len(ids) != records.n:
         raise refuse("persons", f"{records.n} ids, one for each record", shown=f"{len(ids)}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.checks import refuse
+from tidegate.checks import InvalidValueError, refuse
 from tidegate.learn.records import Owners, Records, zeroed
 
 LONGEST = 1024
@@ -16,6 +16,12 @@ LONGEST = 1024
 
 BLOCK = 64
 """The block of SHA-256, in bytes."""
+
+NOT_IDS = tuple("fcbmM")
+"""The kinds of NumPy and pandas arrays that hold no ids: floats, booleans and times."""
+
+NOT_ARROW_IDS = ("halffloat", "float", "double", "bool", "decimal", "date", "time", "duration")
+"""The same for Arrow, by the beginnings of names of types."""
 
 NOBODY = bytes(16)
 """The owner of a slot without one."""
@@ -82,6 +88,25 @@ def as_list(ids: Any) -> list[Any]:
         if callable(method := getattr(ids, name, None)):
             return list(method())
     return list(ids)
+
+
+def check_type(ids: Any) -> None:
+    """Refuse an array that cannot hold ids, such as one of floats.
+
+    pandas makes floats of whole numbers with a gap, so one missing id would cost all others their
+    owners, without a word.
+
+    >>> check_type([1, None])  # a list is read one by one
+    >>> check_type(np.array([1, 2]))
+    """
+    kind = getattr(getattr(ids, "dtype", None), "kind", "O")
+    arrow = str(getattr(ids, "type", ""))  # of Arrow
+    if kind in NOT_IDS or arrow.startswith(NOT_ARROW_IDS):
+        error = refuse(
+            "persons", "text or whole numbers", shown=f"an array of {arrow or ids.dtype}"
+        )
+        advice = "if some are missing, use pandas' Int64, or a list with None"
+        raise InvalidValueError(f"{error}: {advice}")
 
 
 def owned_by(records: Records, owners: Owners) -> Records:

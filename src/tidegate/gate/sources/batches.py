@@ -12,6 +12,7 @@ from scipy import sparse
 from tidegate.checks import refuse
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
+from tidegate.learn.owners import as_list, check_type
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,10 +65,9 @@ def _ids(persons: Any, n: int) -> list[Any]:
         raise refuse("persons", "a list, with one id per record", type(persons).__name__)
     if len(persons) != n:
         raise refuse("persons", f"as long as X ({n})", len(persons))
-    for method in ("to_pylist", "tolist"):  # of Arrow; of NumPy and pandas
-        if hasattr(persons, method):
-            return list(getattr(persons, method)())
-    return list(persons)
+    if n:
+        check_type(persons)
+    return as_list(persons)
 
 
 def _arrived(rows: Any, labels: Any, index: int) -> str:
