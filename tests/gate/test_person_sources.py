@@ -290,6 +290,20 @@ def test_an_id_in_a_header_of_kafka_or_in_a_field(tmp_path: Path) -> None:
     assert all(batch.persons is None for batch in KafkaTopic(columns=PLAIN, **known).batches(None))
 
 
+def test_a_damaged_message_keeps_the_id_in_its_header() -> None:
+    """As docs/guarantee.md says; an id in a field is lost with the message."""
+    settings = {"bootstrap.servers": "unused", "test.mock.num.brokers": 1, "log_level": 0}
+    producer = Producer(settings)
+    (broker,) = producer.list_topics(timeout=10).brokers.values()
+    damaged = [body(0, p="ada")[:-1], b"\xff", b"", b'"ada"']
+    for message in damaged:
+        producer.produce("t", message, partition=0, headers=[("p", b"ada")])
+    assert producer.flush(20) == 0
+    known: Any = {"name": "r", "servers": (f"{broker.host}:{broker.port}",), "topic": "t"}
+    assert persons(KafkaTopic(columns=PLAIN, id_header="p", **known)) == ["ada"] * len(damaged)
+    assert persons(KafkaTopic(columns=OWNED, **known)) == [None] * len(damaged)
+
+
 @needs_server
 def test_an_id_in_a_header_of_nats_or_in_a_field(tmp_path: Path) -> None:
     with Server(tmp_path) as server:

@@ -132,7 +132,7 @@ def test_a_bad_id_costs_its_own_slot(
     without = [*range(0, len(ids), 2), *([len(ids)] if form == "records" else [])]
     assert sorted(keyed.reasons) == without
     assert not any(SECRET in each for each in [*keyed.reasons.values(), *batch.reasons.values()])
-    assert all(json.loads(batch.arrived(slot)) for slot in without)  # for the operator
+    assert all(json.loads(batch.arrived(slot)) for slot in without)
     assert SECRET not in caplog.text
 
 
@@ -141,6 +141,22 @@ def test_ids_that_are_no_json_cost_their_own_slot(reader: Reader) -> None:
     batch = reader.batch(JSON, body)
     assert batch.persons == ["ada", None, None]
     assert batch.reasons == {1: "not UTF-8", 2: "not JSON"}
+
+
+@pytest.mark.parametrize("damage", [b"nonsense", b"\xff", b'{"p": "bob"}', b'"bob"', b"null"])
+def test_a_damaged_record_keeps_an_id_that_is_beside_it(reader: Reader, damage: bytes) -> None:
+    """As docs/guarantee.md says: what the record holds cannot change whose it is."""
+    lists = b'{"x": [[1, 2], [1, %s]], "y": [0, 1], "persons": ["ada", "bob"]}' % damage
+    assert reader.batch(JSON, lists).persons == ["ada", "bob"]
+    labels = b'{"x": [[1, 2], [1, 2]], "y": [0, %s], "persons": ["ada", "bob"]}' % damage
+    assert reader.batch(JSON, labels).persons == ["ada", "bob"]
+
+
+def test_an_id_is_lost_with_the_record_that_holds_it(reader: Reader) -> None:
+    """The case for which docs/guarantee.md recommends ids beside records."""
+    whole, damaged = b'{"a": 1, "b": 2, "y": 0, "p": "ada"}', b'{"a": \xff, "p": "bob"}'
+    batch = reader.batch(JSON, b'{"records": [%s, %s]}' % (whole, damaged))
+    assert batch.persons == ["ada", None]
 
 
 REFUSED: dict[str, tuple[str, Any]] = {
