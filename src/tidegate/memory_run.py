@@ -18,7 +18,7 @@ from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted, AdmittedStep, Owned
 from tidegate.learn.records import Owners, Records, Slots
-from tidegate.learn.stop import stopped_because, stops
+from tidegate.learn.stop import mostly_nobodys, stopped_because, stops, whose
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
@@ -35,6 +35,8 @@ CORRECT = (
     "check classes, norm, features and the order of columns; fit starts a new stream, in which "
     "records that are sent again pay again"
 )
+
+NOBODYS = "check persons; fit starts a new stream"
 
 
 class MemoryRun:
@@ -155,8 +157,11 @@ class MemoryRun:
         self.check_going()
         if self._admitted is None:
             return None
-        number = self.progress.number(stream, step)
-        return self._admitted.decide(stream, step, number, self._owners(stream, step))
+        number, owners = self.progress.number(stream, step), self._owners(stream, step)
+        if step.start == 0 and (line := mostly_nobodys(owners, whose(stream))) is not None:
+            self._stopped = f"{line}: {NOBODYS}"
+            self.check_going()
+        return self._admitted.decide(stream, step, number, owners)
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step once, however often it is interrupted."""
@@ -179,8 +184,8 @@ class MemoryRun:
             before = self._moments.get(stream) or Moments.before_first(seen.features, seen.classes)
             stopped = None
             if step.start == 0 and stops(seen):
-                whose = stream if stream == ONLY else f"{stream} records"
-                stopped = f"{stopped_because(seen, self.plan.survey, whose)}: {CORRECT}"
+                line = stopped_because(seen, self.plan.survey, whose(stream))
+                stopped = f"{line}: {CORRECT}"
             self._surveys[stream] = step, before.after(seen), stopped
         _, moments, stopped = self._surveys[stream]
         transform = moments.transform(norm=task.norm, sparse=issparse(form))

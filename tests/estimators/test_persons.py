@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from tidegate import ApproxDP, PureDP
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, StoppedError
 from tidegate.estimators import (
     ContinualClassifier,
     FadingClassifier,
@@ -143,6 +143,23 @@ def test_records_of_nobody_keep_their_slot_and_are_not_used() -> None:
     clf = made()["fading"].fit(X, y, persons=mixed)
     assert clf.quarantined_ == 3
     assert len(clf.releases_) == N // 200
+
+
+@pytest.mark.parametrize("name", [name for name in made() if not name.startswith("private")])
+def test_a_first_step_that_is_mostly_nobodys_stops_unpaid(name: str) -> None:
+    X, y, ids = inputs(name)
+    mixed: list[Any] = list(ids)
+    mixed[:201] = [None] * 201  # more than half of a first step of 200 or 400
+    clf = made()[name]
+    for _ in range(2):
+        with pytest.raises(StoppedError, match=r"have no usable person id.*check persons"):
+            clf.partial_fit(X, y, persons=mixed, **_stream(name))
+    assert clf.releases_ == []
+    clf.fit(X, y, persons=ids)
+
+
+def _stream(name: str) -> dict[str, str]:
+    return {"stream": "source"} if name == "two streams" else {}
 
 
 # --- refusals

@@ -16,7 +16,7 @@ from tidegate.gate import publish_folder, quality
 from tidegate.gate.attempts import Attempts
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
-from tidegate.gate.stopped import stop_in, stop_of
+from tidegate.gate.stopped import nobodys_line, stop_in, stop_of
 from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
 from tidegate.learn.fold import Fold
 from tidegate.learn.intake import Intake
@@ -60,6 +60,7 @@ class DurableRun:
         self.clock = clock
         self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
         self._admitted: dict[str, Admitted] = {}  # of the step in progress
+        self._stop: str | None = None  # why the first step cannot begin, if it cannot
         self._attempts = Attempts(store)
         self._task, self._learner = config.task(), config.learner.build()
         self.intake = Intake(
@@ -98,6 +99,8 @@ class DurableRun:
 
     def check_going(self) -> None:
         """Raise StoppedError if the state is stopped."""
+        if self._stop is not None:
+            raise StoppedError(self._stop)
         stop = stop_in(self.store, self.config)
         if stop is not None:
             raise StoppedError(stop.message)
@@ -155,6 +158,10 @@ class DurableRun:
         """Which slots of a step count. Nothing is stored before `publish`."""
         if self.plan.admission is None:
             return None
+        if step.start == 0:
+            owned = self.store.owned(stream, step)
+            self._stop = None if owned is None else nobodys_line(owned.owners, stream)
+            self.check_going()
         self._admitted[stream] = self.store.admit(stream, step, self.plan.admission)
         return self._admitted[stream]
 

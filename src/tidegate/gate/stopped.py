@@ -12,7 +12,8 @@ from typing import Any
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config, ConfigError, differences
 from tidegate.gate.store import UNREADABLE, Problem, StoppedStep, Store, StoredSurvey, damage
-from tidegate.learn.stop import deviation, stopped_because, stops
+from tidegate.learn.records import Owners
+from tidegate.learn.stop import deviation, mostly_nobodys, stopped_because, stops, whose
 from tidegate.learn.survey import Survey
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.rounding import down
@@ -22,6 +23,11 @@ from tidegate.schedule import Span, TwoStream
 CORRECT = (
     "check [records] columns, label, classes and norm with tidegate check CONFIG FILE, then run "
     "again with the corrected settings; see docs/how-to/correct-a-stopped-run.md"
+)
+
+NOBODYS = (
+    "check person.id with tidegate check CONFIG FILE, then start a new state; see "
+    "docs/how-to/correct-a-stopped-run.md"
 )
 
 FIXED = "settings that affect privacy are fixed when a state is created"
@@ -43,8 +49,7 @@ class Stop:
     @property
     def line(self) -> str:
         """Why the stream stopped."""
-        whose = self.stream if self.stream == ONLY else f"{self.stream} records"
-        return stopped_because(self.survey, self.share, whose)
+        return stopped_because(self.survey, self.share, whose(self.stream))
 
     @property
     def message(self) -> str:
@@ -61,6 +66,12 @@ class Stop:
             "paid": down(self.share),
             "message": self.message,
         }
+
+
+def nobodys_line(owners: Owners, stream: str) -> str | None:
+    """Why a stream stops whose first step has these owners, and what to do; None if it goes on."""
+    line = mostly_nobodys(owners, whose(stream))
+    return None if line is None else f"{line}: {NOBODYS}"
 
 
 def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> Stop | None:

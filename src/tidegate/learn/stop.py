@@ -2,11 +2,16 @@
 
 The decision and its text follow from the noisy survey and public numbers, so they cost nothing
 more. Deciding by the exact number of unusable records would reveal it.
+
+If persons are protected, a stream also stops if most slots of its first step have no owner. That
+is decided exactly and before the survey, so nobody pays: neighbouring streams have the same owners.
 """
 
 from fractions import Fraction
 
+from tidegate.learn.records import Owners
 from tidegate.learn.survey import Survey
+from tidegate.progress import ONLY
 
 HALF = 0.5
 """The noisy share of unusable records above which a stream stops."""
@@ -42,4 +47,24 @@ def stopped_because(survey: Survey, share: Fraction, stream: str) -> str:
     return (
         f"stopped before the first fit: {noisy} of the first {survey.slots:,} {stream} cannot be "
         f"used; each of these has paid {share} of its budget for this survey, and no model was made"
+    )
+
+
+def whose(stream: str) -> str:
+    """The records of a stream, in words."""
+    return stream if stream == ONLY else f"{stream} records"
+
+
+def mostly_nobodys(owners: Owners, stream: str) -> str | None:
+    """Why a stream stops whose first step has these owners; None if it goes on.
+
+    >>> import numpy as np
+    >>> mostly_nobodys(np.array([[0, 0], [7, 7]], np.uint64), "records") is None
+    True
+    """
+    if 2 * int(owners.any(axis=1).sum()) >= len(owners):
+        return None
+    return (
+        f"stopped before the first fit: more than half of the first {len(owners):,} {stream} have "
+        "no usable person id; none of these has paid anything, and no model was made"
     )
