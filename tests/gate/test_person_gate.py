@@ -189,7 +189,7 @@ def test_a_run_without_any_ids_tells_the_operator(n: int, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "90 of 90 records cannot be used" in done.stderr
     assert "the person's id is missing" in done.stderr
-    assert "[records] columns, label and classes and [person] id match" in done.stderr
+    assert "check person.id" in done.stderr
 
 
 @pytest.mark.parametrize("change", [{"id": "q"}, {"contributions": 8}, {"period": 3}])

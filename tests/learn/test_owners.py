@@ -53,6 +53,7 @@ def test_a_whole_number_is_the_text_of_its_digits(number: int) -> None:
     [
         [7, 12],
         ["7", "12"],
+        [7.0, np.float32(12)],
         np.array([7, 12], np.int16),
         np.array([7, 12], np.uint64),
         np.array(["7", "12"]),
@@ -69,8 +70,23 @@ def test_one_person_is_one_person_however_the_id_arrives(ids: Any) -> None:
 
 
 def test_the_text_of_a_number_is_not_read_as_a_number() -> None:
-    owners, _ = owners_of(["17", "017", "17.0", " 17", 17], KEY)
+    owners, _ = owners_of(["17", "017", "17.5", " 17", 17], KEY)
     assert len({tuple(each) for each in owners.tolist()}) == 4
+
+
+@given(st.integers(-(2**53), 2**53), st.integers(1, 20))
+def test_a_float_that_is_whole_is_that_whole_number(number: int, zeros: int) -> None:
+    same = [float(number), np.float64(number), f"{number}.{'0' * zeros}", number]
+    owners, reasons = owners_of(same, KEY)
+    assert owners.tolist() == [words(str(number))] * 4
+    assert not reasons
+
+
+@pytest.mark.parametrize(
+    "text", [".0", "17.", "1.2.0", "P.0", "17.01", "1e3.0", " 17.0", "--1.0", "-.0", "١٧.0", "."]
+)
+def test_other_texts_with_a_point_stay_as_they_are(text: str) -> None:
+    assert owners_of([text], KEY).owners.tolist() == [words(text)]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +100,10 @@ def test_the_text_of_a_number_is_not_read_as_a_number() -> None:
         ("x" * 2**20, TOO_LONG),
         (10**5000, TOO_LONG),
         (10**1024, TOO_LONG),
-        (17.0, WRONG_TYPE),
-        (np.float32(17), WRONG_TYPE),
+        (17.5, WRONG_TYPE),
+        (2.0**54, WRONG_TYPE),
+        (float("inf"), WRONG_TYPE),
+        (np.float32(0.5), WRONG_TYPE),
         (True, WRONG_TYPE),
         (np.True_, WRONG_TYPE),
         (["secret"], WRONG_TYPE),

@@ -71,6 +71,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[RawBatch]:
 
 BODIES: dict[str, tuple[str, Any]] = {
     "matrix": (JSON, {"x": [[1, 2], [3, 4]], "y": [0, 1], "persons": ["ada", 17]}),
+    "a whole float": (JSON, {"x": [[1, 2], [3, 4]], "y": [0, 1], "persons": ["ada", 17.0]}),
     "records": (
         JSON,
         {"records": [{"a": 1, "b": 2, "y": 0, "p": "ada"}, {"a": 3, "b": 4, "y": 1, "p": 17}]},

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tidegate.gate.gate import Gate
+from tidegate.learn.owners import WHY_NOBODY
 from tidegate.progress import ONLY
 
 
@@ -29,9 +30,11 @@ def unusable(gate: Gate) -> Iterator[str]:
             many = 2 * count > of
             names = "[records] columns, label and classes"
             names += " and [person] id" * (gate.config.person is not None)
-            advice = f"; check that {names} match the records" * many
+            advice = f"; check that {names} match the records"
+            if first.reason in WHY_NOBODY:
+                advice = "; check person.id"
             whose = stream if stream == ONLY else f"{stream} records"
             yield (
                 f"{count:,} of {of:,} {whose} cannot be used; the first is {first.slot:,}: "
-                f"{first.reason} (do not publish this count){advice}"
+                f"{first.reason} (do not publish this count){advice * many}"
             )

@@ -23,6 +23,9 @@ NOT_IDS = tuple("fcbmM")
 NOT_ARROW_IDS = ("halffloat", "float", "double", "bool", "decimal", "date", "time", "duration")
 """The same for Arrow, by the beginnings of names of types."""
 
+MOST_EXACT = 2**53
+"""Larger whole numbers are not exact as floats: two persons could have one."""
+
 NOBODY = bytes(16)
 """The owner of a slot without one."""
 
@@ -31,6 +34,8 @@ EMPTY = "the person's id is empty"
 TOO_LONG = f"the person's id is longer than {LONGEST} bytes"
 WRONG_TYPE = "the person's id is neither text nor a whole number"
 BAD_TEXT = "the person's id is not valid text"
+WHY_NOBODY = {MISSING, EMPTY, TOO_LONG, WRONG_TYPE, BAD_TEXT}
+"""Why a slot has no owner."""
 
 
 class Keyed(NamedTuple):
@@ -48,7 +53,8 @@ class Keyed(NamedTuple):
 def owners_of(ids: Any, key: bytes) -> Keyed:
     """The owner of each slot: the first 16 bytes of HMAC-SHA-256 of its person's id.
 
-    A whole number is the text of its decimal digits, so 17 in JSON and "17" in CSV are one person.
+    A whole number is the text of its decimal digits, so 17 in JSON and "17" in CSV are one person,
+    and so are 17.0 and "17.0", which tools make of whole numbers in a column with gaps.
 
     Args:
         ids: The ids as they arrived: a list, a NumPy or Arrow array or a pandas Series.
@@ -67,7 +73,8 @@ def owners_of(ids: Any, key: bytes) -> Keyed:
     digests: list[bytes] = []
     for slot, each in enumerate(as_list(ids)):
         try:
-            message = each.encode() if type(each) is str else _encoded(each)
+            plain = type(each) is str and "." not in each
+            message = each.encode() if plain else _encoded(each)
         except _NoIdError as error:
             reasons[slot] = str(error)
         except UnicodeEncodeError:  # its text would quote the id
@@ -135,9 +142,15 @@ class _NoIdError(ValueError):
 
 
 def _encoded(value: Any) -> bytes:
-    """The bytes of an id that is not a plain string."""
+    """The bytes of an id that is not a string without a point."""
     if isinstance(value, str):
-        return str(value).encode()
+        digits, _, zeros = value.partition(".")
+        whole = zeros and not zeros.strip("0") and digits.removeprefix("-").isdecimal()
+        return (digits if whole and digits.isascii() else str(value)).encode()
+    if isinstance(value, (float, np.floating)) and abs(float(value)) <= MOST_EXACT:
+        if not float(value).is_integer():
+            raise _NoIdError(WRONG_TYPE)
+        value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         number = int(value)
         if number.bit_length() > 4 * LONGEST:  # so long that Python may refuse to write it
