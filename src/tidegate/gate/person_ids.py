@@ -66,7 +66,7 @@ def has_owners(records: Records) -> NDArray[np.bool_]:
     """
     if records.owners is None:
         return np.ones(records.n, np.bool_)
-    known: NDArray[np.bool_] = records.owners.any(axis=1)
+    known: NDArray[np.bool_] = np.asarray(records.owners.any(axis=1))
     return known
 
 
