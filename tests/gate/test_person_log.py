@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -25,11 +26,13 @@ from tests.gate.owned import (
 )
 from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import person_log, person_rows
+from tidegate.gate import person_log, person_recent, person_rows
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
 from tidegate.gate.person_index import PersonIndex
 from tidegate.gate.person_log import PersonLog
+from tidegate.gate.person_rows import PersonRows, Place
+from tidegate.gate.person_runs import Run
 from tidegate.gate.store import Batch
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
@@ -48,6 +51,7 @@ FADING = Fading(step=STEP, forget=Fraction(1, 5), memory=8)
 PLANS: dict[str, Callable[[], Admission]] = {
     "fading": lambda: admission(FADING, 3),
     "fading, period": lambda: admission(FADING, 2, period=5),
+    "fading, long period": lambda: admission(FADING, 3, period=25),
     "sliding": lambda: admission(SlidingWindow(window=7 * STEP, step=STEP), 3),
     "growing": lambda: admission(Growing(block=2 * STEP, step=STEP, growth=Fraction(1, 4)), 2),
     "continual": lambda: admission(Continual(block=2 * STEP, step=STEP), 2),
@@ -66,6 +70,7 @@ def small() -> Iterator[None]:
     with (
         patch.multiple(person_rows, MOST_FRESH=3, FANOUT=2),
         patch.object(person_log, "LONG", 2),
+        patch.object(person_recent, "MOST", 60),
     ):
         yield
 
@@ -221,6 +226,36 @@ def test_who_is_admitted_again_after_a_period_is_not_refused(tmp_path: Path) -> 
     with closing(new_store(tmp_path)) as store:
         came = [any(take_step(store, [1] * STEP, known)) for _ in range(9)]
     assert came == [step % 4 == 0 for step in range(9)]
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_whoever_comes_at_every_step_makes_no_step_slow(k: int, tmp_path: Path) -> None:
+    """The steps of a period are read once for such a person, not at every step."""
+    known = admission(Fading(step=STEP, forget=Fraction(1, 2), memory=2), k, period=30)
+    read, times = PersonRows.read, []
+
+    def counted(rows: PersonRows, place: Place) -> Run:
+        times.append(place)
+        return read(rows, place)
+
+    naive = Naive(known)
+    with closing(new_store(tmp_path)) as store, patch.object(PersonRows, "read", counted):
+        for step in range(70):
+            persons = [3, *range(1000 + STEP * step, 999 + STEP * (step + 1))]
+            assert take_step(store, persons, known) == naive.step(persons)
+    assert 0 < len(times) < 10
+
+
+def test_only_so_many_steps_are_held_in_memory(tmp_path: Path) -> None:
+    known = admission(Fading(step=STEP, forget=Fraction(1, 2), memory=2), 1, period=30)
+    naive, sizes = Naive(known), []
+    with closing(new_store(tmp_path)) as store:
+        for step in range(40):
+            persons = [*range(10 * step // 2, 10 * step // 2 + STEP)]  # many come again
+            assert take_step(store, persons, known) == naive.step(persons)
+            sizes.append(len(store._persons._recent))
+    assert 0 < max(sizes) <= 60
+    assert any(later < earlier for earlier, later in pairwise(sizes))  # more were asked for
 
 
 def test_records_and_persons_do_not_mix(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tidegate.checks import StoreError
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
+from tidegate.gate.person_recent import RecentSteps
 from tidegate.gate.person_rows import FRESH, PersonRows, spread
 from tidegate.gate.person_runs import (
     EMPTY,
@@ -51,6 +52,7 @@ class Decided:
         admitted: Which of them count.
         names: Names of persons in the index whose state changes, ascending.
         states: Their states after the step.
+        joined: Which of these persons are admitted.
     """
 
     stream: str
@@ -61,6 +63,7 @@ class Decided:
     admitted: Admitted
     names: Words
     states: Words
+    joined: Admitted
 
 
 class PersonLog:
@@ -71,12 +74,14 @@ class PersonLog:
         self.rows = PersonRows(state)
         self._index: PersonIndex | None = None
         self._indexed = 0  # how many steps the index knows
+        self._recent = RecentSteps()
         self._decided: Decided | None = None
         self._forgot = False  # whether rows were deleted that must be erased
 
     def reset(self) -> None:
         """Read everything again; call it after a transaction that failed."""
         self.rows.reset()
+        self._recent.clear()
         self._index = self._decided = None
 
     def key(self) -> str | None:
@@ -115,6 +120,7 @@ class PersonLog:
             admitted=admitted,
             names=names[changed],
             states=states[changed],
+            joined=yes[changed],
         )
         return admitted
 
@@ -122,18 +128,18 @@ class PersonLog:
         self, names: Words, number: int, admission: Admission
     ) -> tuple[NDArray[np.int8], Words]:
         """The decisions about some persons from all of their steps, and their states."""
-        histories = self.rows.histories(names)
-        verdicts = admission.decide(histories, number).astype(np.int8)
-        if admission.period is not None:  # many, and a bound within the period is enough
-            which, steps = spread(histories)
-            recent = steps > number - admission.period
-            return verdicts, folded(which[recent], steps[recent], len(names), admission.compact)
-        states = np.zeros(len(names), np.uint64)
-        for place in range(len(names)):
+        compact, states = admission.compact, np.full(len(names), UNKNOWN, np.uint64)
+        if admission.period is None:
+            histories = self.rows.histories(names)
+        else:  # many, and a bound within the period is enough
+            first = number - admission.period + 1
+            histories = self._recent.histories(names, first, self.rows.histories)
+            states = folded(*spread(histories), len(names), compact)
+        for place in np.flatnonzero(states == np.uint64(UNKNOWN)).tolist():
             ranges = histories.ranges(place)
             last = ranges[-1][1] - 1 if ranges else -1
-            states[place] = admission.compact.of(last, admission.cost(ranges))
-        return verdicts, states
+            states[place] = compact.of(last, admission.cost(ranges))
+        return admission.decide(histories, number).astype(np.int8), states
 
     # --- storing
 
@@ -189,6 +195,7 @@ class PersonLog:
             return
         self._indexed = -1  # until it is complete
         self._index.put(decided.names, decided.states)
+        self._recent.add(decided.names[decided.joined], decided.number)
         self._indexed = decided.number + 1
         if self._forgot:
             self._forgot = False

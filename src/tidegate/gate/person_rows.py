@@ -203,13 +203,17 @@ class PersonRows:
         which, steps = run.steps()
         persons = np.searchsorted(names, names_of(run.owners)[which])
         order = np.lexsort((steps, persons))
-        persons, steps = persons[order], steps[order]
-        follows = persons[1:] == persons[:-1]
-        begins, ends = np.ones((2, len(steps)), np.bool_)
-        begins[1:] = ends[:-1] = ~follows | (steps[1:] > steps[:-1] + 1)
-        counts = np.bincount(persons[begins], minlength=len(names))
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        return Histories(offsets, steps[begins], steps[ends] + 1)
+        return histories_of(persons[order], steps[order], len(names))
+
+
+def histories_of(persons: Numbers, steps: Numbers, many: int) -> Histories:
+    """The histories of many persons, from the person and the step of each admission, in order."""
+    follows = persons[1:] == persons[:-1]
+    begins, ends = np.ones((2, len(steps)), np.bool_)
+    begins[1:] = ends[:-1] = ~follows | (steps[1:] > steps[:-1] + 1)
+    counts = np.bincount(persons[begins], minlength=many)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return Histories(offsets, steps[begins], steps[ends] + 1)
 
 
 def spread(histories: Histories) -> tuple[Numbers, Numbers]:
