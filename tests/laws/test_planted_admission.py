@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.laws.brute import person_cost
-from tidegate import plan as plans
 from tidegate.plan import Plan
-from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.privacy import ApproxDP, Budget, PureDP, rises
+from tidegate.privacy import admission as admissions
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.compact import NOBODY, Compact
 from tidegate.privacy.person import Person
@@ -91,16 +91,16 @@ def changed_admission(**change: Any) -> Patch:
     """An Admission that is made with something else."""
 
     def made(**given: Any) -> Admission:
-        applied = {name: new(given[name]) for name, new in change.items() if given[name]}
+        applied = {name: new(given[name]) for name, new in change.items() if given.get(name)}
         return Admission(**given | applied)
 
-    return patch.object(plans, "Admission", made)
+    return patch.object(admissions, "Admission", made)
 
 
 def squares() -> Patch:
     """The squares of weights are added up whatever the budget."""
     return patch.object(
-        plans,
+        rises,
         "rises_of",
         lambda schedule, shares: rises_of(
             schedule, replace(shares, budget=ApproxDP(1.0, 1e-6, contributions=K))
