@@ -30,7 +30,7 @@ from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
 
-FRESH = 2**19
+FRESH = 2**18
 """Rows of steps are divided into parts once they have so many ranges, ..."""
 
 MOST_FRESH = 128
