@@ -52,7 +52,10 @@ def test_a_person_by_an_id_on_standard_input(state: str, end: bytes) -> None:
     assert usable(state) == [4, 34, 64]
     receipt = json.loads(done.stdout.partition("Receipt: ")[2])
     assert (receipt["erasure"], receipt["kind"]) == (1, "person")
-    assert tidegate("verify", state, "--includes", receipt["hash"]).returncode == 0
+    checked = tidegate("verify", state, "--includes", receipt["hash"])
+    assert checked.returncode == 0
+    assert "no person has paid more than 2 contributions," in checked.stdout
+    assert f"It includes erasure 1, which has the hash {receipt['hash']}." in checked.stdout
     other = tidegate("verify", state, "--includes", "0" * 64)
     assert (other.returncode, "and no erasure" in other.stdout) == (1, True)
 

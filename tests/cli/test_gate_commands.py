@@ -146,6 +146,21 @@ def test_status_ledger_and_releases(state: str) -> None:
     assert rows[0]["hash"][:8] in tidegate("releases", state).stdout
 
 
+def test_an_accuracy_comes_with_its_noise_or_not_at_all(folder: Path) -> None:
+    config, state = folder / "gate.toml", folder / "gate.state"
+    lines = tidegate("run", str(config)).stdout
+    assert "the accuracy of release 1 on these newest 100 records is too noisy to tell" in lines
+    assert "scored" not in lines
+    assert "too noisy" in tidegate("releases", str(state)).stdout
+    config.write_text(config.read_text().replace("epsilon = 1.0", "epsilon = 200.0"))
+    state.rename(folder / "before")
+    (folder / "out").rename(folder / "out before")
+    lines = tidegate("run", str(config)).stdout
+    noisy = r"-?\d+\.\d % ± \d+\.\d"
+    assert re.search(rf"release 1 scored {noisy}( \(.*\))? on these newest 100 records", lines)
+    assert re.search(noisy, tidegate("releases", str(state)).stdout)
+
+
 def test_verify_says_what_is_wrong(state: str, folder: Path) -> None:
     assert "Sound" in tidegate("verify", state).stdout
     assert tidegate("verify", state, "--quiet") == (0, "", "")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gate.test_forgery import made
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.cli.state import _verify_state
+from tidegate.cli.verify import _verify_state
 from tidegate.serve.tokens import Tokens
 
 

@@ -37,7 +37,7 @@ GROUPS = {
         "ledger": ("state", "Show how much of their budget records have paid."),
         "releases": ("state", "List the releases: training data, cost, accuracy."),
         "survey": ("survey", "Show class shares, features and drift, privately."),
-        "verify": ("state", "Check plan, ledger, hash chain and checksums."),
+        "verify": ("verify", "Check plan, ledger, hash chain and checksums."),
     },
     "use": {
         "export": ("export", "Write a release or its card to a file."),

@@ -18,7 +18,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import shown
+from tidegate.release.measure_words import TOO_NOISY, shown
 
 RUN_EPILOG = """\b
 Examples:
@@ -156,10 +156,14 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
     if row["accuracy_before"] is not None:
         tried = release.card["evaluation"]["step_before"]
         newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
-        scores = f"{row['accuracy_before']:.1%}"
-        if row["scores_before"] is not None:
-            scores += _beside(row["scores_before"])
-        parts.append(f"release {tried['of_release']:,} scored {scores} on {newest}")
+        scores = shown("accuracy", {"value": tried["accuracy"], "deviation": tried["deviation"]})
+        before = f"release {tried['of_release']:,}"
+        if scores == TOO_NOISY:
+            parts.append(f"the accuracy of {before} on {newest} is {scores}")
+        else:
+            if row["scores_before"] is not None:
+                scores += _beside(row["scores_before"])
+            parts.append(f"{before} scored {scores} on {newest}")
     return "; ".join(parts)
 
 

@@ -1,11 +1,9 @@
-"""`tidegate status`, `ledger`, `releases` and `verify`: inspect and check a state."""
+"""`tidegate status`, `ledger` and `releases`: inspect a state."""
 
 import json
-import re
-import sys
+import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
@@ -14,30 +12,22 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import advice, options
 from tidegate.cli.person_id import read_id
-from tidegate.cli.types import PATH, count
+from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, compact
-from tidegate.gate.opening import holds_state
 from tidegate.gate.person_view import in_words as person_in_words
 from tidegate.gate.person_view import paid_by
-from tidegate.gate.publish_folder import published_in, published_releases
-from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.status import status as status_of
 from tidegate.gate.status import stopped_rows
-from tidegate.gate.store import Evaluation, Problem, Step
-from tidegate.gate.verify import Report
-from tidegate.gate.verify import verify as problems_of
+from tidegate.gate.store import Evaluation, Step
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.release.measure_words import in_words, shown
-from tidegate.serve.tokens import FILE as TOKENS
-from tidegate.serve.tokens import Tokens
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
 """Fields that `status` prints as sentences below the table."""
@@ -254,8 +244,7 @@ ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before"
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows for a terminal: the records behind each release, no empty columns, short hashes."""
     for row in rows:
-        tried = [each["accuracy"] for each in row["tried"]]
-        row["tried"] = mean(tried) if tried else None
+        row["tried"] = _mean_accuracy(row["tried"])
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
         records = row["trained_on"].partition(", ")[0].removeprefix("a model of ")
@@ -267,6 +256,16 @@ def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "hash": row["hash"][:8],
         }
         yield {name: value for name, value in short.items() if name not in empty | ELSEWHERE}
+
+
+def _mean_accuracy(tried: list[dict[str, Any]]) -> str | None:
+    """The mean accuracy of a release on later steps, with the deviation of its noise."""
+    if not tried:
+        return None
+    noise = math.hypot(*(each["deviation"] for each in tried)) / len(tried)
+    return shown(
+        "accuracy", {"value": mean(each["accuracy"] for each in tried), "deviation": noise}
+    )
 
 
 def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
@@ -290,111 +289,3 @@ def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
         "hash": release.hash,
         "trained_on": view.trained_on(card["fit"]),
     }
-
-
-FEWEST = 8
-"""The fewest characters of a hash to look for: chance cannot match them, but trying 2^32 can."""
-
-EXAMPLES = """\b
-Examples:
-  tidegate verify tidegate.state
-  tidegate verify published                       a published folder alone
-  tidegate verify published --includes HASH       a hash you noted earlier
-"""
-
-
-@click.command(epilog=EXAMPLES)
-@click.argument("folder", type=PATH)
-@click.option(
-    "--includes",
-    metavar="HASH",
-    callback=lambda _, __, value: None if value is None else _hash(value),
-    help="Also check that the release or erasure with this hash, noted earlier, is still there. "
-    f"Give all 64 characters: {FEWEST} are accepted, but an insider can match {FEWEST} with about "
-    "2^32 tries.",
-)
-@options.form
-@options.quiet
-def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
-    """Check a state, or a folder of published releases; exit with 1 on any problem.
-
-    A state: recompute the plan, the ledger, the noise of every fit, the hash chain and all
-    checksums, and compare them with the charges, the cards and the published files. All is read at
-    one moment, so the gate can keep running.
-
-    A published folder alone: check that the hash chain has no gap, that every card belongs to its
-    model and states the noise that its share requires, and that every file matches its manifest.
-    It cannot tell whether newer releases were deleted; only the state can.
-
-    See docs/how-to/check-the-proof.md: neither shows that noise was really added.
-    """
-    with options.progress("{task.description}", quiet, form) as bar:
-        task = bar.add_task("", total=None)
-        alone = not holds_state(folder) and published_in(folder)
-        check = _verify_published if alone else _verify_state
-        problems, hashes, sound = check(folder, lambda what: bar.update(task, description=what))
-    if includes is not None and not any(each.startswith(includes) for each in hashes):
-        missing = "no release has this hash, and no erasure: it was replaced or deleted since"
-        if problems:  # then no hash can be relied on
-            missing = "not searched for, because of the other problems: solve them first"
-        problems.append(Problem(where=includes, what=missing))
-    if form == "json":
-        result = {"sound": not problems, "problems": [asdict(each) for each in problems]}
-        click.echo(json.dumps(result))
-    for problem in problems if form == "table" else []:
-        click.echo(f"{problem.where}: {problem.what}")
-    if problems:
-        sys.exit(1)
-    if form == "table" and not quiet:
-        click.echo(f"Sound: {sound}")
-
-
-def _hash(text: str) -> str:
-    """Read a hash, or its beginning."""
-    if not re.fullmatch(rf"[0-9a-f]{{{FEWEST},64}}", text.lower()):
-        allowed = f"the first {FEWEST} to 64 characters of a hash, 0-9 and a-f"
-        raise refuse("--includes", allowed, text)
-    return text.lower()
-
-
-Checked = tuple[list[Problem], list[str], str]
-"""The problems, the hashes of releases and erasures, and what to print if there are no problems."""
-
-
-def _verify_state(folder: Path, report: Report) -> Checked:
-    with Gate.look(folder) as gate:
-        problems = [*problems_of(gate, report), *_token_problems(folder)]
-        releases = [] if problems else [release.hash for release in gate.releases()]
-        erasures = [] if problems else [erasure.hash for erasure in gate.store.erased()]
-        fits = sum(1 for _ in gate.store.lines())
-        files, publish = len(gate.store.published()), gate.config.publish
-    sound = (
-        f"{fits:,} fits match the plan, their cards state the noise that it requires, "
-        f"{len(releases):,} releases form an unbroken hash chain"
-    )
-    if erasures:
-        sound += f", {len(erasures):,} erasures are part of the history"
-    if files and publish is not None:
-        sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
-    elif files:
-        sound += f"; {files:,} releases were published to a folder that is no longer configured"
-    return problems, [*releases, *erasures], f"{sound}."
-
-
-def _token_problems(folder: Path) -> Iterator[Problem]:
-    try:
-        Tokens(folder).all()
-    except InvalidValueError as error:
-        yield Problem(where=TOKENS, what=str(error))
-
-
-def _verify_published(folder: Path, report: Report) -> Checked:
-    report("published releases")
-    problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
-    hashes = [] if problems else [release.hash for release in published_releases(folder)]
-    sound = (
-        f"{len(hashes):,} releases form an unbroken hash chain, their cards state the noise that "
-        "their shares require, their files match the manifests."
-    )
-    unseen = "This check cannot tell whether newer releases were deleted; only the state can."
-    return problems, hashes, f"{sound} {unseen}"

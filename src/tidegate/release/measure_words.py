@@ -6,6 +6,11 @@ from typing import Any
 SHARES = {"accuracy", "majority", "balanced_accuracy", "bias", "unusable"}
 """Measures shown in percent; the others are plain numbers."""
 
+MOST_NOISE = 0.25
+"""With a larger deviation a share tells nothing, and is not shown as a number."""
+
+TOO_NOISY = "too noisy to tell"
+
 
 def shown(name: str, measure: Mapping[str, float]) -> str:
     """A measure and the deviation of its noise.
@@ -16,10 +21,14 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
     '0.503'
     >>> shown("bias", {"value": -0.012, "deviation": 0.004})
     '-1.2 % ± 0.4'
+    >>> shown("accuracy", {"value": 1.3, "deviation": 0.4})
+    'too noisy to tell'
     """
     value, noise = measure["value"], measure["deviation"]
     sign = "+" if name == "bias" else ""
     if name in SHARES:
+        if noise > MOST_NOISE:
+            return TOO_NOISY
         around = f" ± {100 * noise:.1f}" if noise else ""
         return f"{100 * value:{sign}.1f} %{around}"
     return f"{value:.3f}" + (f" ± {noise:.3f}" if noise else "")
