@@ -134,7 +134,10 @@ def test_a_plan_for_persons_says_how_often_one_may_come() -> None:
     assert "within any 5 consecutive steps." in " ".join(period.split())
     assert re.search(r"at every step +0.363 +5\n", period)
     assert "is kept for 10 steps" in period
-    assert "Descents are sized for 2.5 slots of a person" in period
+    assert "suit persons with 2.5 records in each fit" in " ".join(period.split())
+    assert re.search(r"in any 4 steps of a period +at most 1 +4\n", period)
+    assert "give --survey 0.05 --scores 0.05" in " ".join(period.split())
+    assert "Not included" not in tidegate(*given, "--survey", "0.05", "--scores", "0.05").stdout
     alone = tidegate(*FADING, "--until", "4096", "--contributions", "1").stdout
     assert "cost at most what one record may cost" in alone
     early = tidegate("plan", "growing", "--block", "8192", "--step", "1024", "--epsilon", "1",

@@ -71,8 +71,30 @@ def show(console: Console, budget: Budget, person: Person, admission: "Admission
     if period is not None and kept is None:
         console.print("A period does not shorten that here: fits read all of the history.")
     if person.typical != 1:
-        slots = f"{float(person.typical):g}"
-        console.print(f"Descents are sized for {slots} slots of a person in each fit.")
+        records = f"{float(person.typical):g} records in each fit"
+        console.print(
+            f"Training takes the steps that suit persons with {records}. If they have more or "
+            "fewer, that costs accuracy, not privacy."
+        )
+
+
+def not_included(budget: Budget, survey: Fraction, scores: Fraction) -> str | None:
+    """What a plan leaves out that a configuration pays for by default; None if nothing.
+
+    >>> from tidegate import ApproxDP
+    >>> print(not_included(ApproxDP(1.0, 1e-6), Fraction(1, 20), Fraction(0)))
+    Not included: scores (a configuration's default is 0.05 for each). To include them, give
+    --scores 0.05.
+    """
+    missing = {"--survey": "the survey"} if budget.delta and not survey else {}
+    missing |= {"--scores": "scores"} if not scores else {}
+    if not missing:
+        return None
+    given = " ".join(f"{option} 0.05" for option in missing)
+    return (
+        f"Not included: {' and '.join(missing.values())} (a configuration's default is 0.05 for "
+        f"each). To include them, give {given}."
+    )
 
 
 def _budgets(budget: Budget) -> str:
@@ -95,11 +117,14 @@ def _table(rows: list[Visits], period: int | None) -> Table:
     table.add_column("pays for a further step", justify="right")
     table.add_column("admitted steps" if period is None else "in a period", justify="right")
     for each in rows:
-        table.add_row(_comes(each.every), _further(each), _admitted(each))
+        table.add_row(_comes(each, period), _further(each), _admitted(each, period))
     return table
 
 
-def _comes(every: int | None) -> str:
+def _comes(visit: Visits, period: int | None) -> str:
+    every, most = visit.every, visit.admitted or 1
+    if every is None and period is not None:
+        return f"in any {f'{most:,} steps' if most > 1 else 'one step'} of a period"
     if every is None:
         return "in any steps"
     return "at every step" if every == 1 else f"every {every:,} steps"
@@ -111,7 +136,7 @@ def _further(visit: Visits) -> str:
     return f"{'at most ' * (visit.every is None)}{up(visit.further):.3g}"
 
 
-def _admitted(visit: Visits) -> str:
+def _admitted(visit: Visits, period: int | None) -> str:
     if visit.admitted is None:
         return "no limit found"
-    return f"{visit.admitted:,}{' or more' * (visit.every is None)}"
+    return f"{visit.admitted:,}{' or more' * (visit.every is None and period is None)}"

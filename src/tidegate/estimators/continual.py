@@ -13,7 +13,8 @@ class ContinualClassifier(StreamClassifier):
     """Releases, at every step, a private model of all records so far.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         block: Records before the first release, a power-of-two multiple of `step`.
         step: Records between two releases.
         classes: All labels that can occur; public.

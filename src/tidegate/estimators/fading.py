@@ -16,7 +16,8 @@ class FadingClassifier(StreamClassifier):
     `memory` steps; with a memory of 1, none is kept past its own step.
 
     Args:
-        budget: What any single record may lose, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         step: Records between two releases.
         classes: All labels there can be; public.
         norm: The largest norm of a record; longer records are clipped to it. Public. With a survey

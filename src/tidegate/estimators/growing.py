@@ -15,7 +15,8 @@ class GrowingClassifier(StreamClassifier):
     streams that do not drift.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         block: Records before the first release, a multiple of `step`.
         step: Records in a step; releases come after whole steps.
         classes: All labels that can occur; public.

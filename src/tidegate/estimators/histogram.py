@@ -23,7 +23,8 @@ class PrivateHistogram(Summary):
     only.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         schedule: Which records a release reads, and when.
         categories: All values that a record can have; public.
         regularization: Lambda, the weight of the squared distance to the prior histogram.

@@ -21,7 +21,8 @@ class PrivateMean(Summary):
     operator only.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         schedule: Which records a release reads, and when.
         norm: The largest norm of a record; longer records are clipped to it. Public.
         regularization: Lambda, the weight of the squared distance to the prior mean.

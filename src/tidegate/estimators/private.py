@@ -15,7 +15,8 @@ class PrivateClassifier(Classifier):
     """Makes one private model of all records given to `fit`, with the whole budget.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         classes: All labels that can occur; public.
         norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
             a generous bound will do.

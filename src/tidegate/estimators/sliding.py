@@ -13,7 +13,8 @@ class SlidingWindowClassifier(StreamClassifier):
     """Releases, at every step, a private model of exactly the newest `window` records.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time.
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
         window: Records in the window, two steps or more.
         step: Records between two releases.
         classes: All labels that can occur; public.

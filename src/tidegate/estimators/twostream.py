@@ -27,7 +27,8 @@ class TwoStreamClassifier(Classifier):
     is a source model only until the next target step is complete.
 
     Args:
-        budget: The bound on the privacy loss of any one record of either stream, over all time.
+        budget: The bound on the privacy loss of any one record of either stream, over all time; of
+            any one person in both streams together if contributions is set.
         source: The schedule of the source: `Cumulative` or `SlidingWindow`.
         step: Target records between two releases.
         classes: All labels that can occur; public.
