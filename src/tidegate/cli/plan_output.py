@@ -106,8 +106,8 @@ def print_table(planned: Planned, rows: int) -> None:
         console.print(f"{planned.no_release.capitalize()}.")
     if planned.person is not None and planned.admission is not None:
         plan_persons.show(console, planned.budget, planned.person, planned.admission)
-        if (note := plan_persons.not_included(planned.budget, *planned.measured)) is not None:
-            console.print(note)
+        if (left_out := plan_persons.not_included(planned.budget, *planned.measured)) is not None:
+            console.print(left_out)
 
 
 def _print_paid(console: Console, planned: Planned) -> None:
