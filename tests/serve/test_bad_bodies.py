@@ -124,6 +124,12 @@ def test_any_bytes_are_read_or_refused(body: bytes, kind: str) -> None:
         Reader(config=config()).batch(kind, body)
 
 
+def test_lists_of_no_numbers_are_refused() -> None:
+    empty = pa.array([[], []], pa.list_(pa.float64(), 0))
+    with pytest.raises(InvalidValueError, match="got 0"):
+        Reader(config=config()).batch(ARROW, arrow(pa.table({"x": empty, "y": [0, 1]})))
+
+
 @given(data=st.data())
 def test_a_stream_that_is_damaged_anywhere_is_read_or_refused(data: st.DataObject) -> None:
     body = bytearray(GOOD)

@@ -119,7 +119,7 @@ def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:
     columns = [batch.column(name) for batch in batches]
     plain = inner in {pa.float32(), pa.float64()}
     if plain and len(columns) == 1 and not columns[0].null_count:
-        return values(_values(columns[0], width)).reshape(-1, width)  # without a copy
+        return values(_values(columns[0], width)).reshape(len(columns[0]), width)  # without a copy
     rows = sum(map(len, columns))
     made = np.empty((rows, width), np.float32 if inner == pa.float32() else np.float64)
     stop = 0
