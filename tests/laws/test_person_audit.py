@@ -140,7 +140,7 @@ def test_the_bound_comes_near_the_claim_and_stays_below(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["life, one step", "period, two steps"])
 def test_whole_runs_say_the_same(name: str) -> None:
-    audit = replace(AUDITS[name], runs=600, near=0.1)
+    audit = replace(AUDITS[name], runs=2000, near=0.1)
     assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))
 
 
