@@ -120,3 +120,11 @@ def test_one_of_two_streams_and_no_persons(tmp_path: Path) -> None:
     done = tidegate("erase", two, "--record", "1", "--stream", "target")
     assert done.returncode == 0, done.stderr
     assert "protected, not persons" in fed(b"a", "erase", two, "--person").stderr
+
+
+@pytest.mark.parametrize("command", ["erase", "ledger"])
+def test_an_id_on_the_command_line_is_refused_and_not_quoted(command: str, state: str) -> None:
+    done = tidegate(command, state, "--person", "patient-7")
+    assert done.returncode == 2
+    assert "--person reads the id from standard input" in done.stderr
+    assert "patient-7" not in done.stderr

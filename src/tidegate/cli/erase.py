@@ -7,7 +7,7 @@ import click
 
 from tidegate.checks import StoreError
 from tidegate.cli import options
-from tidegate.cli.person_id import read_id
+from tidegate.cli.person_id import ReadsId, read_id
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import held
@@ -20,7 +20,7 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=ReadsId, epilog=EPILOG)
 @options.state
 @click.option(
     "--person", is_flag=True, help="Erase all records of the person whose id is on stdin."

@@ -10,6 +10,24 @@ MOST = 2**20
 """The most bytes that are read."""
 
 
+class ReadsId(click.Command):
+    """A command whose --person reads an id from standard input; one on the command line is refused.
+
+    The message does not quote it.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click."""
+        named = "--person" in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if named and "unexpected extra argument" in error.message:
+                advice = "--person reads the id from standard input: --person < id.txt"
+                raise click.UsageError(advice, ctx) from None
+            raise
+
+
 def read_id() -> str:
     """The id of a person: one line of standard input, or what is typed without being shown."""
     if sys.stdin.isatty():

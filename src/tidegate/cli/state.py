@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from tidegate.cli import advice, options
-from tidegate.cli.person_id import read_id
+from tidegate.cli.person_id import ReadsId, read_id
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
@@ -113,7 +113,7 @@ Examples:
 """
 
 
-@click.command(epilog=LEDGER)
+@click.command(cls=ReadsId, epilog=LEDGER)
 @options.state
 @click.option("--record", type=count(least=0), help="List all charges to this record.")
 @click.option("--person", is_flag=True, help="Show what the person has paid whose id is on stdin.")

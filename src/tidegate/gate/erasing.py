@@ -1,5 +1,6 @@
 """How a Gate erases records."""
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from tidegate.gate.person_ids import PersonIds
 from tidegate.gate.store import Store
 
 
-class Erasing:
+class Erasing(ABC):
     """The part of a Gate that erases records."""
 
     store: Store
@@ -19,9 +20,9 @@ class Erasing:
     persons: PersonIds
     _run: DurableRun
 
+    @abstractmethod
     def stream(self, stream: str | None) -> str:
         """The name of a stream, checked; None means the only stream."""
-        raise NotImplementedError
 
     def erase(
         self, *, record: int | None = None, stream: str | None = None, person: Any = None
