@@ -13,19 +13,38 @@ from tidegate.features.intercept import AppendIntercept
 from tidegate.features.projection import RandomProjection
 from tidegate.features.fourier import RandomFourier
 from tidegate.features.scattering import Scattering
+from tidegate.features.encoded import EncodedImage, EncodedText
 from tidegate.features.clip import NormClip, clip_rows
 from tidegate.features.center import CenterScale
 from tidegate.features.feature_map import RecordMap
+from tidegate.features.columns import (
+    Category,
+    Columns,
+    Flag,
+    Number,
+    Text,
+    Time,
+    Vector,
+)
 # isort: on
 
 __all__ = [
     "AppendIntercept",
+    "Category",
     "CenterScale",
+    "Columns",
+    "EncodedImage",
+    "EncodedText",
+    "Flag",
     "HashedText",
     "NormClip",
+    "Number",
     "RandomFourier",
     "RandomProjection",
     "RecordMap",
     "Scattering",
+    "Text",
+    "Time",
+    "Vector",
     "clip_rows",
 ]

@@ -1,12 +1,16 @@
 """Describes feature maps on a card by kinds and parameters, and builds them from it."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
+from math import isfinite
 from typing import Any
 
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from tidegate.checks import refuse
+from tidegate.features.columns import Columns
 from tidegate.features.feature_map import MAPS, FeatureMap
+from tidegate.features.stateless import family
 
 Step = Mapping[str, Any]
 """A map on a card: its class name as "kind", and its parameters."""
@@ -19,12 +23,36 @@ def described_map(features: Any) -> list[Step]:
     >>> described_map(make_pipeline(AppendIntercept(0.5), NormClip()))
     [{'kind': 'AppendIntercept', 'value': 0.5}, {'kind': 'NormClip', 'norm': 1.0}]
     """
-    if features is None:
-        return []
+    features = getattr(features, "given", features)  # of a ComposedMap
+    if features is None or isinstance(features, list):  # none, or described already
+        return features or []
     if isinstance(features, Pipeline):
         return [step for _, part in features.steps for step in described_map(part)]
+    if hasattr(features, "described"):
+        return [features.described()]
     parameters = features.get_params(deep=False) if hasattr(features, "get_params") else {}
-    return [{"kind": type(features).__name__, **parameters}]
+    names = [*parameters] if family(features) is None else _changed(features, parameters)
+    return [{"kind": type(features).__name__, **{name: _plain(parameters[name]) for name in names}}]
+
+
+def _changed(features: Any, parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters of a transformer of scikit-learn's that are not as by default."""
+    defaults = signature(type(features).__init__).parameters
+    return [name for name, value in parameters.items() if value is not defaults[name].default]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as a card can hold it: maps are described, functions and classes are named."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if hasattr(value, "transform"):
+        return described_map(value)
+    if isinstance(value, str | int | None) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return getattr(value, "__name__", str(value))
 
 
 def built_map(steps: Sequence[Step]) -> FeatureMap | None:
@@ -44,6 +72,12 @@ def built_step(step: Step) -> FeatureMap:
     if kind not in MAPS:
         raise refuse("features", f"passed: {kind} cannot be built from the card", None)
     return MAPS[kind](**parameters)
+
+
+def columns_in(steps: Sequence[Step]) -> Columns | None:
+    """The map of named columns of any kind that a card describes; None if it has none."""
+    first = built_step(steps[0]) if steps and steps[0]["kind"] == Columns.__name__ else None
+    return first if isinstance(first, Columns) else None
 
 
 def takes_text(steps: Sequence[Step]) -> bool:

@@ -31,7 +31,9 @@ class FeatureChain:
         """The features of each record, one row each."""
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
             X = X.tolist()  # records that arrived as a list
-        rows = X if self.maps and self.maps[0].takes_text else as_numbers(X)
+        first = self.maps[0] if self.maps else None
+        numbers = first is None or not (first.takes_text or first.takes_columns)
+        rows = as_numbers(X) if numbers else X
         for each in self.maps:
             rows = each.transform(rows)
         with np.errstate(over="ignore"):  # an infinite record is unusable

@@ -4,6 +4,7 @@ One file holds everything about a map, and adds it to the registry by `register`
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -29,12 +30,14 @@ class NamedMap(FeatureMap, Protocol):
     Attributes:
         kind: Its name in configurations; empty if they cannot name it.
         about: What it is for, in a few words.
-        takes_text: Whether a record is one text; otherwise it is a row of numbers.
+        takes_text: Whether a record is one text; otherwise it is a row of numbers or of columns.
+        takes_columns: Whether a record is a row of named columns of any kind.
     """
 
     kind: ClassVar[str]
     about: ClassVar[str]
     takes_text: ClassVar[bool]
+    takes_columns: ClassVar[bool]
 
     def __init__(self, **parameters: Any) -> None: ...
 
@@ -48,6 +51,15 @@ class Graph(Protocol):
     def add(self, call: str) -> str:
         """Add a call; return the name of its result."""
 
+    def with_gap(self, values: str, missing: str) -> str:
+        """Add an indicator column to values, which are set to 0 where it is true."""
+
+    def labels(self, texts: str, keys: Sequence[str], codes: Sequence[int], *, other: int) -> str:
+        """Add a look-up of texts among keys; return the name of their codes, int64."""
+
+    def hashed(self, texts: str, buckets: int) -> str:
+        """Add a hash of texts; return the name of their buckets, int64."""
+
 
 @runtime_checkable
 class InOnnx(Protocol):
@@ -55,6 +67,25 @@ class InOnnx(Protocol):
 
     def onnx(self, graph: Graph, rows: str) -> str:
         """Add the map to a graph; take the name of the rows, return that of the mapped rows."""
+
+
+@runtime_checkable
+class Pinned(Protocol):
+    """A map that reads public files, which are frozen by their SHA-256.
+
+    Attributes:
+        files: The parameters that are paths of files.
+        digest: The SHA-256 of each file, joined by +; None before they are pinned.
+    """
+
+    files: ClassVar[tuple[str, ...]]
+    digest: str | None
+
+    def pinned(self) -> Self:
+        """The same map with the digests of its files; they are read only if it has none."""
+
+    def described(self) -> dict[str, Any]:
+        """Its parameters for a card: files by name and digest, without folders."""
 
 
 Map = TypeVar("Map", bound=NamedMap)
@@ -83,6 +114,7 @@ class RecordMap(TransformerMixin, BaseEstimator):
     """
 
     takes_text: ClassVar[bool] = False
+    takes_columns: ClassVar[bool] = False
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn passes y)
         """Store the number and names of the columns; ignore the values of records."""
@@ -100,7 +132,8 @@ class RecordMap(TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         rows = as_rows(as_numbers(X))
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset or hasattr(self, "n_features_in_"):  # without a fit there is nothing to compare
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
 
     def __sklearn_tags__(self) -> Any:

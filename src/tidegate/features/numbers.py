@@ -31,6 +31,8 @@ def as_numbers(X: Any) -> Any:
     batch = np.asarray(X)
     if batch.dtype.kind in "OUST" and batch.ndim == 2:
         batch = _from_rows(batch.tolist())
+    elif batch.dtype.kind in "mM" and hasattr(X, "iloc"):  # pandas infers it from the values
+        batch = np.full(batch.shape, np.nan)
     elif batch.dtype.kind not in "OUSTbiuf":
         raise refuse("X", "of real numbers (Complex data not supported)", shown=str(batch.dtype))
     elif not isinstance(X, np.ndarray) and _plain(batch):

@@ -48,6 +48,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "hashed words and character n-grams"
     takes_text: ClassVar[bool] = True
+    takes_columns: ClassVar[bool] = False
 
     n_features: int = parameter("the number of columns", whole, default=2**18)
     words: tuple[int, int] | None = parameter(
@@ -72,6 +73,8 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         texts = list(X)
         columns = whole("n_features", self.n_features, most=2**31 - 1)
         grams = self._grams()
+        if not texts:  # scikit-learn's hasher takes one at least
+            return csr_array((0, columns))
         hasher = FeatureHasher(columns, input_type="string", alternate_sign=True)
         # An unusable record gets one gram, which makes room for its NaN.
         hashed = hasher.transform(grams(t) if isinstance(t, str) else [""] for t in texts)

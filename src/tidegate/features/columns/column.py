@@ -1,0 +1,390 @@
+"""What a column of a table is: how its values are read, and the bounded numbers they become."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.clip import clip_in_place
+from tidegate.features.feature_map import Graph
+from tidegate.kinds import parameter, values_of
+
+Floats = NDArray[Any]
+Values: TypeAlias = Any
+"""The values of a column as they arrived: an Arrow array, or a list of Python objects."""
+
+MISSING = "missing"
+"""The end of the name of the feature that is 1 where a value is missing."""
+
+BLANKS = " \t\n\r\v\f"
+"""What is stripped from texts that are read as numbers, flags or times: ASCII blanks."""
+
+
+NULLS = frozenset(
+    spelled
+    for word in ("na", "n/a", "nan", "null", "none")
+    for spelled in (word, word.upper(), word.capitalize())
+) | {"NaN", "#N/A"}
+"""Texts that stand for a missing number, flag, time or vector; a category may have such a name."""
+
+
+class Odd(Enum):
+    """What a value is that its column cannot encode as itself."""
+
+    GAP = "missing: the record can be used"
+    WRONG = "not of the column's kind: the record cannot be used"
+
+
+class Cells(NamedTuple):
+    """The values of a column, read but not yet encoded.
+
+    Attributes:
+        values: One for each record, in the form that the kind of column encodes; any value where
+            one of the others is set.
+        gap: Whether the value is missing.
+        wrong: Whether the value is not of the column's kind.
+    """
+
+    values: Any
+    gap: NDArray[np.bool_]
+    wrong: NDArray[np.bool_]
+
+    def part(self, rows: slice) -> "Cells":
+        """The cells of some records."""
+        return Cells(self.values[rows], self.gap[rows], self.wrong[rows])
+
+
+def texts(name: str, value: object) -> tuple[str, ...]:
+    """A list of different texts, which may be empty."""
+    good = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if not isinstance(value, list | tuple) or not good or len(set(value)) != len(value):
+        raise refuse(name, "a list of different texts", value)
+    return tuple(value)
+
+
+def a_name(name: str, value: object) -> str:
+    """The name of a column."""
+    if not isinstance(value, str) or not value:
+        raise refuse(name, "the name of a column", value)
+    return value
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """One column of a table; subclasses are the kinds of columns.
+
+    Every value becomes a fixed number of features, whose Euclidean norm is at most the square root
+    of `squared_norm`. That holds exactly for the float32 numbers, and for every value that can
+    arrive. The features depend on the value and the column's settings alone.
+
+    Attributes:
+        name: Its name in files and tables.
+        gaps: Texts that stand for a missing value; an empty text, null and NaN always do. Where a
+            text is not a value, so do `NULLS`.
+    """
+
+    kind: ClassVar[str]
+    about: ClassVar[str]
+    name: str = parameter("the name of the column in the file", a_name)
+    gaps: Sequence[str] = parameter(
+        'texts that stand for a missing value, such as ["?"]; an empty one always does',
+        texts,
+        default=(),
+        kw_only=True,
+    )
+
+    def __post_init__(self) -> None:
+        """Check the settings; the error names the column."""
+        for each in self.__dataclass_fields__.values():
+            if (declared := each.metadata.get("parameter")) is None:
+                continue
+            value = getattr(self, each.name)
+            if value is None and each.default is None:
+                continue
+            try:
+                checked = declared.check(each.name, value)
+            except InvalidValueError as error:
+                raise self.mistake(str(error)) from None
+            object.__setattr__(self, each.name, checked)
+        self.check()
+
+    def mistake(self, what: str) -> InvalidValueError:
+        """The error for settings that make no sense."""
+        name: object = self.name
+        return InvalidValueError(f"column {name}: {what}" if isinstance(name, str) else what)
+
+    def check(self) -> None:  # noqa: B027 (most kinds have nothing to check)
+        """Refuse settings that do not fit together."""
+
+    @property
+    @abstractmethod
+    def squared_norm(self) -> int:
+        """The most that the squares of its features can add up to."""
+
+    @property
+    @abstractmethod
+    def features(self) -> tuple[str, ...]:
+        """The names of its features, without that of the column."""
+
+    @property
+    def width(self) -> int:
+        """How many features a value becomes."""
+        return len(self.features)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The full names of its features."""
+        return tuple(f"{self.name} {each}".rstrip() for each in self.features)
+
+    @abstractmethod
+    def read(self, value: object) -> Any:
+        """One value as `encode` takes it, or an `Odd`; what `cells` does, one by one.
+
+        Args:
+            value: A value that `scalar` returned: None stands for NaN, too.
+        """
+
+    @abstractmethod
+    def stacked(self, values: list[Any]) -> Any:
+        """Values that `read` returned as one array; None stands for an odd one."""
+
+    def cells(self, values: Values) -> Cells:
+        """Read all values; each depends on itself alone."""
+        if isinstance(values, pa.Array):
+            found = self.of_arrow(plain(values))
+            if found is not None:
+                return found
+            values = as_objects(values)
+        read = [self._read(value) for value in values]
+        return Cells(
+            self.stacked([None if isinstance(each, Odd) else each for each in read]),
+            np.array([each is Odd.GAP for each in read], np.bool_),
+            np.array([each is Odd.WRONG for each in read], np.bool_),
+        )
+
+    def _read(self, value: object) -> Any:
+        try:
+            return self.read(scalar(value))
+        except Exception:  # an object that raises affects its own record only
+            return Odd.WRONG
+
+    def of_arrow(self, values: pa.Array) -> Cells | None:
+        """What `cells` returns, computed faster; None if it cannot be.
+
+        Args:
+            values: An array without a dictionary.
+        """
+        del values
+        return None
+
+    def stripped(self, text: str) -> str | None:
+        """A text without blanks around it; None if it stands for a missing value."""
+        bare = text.strip(BLANKS)
+        missing = not bare or bare in NULLS or text in self.gaps or bare in self.gaps
+        return None if missing else bare
+
+    def all_stripped(self, texts: pa.Array) -> pa.Array:
+        """What `stripped` returns for each text, with null for None."""
+        bare = pc.ascii_trim_whitespace(texts)
+        gaps = pa.array(["", *NULLS, *self.gaps], texts.type)
+        missing = pc.is_in(bare, gaps)
+        if self.gaps:
+            missing = pc.or_(missing, pc.is_in(texts, gaps))
+        if not pc.any(missing).as_py():
+            return bare
+        return pc.if_else(missing, pa.scalar(None, texts.type), bare)
+
+    @property
+    def packed_width(self) -> int:
+        """How many numbers hold a value, missing or not, until its features are needed."""
+        return 1
+
+    @abstractmethod
+    def pack(self, cells: Cells, out: Floats) -> None:
+        """Write cells into an array of shape (n, packed_width), float32, as finite numbers.
+
+        Cells that are wrong may become any numbers.
+        """
+
+    @abstractmethod
+    def unpack(self, packed: Floats, out: Floats) -> None:
+        """Write the features of packed values into zeros of shape (n, width), float32.
+
+        They keep `squared_norm` for any packed numbers, also for those that no value becomes.
+        """
+
+    def encode(self, cells: Cells, out: Floats) -> None:
+        """Write the features of cells into zeros of shape (n, width), float32."""
+        packed = np.zeros((len(cells.gap), self.packed_width), np.float32)
+        self.pack(cells, packed)
+        self.unpack(packed, out)
+
+    def sparse(self, cells: Cells) -> csr_array:
+        """The features of cells as a sparse matrix."""
+        out = np.zeros((len(cells.gap), self.width), np.float32)
+        self.encode(cells, out)
+        return csr_array(out)
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Whether a file may give this column a type; values may still be wrong.
+
+        Types that hold more than their bytes say, such as views, are not taken: one small file
+        could fill the memory.
+        """
+        return is_text(kind) or is_number(kind) or bool(pa.types.is_null(kind))
+
+    def described(self) -> dict[str, Any]:
+        """Its kind and settings for a card, from which `column_of` builds it again."""
+        given = {key: value for key, value in values_of(self).items() if value != ()}
+        return {"kind": self.kind, **given}
+
+    @property
+    def explained(self) -> str:
+        """How values are read, in a few words."""
+        return self.kind
+
+    def onnx(self, graph: Graph, values: str) -> str:
+        """Add the column to an ONNX graph.
+
+        Args:
+            graph: The graph.
+            values: The name of its input, of shape (n, 1).
+
+        Returns:
+            The name of the features, of shape (n, width), float64.
+        """
+        del graph, values
+        raise refuse("the columns", "kinds that ONNX can encode", shown=f"{self.name}: {self.kind}")
+
+    onnx_type: ClassVar[str] = "double"
+    """The type of its input in an ONNX graph."""
+
+    @property
+    def onnx_width(self) -> int:
+        """The number of columns of its input in an ONNX graph."""
+        return 1
+
+
+C = TypeVar("C", bound=type[Column])
+
+KINDS: dict[str, type[Column]] = {}
+"""Every kind of column, by its name."""
+
+
+def register(kind: C) -> C:
+    """Add a kind of column; that its features keep `squared_norm` must be proved."""
+    KINDS[kind.kind] = kind
+    return kind
+
+
+def column_of(given: Mapping[str, Any]) -> Column:
+    """Build a column from its description.
+
+    >>> from tidegate.features.columns import Number
+    >>> column_of({"kind": "number", "name": "age", "low": 0, "high": 120}).described()
+    {'kind': 'number', 'name': 'age', 'low': 0.0, 'high': 120.0, 'log': False}
+    """
+    keys = dict(given)
+    kind = keys.pop("kind", None)
+    if kind not in KINDS:
+        raise refuse("the kind of a column", f"one of {', '.join(KINDS)}", kind)
+    parameters: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in keys.items()}
+    return KINDS[kind](**parameters)
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """An Arrow array without a dictionary or a run-length encoding."""
+    if isinstance(values.type, pa.DictionaryType):
+        return values.dictionary_decode()
+    return values
+
+
+def scalar(value: object) -> Any:
+    """A value as a Python object; NaN, and what stands for nothing in pandas, becomes None."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value
+    if isinstance(value, np.generic):
+        value = value.item()
+    nan = isinstance(value, float) and value != value  # noqa: PLR0124
+    return None if nan or type(value).__name__ in {"NAType", "NaTType"} else value
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds numbers, decimals or flags."""
+    kinds = pa.types
+    numeric = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal
+    return any(is_kind(kind) for is_kind in numeric)
+
+
+def as_objects(values: pa.Array) -> list[Any]:
+    """An Arrow array as Python objects; an empty tuple, wrong for any kind, if there is none.
+
+    >>> as_objects(pa.array([0, 2**60], pa.timestamp("s")))
+    [datetime.datetime(1970, 1, 1, 0, 0), ()]
+    """
+    try:
+        return list(values.to_pylist())
+    except Exception:  # such as a time after the year 9999, or in an unknown zone
+        return [as_object(value, ()) for value in values]
+
+
+def as_object(value: pa.Scalar, instead: Any = "what Python cannot hold") -> Any:
+    """An Arrow scalar as a Python object, or something else if there is none."""
+    try:
+        return value.as_py()
+    except Exception:
+        return instead
+
+
+def nulls(values: pa.Array) -> NDArray[np.bool_]:
+    """Which values of an array are null."""
+    if not values.null_count:
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+
+
+GAP = 2.0
+"""The packed form of a missing number, flag or year, whose own lie between -1 and 1."""
+
+
+def unpack_number(packed: Floats, out: Floats) -> None:
+    """Write a packed number in [-1, 1], or `GAP`, as itself and an indicator."""
+    gap = packed > (1 + GAP) / 2
+    out[:, 0] = np.clip(np.where(gap | np.isnan(packed), 0, packed), -1, 1)
+    out[:, 1] = gap
+
+
+def unpack_vector(packed: Floats, out: Floats) -> None:
+    """Write packed features of norm 1, and an indicator after them."""
+    gap = packed[:, -1] > 0.5
+    out[:, :-1] = np.nan_to_num(packed[:, :-1], posinf=0, neginf=0)
+    out[gap] = 0
+    out[gap, -1] = 1
+    if len(out):
+        clip_in_place(out[:, :-1], 1.0)  # changes nothing that `pack` wrote
+
+
+def places_of(packed: Floats, places: int) -> NDArray[np.intp]:
+    """Packed places as whole numbers from 0 to places - 1, whatever the numbers are."""
+    if packed.size and not (packed.min() >= 0 and packed.max() < places):  # NaN, or not ours
+        packed = np.clip(np.nan_to_num(packed), 0, places - 1)
+    return packed.astype(np.intp)
+
+
+def none(n: int) -> NDArray[np.bool_]:
+    """No record."""
+    return np.zeros(n, np.bool_)

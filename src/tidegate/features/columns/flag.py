@@ -1,0 +1,106 @@
+"""Columns that are true or false."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.features.columns.column import (
+    GAP,
+    MISSING,
+    Cells,
+    Column,
+    Floats,
+    Odd,
+    as_objects,
+    is_text,
+    none,
+    nulls,
+    register,
+    unpack_number,
+)
+from tidegate.features.feature_map import Graph
+
+WORDS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), False),
+}
+"""The texts of a flag, in lower case."""
+
+
+@register
+@dataclass(frozen=True)
+class Flag(Column):
+    """True or false: 1 or -1, and 0 where it is missing, which a second feature says.
+
+    The texts true, yes, t, y, 1 and false, no, f, n, 0 are flags in any case, and so are the
+    numbers 1 and 0. Anything else is wrong.
+
+    Args:
+        name: The name of the column.
+        gaps: Texts that stand for a missing value.
+
+    >>> out = np.zeros((4, 2), np.float32)
+    >>> smoker = Flag("smoker")
+    >>> smoker.encode(smoker.cells(["Yes", 0, None, True]), out)
+    >>> out
+    array([[ 1.,  0.],
+           [-1.,  0.],
+           [ 0.,  1.],
+           [ 1.,  0.]], dtype=float32)
+    """
+
+    kind: ClassVar[str] = "flag"
+    about: ClassVar[str] = "true or false"
+
+    squared_norm = 1
+    features = ("", MISSING)
+
+    def read(self, value: object) -> Any:
+        """See `Column`."""
+        if isinstance(value, str):
+            text = self.stripped(value)
+            if text is None:
+                return Odd.GAP
+            return WORDS.get(text.lower(), Odd.WRONG) if text.isascii() else Odd.WRONG
+        if value is None:
+            return Odd.GAP
+        return bool(value) if isinstance(value, Real | Decimal) and value in (0, 1) else Odd.WRONG
+
+    def stacked(self, values: list[Any]) -> Any:
+        """See `Column`."""
+        return np.array([bool(value) for value in values], np.bool_)
+
+    def of_arrow(self, values: pa.Array) -> Cells | None:
+        """See `Column`."""
+        if pa.types.is_boolean(values.type):
+            found = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+            return Cells(found, nulls(values), none(len(values)))
+        if not is_text(values.type):
+            return None
+        encoded = values.dictionary_encode(null_encoding="encode")
+        few = [self.read(each) for each in as_objects(encoded.dictionary)]
+        if not few:
+            return Cells(none(0), none(0), none(0))
+        places = encoded.indices.to_numpy(zero_copy_only=False)
+        kinds = (True, Odd.GAP, Odd.WRONG)
+        return Cells(*(np.array([each is kind for each in few])[places] for kind in kinds))
+
+    def pack(self, cells: Cells, out: Floats) -> None:
+        """See `Column`."""
+        out[:, 0] = np.where(cells.gap, GAP, np.where(cells.values, 1.0, -1.0))
+
+    def unpack(self, packed: Floats, out: Floats) -> None:
+        """See `Column`."""
+        unpack_number(packed[:, 0], out)
+
+    def onnx(self, graph: Graph, values: str) -> str:
+        """See `Column`; the input is 1 or 0, NaN if it is missing."""
+        missing = graph.add(f"IsNaN({values})")
+        doubled = graph.add(f"Mul({values}, {graph.constant(2.0)})")
+        sign = graph.add(f"Sub({doubled}, {graph.constant(1.0)})")
+        return graph.with_gap(sign, missing)

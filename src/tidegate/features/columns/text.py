@@ -1,0 +1,230 @@
+"""Columns of text: hashed words, or the vectors of a public frozen model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from tidegate.checks import InvalidValueError, whole
+from tidegate.features.clip import clip_rows
+from tidegate.features.columns.column import (
+    MISSING,
+    Cells,
+    Column,
+    Floats,
+    Odd,
+    is_text,
+    none,
+    nulls,
+    register,
+    unpack_vector,
+)
+from tidegate.features.encoder import Encoder, text_encoder
+from tidegate.features.encoder.frozen_file import digests, path
+from tidegate.features.encoder.tokens import LENGTH
+from tidegate.features.text import HashedText, lengths
+from tidegate.kinds import parameter
+
+
+@register
+@dataclass(frozen=True)
+class Text(Column):
+    """Text as hashed words, or through an encoder, of norm 1; one more feature says it is missing.
+
+    Args:
+        name: The name of the column.
+        size: The number of features that words are hashed into. If a table has more than 4,096
+            features, its rows are sparse.
+        words: Lengths of the word n-grams, least and greatest; empty for no words.
+        characters: Lengths of the character n-grams, least and greatest; empty for none.
+        encoder: The path of an .onnx or .safetensors file: a public model that turns texts into
+            vectors. Words are not hashed then.
+        tokenizer: The path of the encoder's tokenizer.json.
+        length: The most tokens of a text that the encoder reads.
+        digest: The SHA-256 of the encoder's files, joined by +; None for those of the files as they
+            are.
+        gaps: Texts that stand for a missing one.
+
+    >>> note = Text("note", size=4)
+    >>> out = np.zeros((2, 5), np.float32)
+    >>> note.encode(note.cells(["high tide, low tide", None]), out)
+    >>> round(float((out[0] ** 2).sum()), 3), out[1]
+    (1.0, array([0., 0., 0., 0., 1.], dtype=float32))
+    """
+
+    kind: ClassVar[str] = "text"
+    about: ClassVar[str] = "text: hashed words, or a public encoder"
+    files: ClassVar[tuple[str, ...]] = ("encoder", "tokenizer")
+
+    size: int = parameter(
+        "the number of features that words are hashed into",
+        partial(whole, least=2, most=2**24),
+        default=1024,
+        kw_only=True,
+    )
+    words: Sequence[int] = parameter(
+        "the least and greatest length of word n-grams; [] for none",
+        lengths,
+        default=(1, 1),
+        kw_only=True,
+    )
+    characters: Sequence[int] = parameter(
+        "the least and greatest length of character n-grams; [] for none",
+        lengths,
+        default=(),
+        kw_only=True,
+    )
+
+    encoder: str | None = parameter(
+        "a public model instead of hashed words: the path of an .onnx or .safetensors file",
+        path,
+        default=None,
+        kw_only=True,
+    )
+    tokenizer: str | None = parameter(
+        "the path of the encoder's tokenizer.json", path, default=None, kw_only=True
+    )
+    length: int = parameter(
+        "the most tokens of a text that the encoder reads",
+        partial(whole, least=8, most=2**16),
+        default=LENGTH,
+        kw_only=True,
+    )
+    digest: str | None = parameter(
+        "the SHA-256 of the encoder's files, joined by +; of the files as they are, if left out",
+        digests,
+        default=None,
+        kw_only=True,
+    )
+
+    squared_norm = 1
+
+    def check(self) -> None:
+        """Refuse a column that counts nothing, and half an encoder."""
+        if not self.words and not self.characters:
+            raise self.mistake("words or characters must be given, got neither")
+        if (self.encoder is None) != (self.tokenizer is None):
+            raise self.mistake("encoder and tokenizer must be given together")
+        if self.encoder is None and self.digest is not None:
+            raise self.mistake("digest must be left out without an encoder")
+        if self.encoder is not None:
+            try:
+                object.__setattr__(self, "digest", self._encoder.digest)
+            except InvalidValueError as error:
+                raise self.mistake(str(error)) from None
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return text_encoder(self.encoder or "", self.tokenizer or "", self.length, self.digest)
+
+    @cached_property
+    def _size(self) -> int:
+        return self.size if self.encoder is None else self._encoder.width
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """See `Column`."""
+        what = "hash" if self.encoder is None else "encoded"
+        return (*(f"{what} {index}" for index in range(self._size)), MISSING)
+
+    @property
+    def width(self) -> int:
+        """See `Column`."""
+        return self._size + 1
+
+    @property
+    def explained(self) -> str:
+        """How values are read."""
+        if self.encoder is not None:
+            return f"text, {self._size:,} features by {Path(self.encoder).name}"
+        return f"text, hashed into {self.size:,} features"
+
+    def described(self) -> dict[str, Any]:
+        """See `Column`; an encoder's files by name and digest, without folders."""
+        known = super().described()
+        if self.encoder is None:
+            return {key: v for key, v in known.items() if key != "length"}
+        names = {name: Path(known[name]).name for name in self.files}
+        own = ("kind", "name", "gaps", "length", "digest")
+        return {**{key: known[key] for key in own if key in known}, **names}
+
+    def read(self, value: object) -> Any:
+        """See `Column`."""
+        if isinstance(value, str):
+            return value if value and value not in self.gaps else Odd.GAP
+        return Odd.GAP if value is None else Odd.WRONG
+
+    def stacked(self, values: list[Any]) -> NDArray[np.object_]:
+        """See `Column`."""
+        return np.fromiter(("" if each is None else each for each in values), object, len(values))
+
+    def of_arrow(self, values: pa.Array) -> Cells | None:
+        """See `Column`."""
+        if not is_text(values.type):
+            return None
+        try:
+            texts = values.to_pylist()
+        except UnicodeDecodeError:
+            return None
+        missing = {None, "", *self.gaps}
+        gap = np.fromiter((each in missing for each in texts), np.bool_, len(texts))
+        return Cells(self.stacked(texts), gap | nulls(values), none(len(values)))
+
+    @property
+    def packed_width(self) -> int:
+        """See `Column`: the features themselves."""
+        return self.width
+
+    def pack(self, cells: Cells, out: Floats) -> None:
+        """See `Column`."""
+        out[:, :-1] = self._vectors(cells) if self.encoder else self._hashed(cells).toarray()
+        out[:, -1] = cells.gap
+
+    def unpack(self, packed: Floats, out: Floats) -> None:
+        """See `Column`."""
+        unpack_vector(packed, out)
+
+    def sparse(self, cells: Cells) -> csr_array:
+        """See `Column`."""
+        last = csr_array(cells.gap.astype(np.float32)[:, None])
+        if self.encoder is not None:
+            return csr_array(hstack([csr_array(self._vectors(cells)), last], format="csr"))
+        return csr_array(hstack([self._hashed(cells), last], format="csr"))
+
+    @cached_property
+    def _hasher(self) -> HashedText:
+        return HashedText(
+            n_features=self.size,
+            words=self.words or None,  # type: ignore[arg-type]
+            characters=self.characters or None,  # type: ignore[arg-type]
+        )
+
+    def _vectors(self, cells: Cells) -> Floats:
+        """The encoder's vectors; zero where there is no text, or it cannot be encoded."""
+        made = np.zeros((len(cells.gap), self._size), np.float32)
+        given = ~(cells.gap | cells.wrong)
+        if given.any():
+            made[given] = np.nan_to_num(self._encoder.encode(cells.values[given].tolist()))
+        return made
+
+    def _hashed(self, cells: Cells) -> csr_array:
+        texts = np.where(cells.gap, "", cells.values)
+        counts = self._hasher.transform(texts.tolist())
+        counts.sum_duplicates()
+        squares = np.add.reduceat(np.append(counts.data**2, 0.0), counts.indptr[:-1])
+        filled = np.diff(counts.indptr) > 0  # sums of whole numbers: exact in any order
+        lengths = np.sqrt(np.where(filled & (squares > 0), squares, 1.0))
+        counts.data = counts.data / np.repeat(lengths, np.diff(counts.indptr))
+        if not counts.shape[0]:
+            return counts.astype(np.float32)
+        return clip_rows(counts.astype(np.float32), 1.0)
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """See `Column`."""
+        return is_text(kind) or bool(pa.types.is_null(kind))

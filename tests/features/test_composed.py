@@ -1,0 +1,451 @@
+"""Transformers of scikit-learn as feature maps: each record by itself, and nothing learnt."""
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
+
+from tidegate.checks import InvalidValueError
+from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
+from tidegate.features.codec import built_map, described_map
+from tidegate.features.composed import ComposedMap, record_map
+from tidegate.features.one_record import Alone
+
+CARRIERS = ["AA", "UA", "B6"]
+
+
+def one_hot() -> OneHotEncoder:
+    return OneHotEncoder(categories=[CARRIERS], handle_unknown="ignore")
+
+
+def hours(frame: Any) -> Any:
+    return np.column_stack([frame["when"].dt.hour, frame["when"].dt.month])
+
+
+def table() -> ColumnTransformer:
+    """Something of every kind."""
+    filled = SimpleImputer(strategy="constant", fill_value=0.0)
+    ranks = OrdinalEncoder(
+        categories=[["low", "high"]], handle_unknown="use_encoded_value", unknown_value=-1
+    )
+    return ColumnTransformer(
+        [
+            ("log", FunctionTransformer(np.log1p), ["distance"]),
+            ("carrier", one_hot(), ["carrier"]),
+            ("powers", make_pipeline(filled, PolynomialFeatures(2)), ["distance", "seats"]),
+            ("long", Binarizer(threshold=500.0), ["distance"]),
+            ("unit", Normalizer(), ["distance", "seats"]),
+            ("gap", MissingIndicator(features="all"), ["seats"]),
+            ("rank", ranks, ["rank"]),
+            ("words", HashedText(n_features=8), "title"),
+            ("more words", HashingVectorizer(n_features=8), "title"),
+            ("hours", FunctionTransformer(hours), ["when"]),
+            ("kernel", RandomFourier(n_components=3), ["distance", "seats"]),
+            ("nothing", "drop", ["rank"]),
+            ("seats", "passthrough", ["seats"]),
+        ],
+        transformer_weights={"long": 0.5},
+    )
+
+
+def flights(count: int = 12) -> Any:
+    rng = np.random.default_rng(5)
+    start = pandas.Timestamp("2024-01-01")
+    return pandas.DataFrame(
+        {
+            "distance": rng.uniform(1, 3000, count),
+            "carrier": rng.choice([*CARRIERS, "XX"], count),
+            "seats": rng.integers(1, 300, count),
+            "rank": rng.choice(["low", "high", "other"], count),
+            "title": rng.choice(["the tide is out", "the gate", ""], count),
+            "when": start + pandas.to_timedelta(rng.integers(0, 10**7, count), unit="s"),
+        }
+    )
+
+
+def dense(rows: Any) -> NDArray[Any]:
+    return np.asarray(rows.toarray() if issparse(rows) else rows)
+
+
+def same(left: Any, right: Any) -> bool:
+    return np.array_equal(dense(left), dense(right), equal_nan=True)
+
+
+def mapped(features: Any, X: Any) -> NDArray[Any]:
+    made = record_map(features)
+    assert made is not None
+    return dense(made.transform(X))
+
+
+def test_it_gives_what_scikit_learn_gives() -> None:
+    frame, features = flights(), table()
+    expected = dense(features.fit_transform(frame))
+    # Normalizer sums a single row in another order than a batch, so the last bit may differ.
+    np.testing.assert_allclose(mapped(table(), frame), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("features", "X"),
+    [
+        (one_hot(), np.array([["AA"], ["UA"], ["XX"]], object)),
+        (make_union(PolynomialFeatures(2), Binarizer()), np.arange(6.0).reshape(3, 2) - 2),
+        (FeatureUnion([("a", "passthrough"), ("b", "drop")]), np.ones((3, 2))),
+        (make_pipeline(PolynomialFeatures(3), NormClip(2.0)), csr_array(np.eye(4) - 0.5)),
+        (make_pipeline(HashingVectorizer(n_features=16)), ["the tide", "the gate"]),
+        (make_pipeline(FeatureHasher(n_features=16)), [{"a": 1.0}, {"b": 2.0, "c": -1.0}]),
+        (
+            ColumnTransformer([("a", FunctionTransformer(np.tanh), [1])], remainder="passthrough"),
+            np.arange(6.0).reshape(3, 2),
+        ),
+        (FunctionTransformer(), np.ones((2, 2))),
+        (FunctionTransformer(np.exp2), csr_array(np.eye(3))),
+        (FunctionTransformer(np.clip, kw_args={"a_min": 0, "a_max": 2}), np.ones((2, 2))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_composites_without_names(features: Any, X: Any) -> None:
+    if isinstance(features, FunctionTransformer) and issparse(X):
+        expected = np.exp2(X.toarray())
+    else:
+        expected = dense(sklearn.base.clone(features).fit_transform(X))
+    assert same(mapped(features, X), expected)
+
+
+anything = (
+    st.none() | st.text(max_size=3) | st.floats() | st.integers(-5, 5) | st.booleans()
+    | st.sampled_from([*CARRIERS, "low", "high", [1], {}, b"x", 10**400, pandas.NaT, pandas.NA])
+)  # fmt: skip
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Any:
+    count = draw(st.integers(1, 5))
+    frame = flights(count)
+    for name in frame.columns:
+        if draw(st.booleans()):
+            usual = [*frame[name], None]
+            column = draw(
+                st.lists(st.sampled_from(usual) | anything, min_size=count, max_size=count)
+            )
+            frame[name] = pandas.Series(column, dtype=draw(st.sampled_from([None, object])))
+    return frame
+
+
+FITTED = record_map(table())
+assert FITTED is not None
+FITTED.transform(flights())
+
+
+@settings(max_examples=30)
+@given(frame=tables(), data=st.data())
+def test_a_record_is_mapped_alike_in_every_batch(frame: Any, data: Any) -> None:
+    """Whatever the others hold: they change dtypes, and what a transformer would refuse."""
+    assert FITTED is not None
+    whole = dense(FITTED.transform(frame))
+    chosen = data.draw(st.lists(st.integers(0, len(frame) - 1), min_size=1, max_size=6))
+    assert same(whole[chosen], FITTED.transform(frame.iloc[chosen]))
+    for i in set(chosen):
+        cells = {name: [frame[name].iloc[i]] for name in frame.columns}
+        assert same(whole[[i]], FITTED.transform(pandas.DataFrame(cells)))
+
+
+@pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        (table(), None),
+        (ColumnTransformer([("a", Normalizer(), ["distance", "seats"])]), None),
+        (make_pipeline(Normalizer(), PolynomialFeatures(2)), ["distance", "seats"]),
+        (FunctionTransformer(np.log1p), ["distance", "seats"]),
+    ],
+    ids=["all", "Normalizer", "Pipeline", "log1p"],
+)
+def test_a_record_is_mapped_alike_in_large_batches(features: Any, columns: Any) -> None:
+    frame = flights(100)
+    frame = frame if columns is None else frame[columns]
+    made = record_map(features)
+    assert made is not None
+    whole = dense(made.transform(frame))
+    for part in (slice(0, 1), slice(3, 20), slice(None, None, -1)):
+        assert same(whole[part], made.transform(frame.iloc[part]))
+
+
+def test_a_record_near_overflow_touches_no_other_and_warns_nobody() -> None:
+    X = np.array([[1e200, 1.0], [2.0, 3.0]])
+    for features in (PolynomialFeatures(2), FunctionTransformer(np.exp), Normalizer()):
+        assert same(mapped(features, X)[1:], mapped(features, X[1:]))
+
+
+@pytest.mark.parametrize("name", ["distance", "seats", "carrier", "rank", "title"])
+def test_a_column_of_times_loses_its_own_records_only(name: str) -> None:
+    """By itself, a record with a time has a column of times: no reason to refuse a batch."""
+    mixed = flights()
+    mixed[name] = mixed[name].astype(object)
+    mixed.loc[3, name] = pandas.Timestamp("2024-02-29")
+    alone = mixed.iloc[[3]].infer_objects()
+    assert alone[name].dtype.kind == "M"
+    assert FITTED is not None
+    assert same(FITTED.transform(mixed)[[3]], FITTED.transform(alone))
+
+
+def test_a_function_cannot_see_other_records() -> None:
+    """The planted mistake: a function that centres a batch. Each record is its own mean."""
+    centring = FunctionTransformer(lambda X: X - X.mean(axis=0))
+    X = np.arange(6.0).reshape(3, 2)
+    assert not mapped(centring, X).any()
+    with patch.object(Alone, "transform", lambda self, X: self.part.transform(X)):
+        assert mapped(centring, X).any()
+
+
+class Spy(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer of the user's own that says what it was shown."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self.seen = seen
+
+    def fit(self, X: Any, y: Any = None) -> "Spy":  # noqa: ARG002
+        raise AssertionError("fitted")
+
+    def transform(self, X: Any) -> Any:
+        self.seen.append(len(X))
+        return np.asarray(X, float)
+
+
+def test_an_own_transformer_in_a_composite_sees_one_record_at_a_time() -> None:
+    made = record_map(make_union(Spy([]), PolynomialFeatures(1)))
+    assert isinstance(made, ComposedMap)
+    assert made.transform(np.ones((5, 2))).shape == (5, 5)
+    spy = made._fitted.transformer_list[0][1]["part"].part
+    assert set(spy.seen) == {1}
+
+
+def test_an_own_transformer_alone_is_taken_as_it_is() -> None:
+    spy = Spy([])
+    assert record_map(spy) is spy
+    own = make_pipeline(AppendIntercept(), NormClip())
+    assert record_map(own) is own
+    assert record_map(None) is None
+
+
+def test_nothing_is_fitted_on_a_record() -> None:
+    """What is fitted is the same after any batch of these columns."""
+    one, other = flights(3), flights(3)
+    other[["distance", "seats"]] *= 7
+    other["title"], other["carrier"] = "secret", "secret"
+    left, right = record_map(table()), record_map(table())
+    assert left is not None
+    assert right is not None
+    left.transform(one)
+    right.transform(other)
+    assert same(left.transform(one), right.transform(one))
+
+
+LEARN: dict[str, tuple[Any, str]] = {
+    "scaler": (StandardScaler(), "survey"),
+    "fitted scaler": (MinMaxScaler().fit(np.eye(2)), "FrozenEstimator"),
+    "categories": (OneHotEncoder(handle_unknown="ignore"), "categories="),
+    "unknown raises": (OneHotEncoder(categories=[["a"]]), "handle_unknown"),
+    "unknown warns": (OneHotEncoder(categories=[["a"]], handle_unknown="warn"), "handle_unknown"),
+    "infrequent": (
+        OneHotEncoder(categories=[["a"]], handle_unknown="ignore", min_frequency=2),
+        "min_frequency",
+    ),
+    "ordinal": (OrdinalEncoder(), "categories="),
+    "ordinal unknown": (OrdinalEncoder(categories=[["a"]]), "handle_unknown"),
+    "mean": (SimpleImputer(), "constant"),
+    "no value": (SimpleImputer(strategy="constant"), "fill_value"),
+    "indicator": (
+        SimpleImputer(strategy="constant", fill_value=0, add_indicator=True),
+        "add_indicator",
+    ),
+    "missing": (MissingIndicator(), 'features="all"'),
+    "neighbours": (KNNImputer(), "tidegate.features"),
+    "bins": (KBinsDiscretizer(), "public edges"),
+    "components": (PCA(), "RandomProjection"),
+    "words": (TfidfVectorizer(), "HashedText"),
+    "files": (HashingVectorizer(input="filename"), "content"),
+    "in a pipeline": (make_pipeline(AppendIntercept(), StandardScaler()), "StandardScaler"),
+    "in a union": (make_union(AppendIntercept(), StandardScaler()), "StandardScaler"),
+    "in a table": (ColumnTransformer([("a", StandardScaler(), ["a"])]), "StandardScaler"),
+    "in a remainder": (
+        ColumnTransformer([("a", "drop", ["a"])], remainder=StandardScaler()),
+        "StandardScaler",
+    ),
+    "deep": (
+        ColumnTransformer([("a", make_pipeline(make_union(PCA()), NormClip()), ["a"])]),
+        "PCA",
+    ),
+    "selector": (
+        ColumnTransformer([("a", NormClip(), make_column_selector(dtype_include=float))]),
+        "must name the columns of 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEARN)
+def test_what_learns_is_refused_in_one_line(name: str) -> None:
+    features, advice = LEARN[name]
+    with pytest.raises(InvalidValueError, match=r"^features must [^\n]*$") as refusal:
+        record_map(features)
+    assert advice in str(refusal.value)
+
+
+def test_one_that_derives_from_a_learner_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="got MyScaler"):
+        record_map(type("MyScaler", (StandardScaler,), {})())
+
+
+def test_one_that_derives_from_a_stateless_one_sees_one_record_at_a_time() -> None:
+    class Greedy(PolynomialFeatures):  # type: ignore[misc]
+        def transform(self, X: Any) -> Any:
+            return X - X.mean(axis=0)
+
+    assert not mapped(Greedy(), np.arange(6.0).reshape(3, 2)).any()
+
+
+def test_a_frozen_transformer_was_fitted_on_public_records() -> None:
+    scaler = StandardScaler().fit(np.arange(6.0).reshape(3, 2))
+    X = np.arange(8.0).reshape(4, 2)
+    assert same(mapped(FrozenEstimator(scaler), X), scaler.transform(X))
+    assert same(
+        mapped(make_pipeline(FrozenEstimator(scaler), AppendIntercept()), X)[:, :2],
+        scaler.transform(X),
+    )
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (ColumnTransformer([("a", NormClip(), ["speed"])]), "not columns of the dataframe"),
+        (ColumnTransformer([("a", one_hot(), ["carrier", "rank"])]), "Shape mismatch"),
+        (FunctionTransformer(lambda X: X["speed"]), "failed on a made-up record"),
+        (FrozenEstimator(StandardScaler()), "not fitted|failed on a made-up record"),
+        (make_pipeline(Spy([]), FunctionTransformer(lambda _: 3)), "made-up record"),
+    ],
+    ids=["missing", "too many", "function", "not fitted", "no rows"],
+)
+def test_columns_that_cannot_be_mapped_are_refused_in_one_line(features: Any, message: str) -> None:
+    frame = flights()
+    if not isinstance(features, ColumnTransformer):
+        frame = frame[["distance", "seats"]]
+    with pytest.raises(InvalidValueError, match=r"^features[^\n]*$") as refusal:
+        mapped(features, frame)
+    assert any(each in str(refusal.value) for each in message.split("|"))
+
+
+def test_an_array_instead_of_a_frame_is_refused_without_quoting_it() -> None:
+    made = record_map(ColumnTransformer([("a", one_hot(), ["carrier"])]))
+    assert made is not None
+    made.transform(flights())
+    with pytest.raises(InvalidValueError, match=r"^features cannot map these columns: [^\n]*$"):
+        made.transform(np.array([["secret"]], object))
+
+
+def test_other_forms_of_a_batch() -> None:
+    features = ColumnTransformer([("a", one_hot(), [1]), ("b", "passthrough", [0])])
+    expected = [[0, 1, 0, 2.5], [0, 0, 0, np.nan]]
+    assert same(mapped(features, [[2.5, "UA"], ["x", None]]), expected)
+    named = ColumnTransformer([("a", one_hot(), ["c"]), ("b", "passthrough", ["n"])])
+    arrow = pyarrow.table({"n": [2.5, None], "c": ["UA", None]})
+    assert same(mapped(named, arrow), expected)
+    with pytest.raises(InvalidValueError, match="two-dimensional"):
+        mapped(features, [[2.5, "UA"], ["x"]])
+
+
+def test_wide_rows_stay_sparse() -> None:
+    many = [f"c{i}" for i in range(1000)]
+    encoder = OneHotEncoder(categories=[many], handle_unknown="ignore")
+    made = record_map(encoder)
+    assert made is not None
+    rows = made.transform(np.array([["c7"], ["c9"]], object))
+    assert issparse(rows)
+    assert rows.toarray().argmax(axis=1).tolist() == [7, 9]
+
+
+def test_an_output_that_is_set_makes_no_difference() -> None:
+    frame, parts = flights(), [("a", NormClip(), ["seats"]), ("b", one_hot(), ["carrier"])]
+    expected = mapped(ColumnTransformer(parts), frame)
+    with sklearn.config_context(transform_output="pandas"):
+        assert same(mapped(ColumnTransformer(parts), frame), expected)
+        mapped(table(), frame)
+    assert same(mapped(ColumnTransformer(parts).set_output(transform="pandas"), frame), expected)
+
+
+@pytest.mark.parametrize("name", ["distance", "seats", "carrier", "rank", "title", "when"])
+def test_one_record_of_another_kind_in_the_first_batch_touches_no_other(name: str) -> None:
+    """It changes the dtype of its column, and so what made-up record is tried first."""
+    clean, mixed = flights(), flights()
+    mixed[name] = mixed[name].astype(object)
+    mixed.loc[3, name] = 7 if name in {"carrier", "rank", "title"} else "secret"
+    rest = [i for i in range(len(clean)) if i != 3]
+    assert same(mapped(table(), clean)[rest], mapped(table(), mixed)[rest])
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        SimpleImputer(strategy="constant", fill_value=0.0),
+        FunctionTransformer(lambda X: X * 2),
+        make_union(SimpleImputer(strategy="constant", fill_value=0.0), Binarizer()),
+    ],
+)
+@pytest.mark.parametrize("other", ["secret", "\ud800", b"x", pandas.Timestamp("2020-01-01")])
+def test_one_value_beside_sparse_columns_loses_its_own_record_only(
+    numbers: Any, other: Any, first: bool
+) -> None:
+    """Scikit-learn refuses the whole batch: it cannot put a text among sparse columns."""
+    carriers = OneHotEncoder(categories=[[f"c{i}" for i in range(300)]], handle_unknown="ignore")
+    features = record_map(ColumnTransformer([("c", carriers, ["c"]), ("n", numbers, ["n"])]))
+    assert features is not None
+    good = pandas.DataFrame({"c": ["c1", "c2"], "n": [1.0, 2.0]})
+    mixed = pandas.DataFrame({"c": ["c1", "c2"], "n": pandas.Series([1.0, other], dtype=object)})
+    order = [mixed, good] if first else [good, mixed]
+    made = [np.asarray(features.transform(batch).toarray()) for batch in order]
+    assert made[0][0].tobytes() == made[1][0].tobytes()
+    assert np.isnan(made[0 if first else 1][1]).any()
+
+
+def test_texts_between_the_parts_of_a_pipeline_stay() -> None:
+    filled = SimpleImputer(strategy="constant", fill_value="none")
+    known = OneHotEncoder(categories=[["none", "UA"]], handle_unknown="ignore")
+    features = record_map(make_pipeline(ColumnTransformer([("c", filled, [0])]), known))
+    assert features is not None
+    made = features.transform(np.array([["UA"], [None], [3]], object))
+    assert made.tolist() == [[0, 1], [1, 0], [0, 0]]
+
+
+def test_a_card_describes_it_and_refuses_to_build_it() -> None:
+    steps = described_map(make_pipeline(table(), NormClip(2.0)))
+    assert [step["kind"] for step in steps] == ["ColumnTransformer", "NormClip"]
+    encoder = {"kind": "OneHotEncoder", "categories": [CARRIERS], "handle_unknown": "ignore"}
+    assert ["carrier", [encoder], ["carrier"]] in steps[0]["transformers"]
+    assert described_map(record_map(table())) == steps[:1]
+    with pytest.raises(InvalidValueError, match="ColumnTransformer cannot be built"):
+        built_map(steps)
