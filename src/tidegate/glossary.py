@@ -37,6 +37,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "when no future fit can read them.",
         "segment": "A file of consecutive records in a state, written once and never changed. "
         "It is deleted when no future fit can read its records.",
+        "encoder": "A public, frozen model that turns a text or an image into features. Its files "
+        "are held to their SHA-256, which is on every card.",
         "span": "A range of consecutive records (or steps), with its start and without its stop.",
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
@@ -66,7 +68,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "ends with exit code 2. The next run continues where it stopped.",
         "batch key": "A name that a sender gives a batch (Idempotency-Key). A batch that is sent "
         "again under the same key is taken once; keys belong to the name of a token.",
-        "target": "With two streams, the small one: models of the source stream are refined on it.",
+        "target": "The number that a regression predicts, such as minutes late; what is outside "
+        "its public range is clipped into it. With two streams, also the small one, on which "
+        "models of the source stream are refined.",
     },
     "Training": {
         "model": "The weights that a fit produces. They turn the features of a record into a "
@@ -115,6 +119,12 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "better. It judges probabilities, where accuracy judges answers alone.",
         "auc": "For two classes: how often a record of class 1 gets a higher probability than one "
         "of class 0. 50 % is guessing.",
+        "mae": "The mean absolute error of a regression, in the unit of its target: how far "
+        "predictions are off on average.",
+        "rmse": "The root of the mean squared error of a regression, in the unit of its target. "
+        "Large errors count more than in the MAE.",
+        "r2": "R^2: the part of the variance of the targets that a regression explains. 0 is as "
+        "good as answering their mean, 1 is perfect.",
         "calibration": "Whether probabilities come true: of the records with a predicted 30 %, "
         "about 30 % should be of that class.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "
@@ -169,9 +179,11 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
         "survey": "Noisy sums over the records of one step: means and squares of features, counts "
-        "of classes and of unusable records. A share of the budget pays for it, once per record.",
+        "of classes (or of parts of a target's range) and of unusable records. A share of the "
+        "budget pays for it, once per record.",
         "scores": "Noisy counts of how a release does on the step after it: right and wrong "
-        "answers, by class and by predicted probability. All measures are computed from them.",
+        "answers, by class and by predicted probability, or sums of errors. All measures are "
+        "computed from them.",
         "drift alarm": "A step differs from the steps before it by more than chance and noise "
         "explain. At most 1 step in 1,000 raises one if nothing changes.",
         "quality": "How good each release is on the step after it: its scores, or a noisy accuracy "

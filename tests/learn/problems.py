@@ -7,18 +7,44 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tidegate.features import clip_rows
-from tidegate.learn import Huber, Logistic, Loss, Softmax
+from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
+from tidegate.learn.loss import TargetLoss
 from tidegate.learn.objective import Objective, Weights
 from tidegate.learn.records import Records
+from tidegate.learn.target import BITS, Target
 
-LOSSES: list[Loss] = [Logistic(), Huber(h=0.5), Huber(h=0.05), Softmax(2), Softmax(5)]
+LOSSES: list[Loss] = [
+    Logistic(),
+    Huber(h=0.5),
+    Huber(h=0.05),
+    Softmax(2),
+    Softmax(5),
+    HuberError(h=0.5),
+    HuberError(h=3.0),
+]
+"""Those with bounded gradients."""
+
+EVERY_LOSS: list[Loss] = [*LOSSES, SquaredError()]
+
+
+def truths(loss: Loss, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Class indices, or codes of targets; some at the ends of the range."""
+    if isinstance(loss, TargetLoss):
+        codes = rng.integers(-(2**BITS), 2**BITS, size=n, endpoint=True)
+        return np.where(rng.random(n) < 0.2, np.sign(codes) * 2**BITS, codes).astype(np.intp)
+    return rng.integers(max(2, loss.outputs), size=n)
+
+
+def options_of(loss: Loss) -> dict[str, Any]:
+    """What `minimize` needs to take the truths as they are: a range whose values are the codes."""
+    return {"target": Target(-(2**BITS), 2**BITS)} if isinstance(loss, TargetLoss) else {}
 
 
 def records(loss: Loss, n: int, d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """n rows in the unit ball, some of them on the sphere, and class indices."""
     rng = np.random.default_rng(seed)
     X = clip_rows(rng.normal(size=(n, d)) * rng.uniform(0, 2, size=(n, 1)), 1.0)
-    return X, rng.integers(max(2, loss.outputs), size=n)
+    return X, truths(loss, n, rng)
 
 
 def usable(X: Any, y: NDArray[np.intp]) -> Records:
@@ -40,4 +66,5 @@ def value(F: Objective, w: Weights) -> float:
 
 
 losses = st.sampled_from(LOSSES)
+every_loss = st.sampled_from(EVERY_LOSS)
 seeds = st.integers(0, 2**32 - 1)

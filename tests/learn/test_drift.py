@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records
 from tidegate.learn.scores import Cells, Scores
 from tidegate.learn.survey import Survey, scales, survey
+from tidegate.learn.target_scores import score_targets
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, budget_of
 
@@ -328,6 +330,47 @@ def test_a_loss_of_accuracy_is_seen_and_a_gain_is_none() -> None:
     assert better is not None
     assert (worse.alarm, worse.what) == (True, "accuracy")
     assert (better.alarm, better.what, better.statistic) == (False, "", 0.0)
+
+
+def target_scores(n: int, error: float, rng: np.random.Generator, allowance: Allowance) -> Any:
+    """Scores of predictions that are off by a random part of the range, with this mean."""
+    truth = rng.uniform(-1, 1, n)
+    wrong = rng.beta(1, 1 / error - 1, n)
+    predictions = np.where(truth > 0, truth - 2 * wrong, truth + 2 * wrong)
+    return score_targets(
+        predictions, truth, np.ones(n, np.bool_), low=0.0, high=1.0, allowance=allowance,
+        bits=NotPrivateBits(int(rng.integers(2**32))),
+    )  # fmt: skip
+
+
+def test_larger_errors_of_a_regression_are_seen_and_smaller_ones_are_none() -> None:
+    """Mean errors of 10 %, then 25 % or 2 % of the range: noise is 0.7 %, the threshold 3 %."""
+    rng, n, allowance = np.random.default_rng(), 8192, share(Fraction(1, 20))
+    before = Errors()
+    for _ in range(20):
+        before = before.after(target_scores(n, 0.1, rng, allowance))
+    worse = drift_of_scores(before, target_scores(n, 0.25, rng, allowance))
+    better = drift_of_scores(before, target_scores(n, 0.02, rng, allowance))
+    assert worse is not None
+    assert better is not None
+    assert (worse.alarm, worse.what) == (True, "errors")
+    assert (better.alarm, better.what) == (False, "")
+
+
+@pytest.mark.parametrize("allowance", ALLOWANCES, ids=str)
+def test_alarms_of_errors_are_as_rare_as_stated(allowance: Allowance) -> None:
+    rng, rates = np.random.default_rng(), {RATE: 0, 0.3: 0}
+    for trial in range(100):
+        before = Errors()
+        for _ in range(1 + trial % 4):
+            before = before.after(target_scores(256, 0.1, rng, allowance))
+        now = target_scores(256, 0.1, rng, allowance)
+        for rate in rates:
+            found = drift_of_scores(before, now, rate=rate)
+            assert found is not None
+            rates[rate] += found.alarm
+    for rate, count in rates.items():
+        assert count <= most(100, rate), rate
 
 
 def test_two_drifts_of_a_step_become_one() -> None:

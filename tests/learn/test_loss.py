@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.learn.problems import LOSSES, losses, seeds
+from tests.learn.problems import EVERY_LOSS, every_loss, losses, seeds, truths
 from tidegate.checks import InvalidValueError
-from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared
+from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, Squared, SquaredError
+from tidegate.learn.loss import TARGET_LOSSES, TargetLoss
+from tidegate.learn.target import BITS, RESOLUTION
 
 
 def margins(loss: Loss, seed: int, m: int = 20) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     shape = (m,) if loss.outputs == 1 else (loss.outputs, m)
-    return 3 * rng.normal(size=shape), rng.integers(max(2, loss.outputs), size=m)
+    return 3 * rng.normal(size=shape), truths(loss, m, rng)
 
 
 @given(seeds)
@@ -31,7 +33,19 @@ def test_values_are_the_textbook_formulas(seed: int) -> None:
     np.testing.assert_allclose(Softmax(4).value(b, y), expected, rtol=1e-10, atol=1e-12)
 
 
-@given(losses, seeds)
+@given(seeds)
+def test_values_of_targets_are_the_textbook_formulas(seed: int) -> None:
+    a, y = margins(SquaredError(), seed)
+    error = a - y / 2**BITS
+    np.testing.assert_allclose(SquaredError().value(a, y), error**2 / 2, atol=1e-12)
+    h = 0.5
+    linear = h * np.abs(error) - h * h / 2
+    expected = np.where(np.abs(error) <= h, error**2 / 2, linear)
+    np.testing.assert_allclose(HuberError(h=h).value(a, y), expected, atol=1e-12)
+    np.testing.assert_allclose(HuberError(h=1e6).residual(a, y), error, atol=1e-12)
+
+
+@given(every_loss, seeds)
 def test_residual_and_curvature_are_derivatives(loss: Loss, seed: int) -> None:
     a, y = margins(loss, seed)
     v = np.random.default_rng(seed + 1).normal(size=a.shape)
@@ -43,6 +57,8 @@ def test_residual_and_curvature_are_derivatives(loss: Loss, seed: int) -> None:
     far_from_kinks = np.full(y.size, True)
     if isinstance(loss, Huber):
         far_from_kinks = np.abs(np.abs(1 - (2 * y - 1) * a) - loss.h) > 10 * t
+    if isinstance(loss, HuberError):
+        far_from_kinks = np.abs(np.abs(a - y * RESOLUTION) - loss.h) > 20 * t
     difference = (loss.curvature(a, y, v) - bend).reshape(-1, y.size)[:, far_from_kinks]
     assert np.abs(difference).max(initial=0) < 1e-4
 
@@ -66,21 +82,50 @@ def test_constants_are_attained() -> None:
     assert np.linalg.norm(Softmax(3).residual(np.array([[-50.0], [50], [-50]]), first)) == (
         pytest.approx(math.sqrt(2))
     )
+    assert HuberError(h=0.25).residual(far, one)[0] == -0.25
+    assert HuberError(h=0.25).lipschitz(1) == pytest.approx(0.25)
+    assert HuberError().curvature(np.zeros(1), one, np.ones(1))[0] == 1
+    assert SquaredError().curvature(np.zeros(1), one, np.ones(1))[0] == 1
+    end = np.array([2**BITS])
+    for loss in (SquaredError(), HuberError(h=0.25), HuberError(h=2)):
+        assert loss.value(np.zeros(1), end)[0] == pytest.approx(loss.value_at_zero)
     assert Logistic().curvature(np.zeros(1), one, np.ones(1))[0] == 0.25
     assert Huber(h=0.5).curvature(np.ones(1), one, np.ones(1))[0] == 1
     even, v = np.array([[0.0], [0], [-800]]), np.array([[1.0], [-1], [0]])
     np.testing.assert_allclose(Softmax(3).curvature(even, first, v), v / 2)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+def test_squared_errors_have_no_bound_and_say_so() -> None:
+    """So no learner may rest on it; a residual can be as large as the margin."""
+    assert SquaredError().lipschitz(1.0) == math.inf
+    assert SquaredError().residual(np.array([1e6]), np.array([0]))[0] == 1e6
+
+
+@given(st.sampled_from([SquaredError(), HuberError(h=0.25)]), seeds)
+def test_float32_errs_no_more_than_one_rounding(loss: Any, seed: int) -> None:
+    """A code is exact in float32 too, so drafts see the same targets."""
+    a, y = margins(loss, seed)
+    a = a.astype(np.float32)
+    narrow, wide = loss.residual(a, y), loss.residual(a.astype(np.float64), y)
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow, wide, rtol=2.0**-23, atol=0)
+
+
+def test_every_loss_of_targets_is_tested() -> None:
+    tested: set[type] = {type(loss) for loss in EVERY_LOSS if isinstance(loss, TargetLoss)}
+    assert tested == {*TARGET_LOSSES.values()}
+
+
+@pytest.mark.parametrize("loss", EVERY_LOSS)
 @pytest.mark.parametrize("size", [1e-300, 1e3, 1e300])
 def test_extreme_margins_stay_finite(loss: Loss, size: float) -> None:
     a, y = margins(loss, 0)
-    for found in (loss.value, loss.residual):
+    finite = (loss.residual,) if isinstance(loss, SquaredError) else (loss.value, loss.residual)
+    for found in finite:
         assert np.isfinite(found(size * np.sign(a), y)).all()
 
 
-@given(st.sampled_from([Logistic(), Huber(h=0.05), Softmax(5)]), seeds)
+@given(st.sampled_from([Logistic(), Huber(h=0.05), Softmax(5), HuberError(h=0.5)]), seeds)
 def test_float64_residual_errs_less_than_stated(loss: Loss, seed: int) -> None:
     a, y = margins(loss, seed)
     exact = loss.residual(a.astype(np.longdouble), y)
@@ -91,6 +136,8 @@ def test_float64_residual_errs_less_than_stated(loss: Loss, seed: int) -> None:
 def test_bad_parameters_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="h must be a finite number above 0"):
         Huber(h=0)
+    with pytest.raises(InvalidValueError, match="h must be a number above"):
+        HuberError(h=0)
     with pytest.raises(InvalidValueError, match="classes must be"):
         Softmax(1)
     assert Squared().sensitivity(2.0, 10, 1.0) == pytest.approx(0.1)

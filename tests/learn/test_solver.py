@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize, sparse
 
-from tests.learn.problems import losses, objective, records, seeds, usable, value
+from tests.learn.problems import losses, objective, options_of, records, seeds, usable, value
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
-from tidegate.learn import Huber, Logistic, Loss, Softmax, Squared, minimize
+from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
 from tidegate.learn.minimum import _matrix, _norm
 from tidegate.learn.objective import Objective, Weights, rounding_bound
@@ -55,6 +55,7 @@ def test_certificate_holds_in_exact_arithmetic(
         tolerance=tolerance,
         norm=1.0,
         weights=mask,
+        **options_of(loss),
     )
     assert found.weights.shape == loss.shape(d)
     assert found.weights.dtype == np.float64
@@ -84,6 +85,8 @@ def exact_residual(loss: Loss, a: list[Any], label: int) -> list[Any]:
     if isinstance(loss, Huber):
         h = mpmath.mpf(loss.h)
         return [-sign * min(max((1 + h - sign * a[0]) / (2 * h), 0), 1)]
+    if isinstance(loss, HuberError):
+        return [min(max(a[0] - mpmath.mpf(int(label)) / 2**24, -loss.h), loss.h)]
     top = [mpmath.exp(v) for v in a]
     return [v / sum(top) - (k == label) for k, v in enumerate(top)]
 
@@ -175,15 +178,16 @@ def test_one_record_moves_the_minimiser_by_at_most_its_sensitivity(
     at = seed % n
     X2[at], y2[at], mask[at] = other[at], labels[at], seed % 3 > 0
     tau = 1e-9
+    options: Any = {"regularization": lam, "tolerance": tau, "norm": 1.0, **options_of(loss)}
     fits = [
-        minimize(loss, A, b, regularization=lam, tolerance=tau, norm=1.0, weights=m).weights
+        minimize(loss, A, b, weights=m, **options).weights
         for A, b, m in ((X, y, None), (X2, y2, mask))
     ]
     moved = np.linalg.norm(fits[0] - fits[1])
     assert moved <= loss.lipschitz(1) / (lam * n) + tau / lam
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax(3)])
+@pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax(3), HuberError(h=0.25)])
 def test_sensitivity_is_attained(loss: Loss) -> None:
     """Two records both badly wrong at the center, and all but opposite: each pulls with G."""
     n, lam, label = 1000, 0.1, 0
@@ -194,7 +198,7 @@ def test_sensitivity_is_attained(loss: Loss) -> None:
         X = np.zeros((n, 2))
         X[17] = (1e-3, side * (1 - 1e-6))
         options: Any = {"regularization": lam, "center": center, "norm": 1.0, "tolerance": 1e-6}
-        fits.append(minimize(loss, X, np.full(n, label), **options).weights)
+        fits.append(minimize(loss, X, np.full(n, label), **options, **options_of(loss)).weights)
     bound = loss.lipschitz(1) / (lam * n)
     assert 0.99 * bound < np.linalg.norm(fits[0] - fits[1]) <= bound + 1e-6 / lam
 

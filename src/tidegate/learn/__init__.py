@@ -1,8 +1,17 @@
 """Losses, the certified minimiser, and the learners that train private models."""
 
-from tidegate.learn.loss import Huber, Logistic, Loss, Softmax, Squared
+from tidegate.learn.loss import (
+    Huber,
+    HuberError,
+    Logistic,
+    Loss,
+    Softmax,
+    Squared,
+    SquaredError,
+)
 from tidegate.learn.minimum import minimize
 from tidegate.learn.solver import Solution
+from tidegate.learn.target import Target
 
 # Imported in the order in which users see them.
 # isort: off
@@ -13,11 +22,14 @@ from tidegate.learn.gradient import GradientPerturbation
 __all__ = [
     "GradientPerturbation",
     "Huber",
+    "HuberError",
     "Logistic",
     "Loss",
     "OutputPerturbation",
     "Softmax",
     "Solution",
     "Squared",
+    "SquaredError",
+    "Target",
     "minimize",
 ]

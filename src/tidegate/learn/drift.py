@@ -16,6 +16,7 @@ from tidegate.learn.exact import Floats
 from tidegate.learn.moments import Moments
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey
+from tidegate.learn.target_scores import TargetScores
 
 RATE = 1 / 2000
 """The most false alarms per step, of a survey and of scores each: together at most 1/1000."""
@@ -37,8 +38,8 @@ class Drift:
     Attributes:
         statistic: The largest difference, relative to its threshold: above 1 it is an alarm.
         rate: The most false alarms per step.
-        what: What differs, if it is an alarm: "features", "classes", "unusable records" or
-            "accuracy"; else "".
+        what: What differs, if it is an alarm: "features", "classes" or "targets", "unusable
+            records", "accuracy" or "errors"; else "".
     """
 
     statistic: float
@@ -139,12 +140,15 @@ class _Compared:
         return threshold(variance * self.shares + noise.variance, reach, x)
 
 
-def drift_of(before: Moments, survey: Survey, *, rate: float = RATE) -> Drift | None:
+def drift_of(
+    before: Moments, survey: Survey, *, rate: float = RATE, counted: str = "classes"
+) -> Drift | None:
     """How the survey of a step differs from those before it; None for the first step.
 
     Args:
         before: The moments of the surveys before it.
         survey: The step's survey.
+        counted: What its counts are of: "classes", or "targets" by the part of their range.
         rate: The most false alarms per step.
     """
     total = float(before.cells[-2])
@@ -170,7 +174,7 @@ def drift_of(before: Moments, survey: Survey, *, rate: float = RATE) -> Drift | 
         features.append(norm / limit)
     found = {
         "unusable records": float(ratios[2][-1]),
-        "classes": float(ratios[2][:-1].max()),
+        counted: float(ratios[2][:-1].max()),
         "features": max(features),
     }
     return _largest(found, rate)
@@ -236,10 +240,10 @@ def _largest(found: dict[str, float], rate: float) -> Drift:
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Forgetting sums of the wrong answers that scores count.
+    """Forgetting sums of the wrong answers that scores count, or of a regression's errors.
 
     Attributes:
-        wrong: Of the noisy counts of wrong answers.
+        wrong: Of the noisy counts of wrong answers, or of errors from 0 to 1 each.
         slots: Of the slots.
         variance: The variance of the noise in `wrong`.
     """
@@ -248,21 +252,24 @@ class Errors:
     slots: float = 0.0
     variance: float = 0.0
 
-    def after(self, scores: Scores) -> "Errors":
+    def after(self, scores: Scores | TargetScores) -> "Errors":
         """The sums after the scores of one more step; they forget as `Moments` do."""
         keep = Moments.KEEP
         return Errors(
-            wrong=keep * self.wrong + float(scores.counts[1]),
+            wrong=keep * self.wrong + scores.errors,
             slots=keep * self.slots + scores.slots,
-            variance=keep * keep * self.variance + scores.count_deviation**2,
+            variance=keep * keep * self.variance + scores.error_deviation**2,
         )
 
 
-def drift_of_scores(before: Errors, scores: Scores, *, rate: float = RATE) -> Drift | None:
+def drift_of_scores(
+    before: Errors, scores: Scores | TargetScores, *, rate: float = RATE
+) -> Drift | None:
     """Whether models are wrong more often than on the steps before; None for the first scores.
 
     A false alarm is one although the model is expected to be wrong at most as often as those
-    before it were, on the records that they were scored on.
+    before it were, on the records that they were scored on. Of a regression it is the absolute
+    error, as a part of the range of targets, that is expected to be at most as large.
 
     Args:
         before: The errors of the scores before.
@@ -280,9 +287,10 @@ def drift_of_scores(before: Errors, scores: Scores, *, rate: float = RATE) -> Dr
     share = min(max(high, 0.0), 0.5)
     # Of the step's records by that bound; of those before it may be any.
     variance = share * (1 - share) / scores.slots + 0.25 / before.slots
-    both = pair.noise(scores.count_deviation, before.variance)
+    both = pair.noise(scores.error_deviation, before.variance)
     reach = max(pair.largest / 3, float(both.reach))
     level = math.log(1 / ((1 - VARIANCES) * rate))
     limit = float(threshold(variance + both.variance, reach, level))
-    gap = float(scores.counts[1]) / scores.slots - mean
-    return _largest({"accuracy": max(gap, 0.0) / limit}, rate)
+    gap = scores.errors / scores.slots - mean
+    what = "accuracy" if isinstance(scores, Scores) else "errors"
+    return _largest({what: max(gap, 0.0) / limit}, rate)

@@ -25,6 +25,42 @@ LEAST = 3.0
 """Deviations cover the truth up to so many of them; a denominator must be further from 0."""
 
 
+class Measured(NamedTuple):
+    """A noisy sum, and the variance of its noise."""
+
+    value: float
+    variance: float
+
+
+def ratio_of(
+    above: Measured, below: Measured, covariance: float = 0.0, *, least: float = 1.0
+) -> Ratio | None:
+    """The ratio of two noisy sums; None if the noise leaves the denominator open.
+
+    It lies r from the truth only if the noise of above - (ratio + r) * below is r times the
+    noisy denominator (Fieller's interval). The deviation is a third of the distance at which
+    this takes three deviations of noise: right however small the denominator is.
+
+    Args:
+        above: The numerator.
+        below: The denominator.
+        covariance: Of the noise of both.
+        least: The least denominator; one record, if it counts records.
+
+    >>> ratio_of(Measured(50.0, 1.0), Measured(64.0, 0.0))
+    Ratio(value=0.78125, deviation=0.015625)
+    """
+    lead = below.value**2 - LEAST**2 * below.variance
+    if below.value < least or lead <= 0:
+        return None
+    middle = above.value * below.value - LEAST**2 * covariance
+    rest = above.value**2 - LEAST**2 * above.variance
+    root = math.sqrt(max(middle**2 - lead * rest, 0))
+    value = above.value / below.value
+    far = max((middle + root) / lead - value, value - (middle - root) / lead)
+    return Ratio(value, far / LEAST)
+
+
 @dataclass(frozen=True, eq=False)
 class Estimates:
     """Estimated counts: all unknown cells, then unusable records.
@@ -47,22 +83,12 @@ class Estimates:
         return max(float(weights @ self.covariance @ weights), 0.0)
 
     def ratio(self, over: Floats, under: Floats) -> Ratio | None:
-        """The ratio of two weighted sums; None if the noise leaves the denominator open.
-
-        It lies r from the truth only if the noise of over - (ratio + r) * under is r times the
-        noisy denominator (Fieller's interval). The deviation is a third of the distance at which
-        this takes three deviations of noise: right however small the denominator is.
-        """
-        above, below = float(over @ self.values), float(under @ self.values)
-        variance, cross = self.variance(under), float(over @ self.covariance @ under)
-        lead = below**2 - LEAST**2 * variance
-        if below < 1 or lead <= 0:
-            return None
-        middle = above * below - LEAST**2 * cross
-        root = math.sqrt(max(middle**2 - lead * (above**2 - LEAST**2 * self.variance(over)), 0))
-        value = above / below
-        far = max((middle + root) / lead - value, value - (middle - root) / lead)
-        return Ratio(value, far / LEAST)
+        """The ratio of two weighted sums; None if the noise leaves the denominator open."""
+        above, below = (
+            Measured(float(weights @ self.values), self.variance(weights))
+            for weights in (over, under)
+        )
+        return ratio_of(above, below, float(over @ self.covariance @ under))
 
     def positions(self, name: Name) -> tuple[Floats, float]:
         """The noisy sums of positions in the cells of a table, and the deviation of each."""

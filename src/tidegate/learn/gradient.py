@@ -22,6 +22,8 @@ from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
+from tidegate.learn.target import middle_of
+from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice
 from tidegate.privacy.rounding import up
@@ -29,6 +31,9 @@ from tidegate.schedule.fit import mass
 
 MAX_SLOTS = 2**29
 """Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
+
+TARGET_SPREAD = 1 / 16
+"""The default deviation of the noise in a predicted target, in units of half its range."""
 
 LARGEST = 2.0**400
 """Weights are clipped to this size, so that everything computed from them is finite."""
@@ -67,8 +72,9 @@ class GradientPerturbation:
     """Accelerated descent along noisy gradients; for ApproxDP budgets.
 
     An argument left None is computed from public numbers, so that the noise in a margin has a
-    deviation of about 1. If the descent starts at an earlier model, the deviation is about
-    n / (n + behind) instead: the new records as a fraction of all learnt from. See `descent`.
+    deviation of about 1 (1/16 for a target, whose range is 2 wide). If the descent starts at an
+    earlier model, the deviation is about n / (n + behind) of that: the new records as a fraction of
+    all learnt from. See `descent`.
 
     Args:
         steps: number of gradients released.
@@ -106,6 +112,7 @@ class GradientPerturbation:
         behind: int = 0,
         again: bool = False,
         surveyed: bool = False,
+        target: bool = False,
     ) -> Descent:
         """The settings of one fit, with those left None filled in.
 
@@ -114,12 +121,13 @@ class GradientPerturbation:
                 weights.
             mu: budget of the fit, in Gaussian DP.
             norm: R, the bound on the rows' norm.
-            lipschitz: G, the loss's bound on a gradient's norm.
+            lipschitz: G, the loss's bound on a gradient's norm; infinite if it has none.
             smoothness: beta, the loss's bound on its curvature.
             regularization: lambda.
             behind: number of records that the starting model has learnt from; 0 for the origin.
             again: whether that model is the previous release of a schedule with slot weights.
             surveyed: whether rows are transformed by what surveys say.
+            target: whether a number is predicted, not a class.
 
         >>> d = GradientPerturbation().descent(
         ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
@@ -129,27 +137,32 @@ class GradientPerturbation:
         slots = whole("slots", slots, most=MAX_SLOTS)
         mu = positive("mu", mu)
         norm = between("norm", norm, 2.0**-64, 2.0**64)
-        bound = positive("lipschitz", lipschitz)
+        bound = lipschitz if lipschitz == math.inf else positive("lipschitz", lipschitz)
         beta = positive("smoothness", smoothness)
         # If most records are classified correctly already, a smaller clip affects only the others.
         # A larger clip biases a model less; with two classes that outweighs the noise.
         usual = (0.14 if again else 0.35) * bound
         if surveyed:
             usual = norm / (4 if again and bound > norm else 2)
+        if target:
+            usual = norm / 2
         clip = between("clip", min(self.clip or usual, bound), norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))
-        horizon = new * slots * mu / (2 * clip * norm)
+        spread = TARGET_SPREAD if target else 1.0
+        horizon = spread * new * slots * mu / (2 * clip * norm)
         least = 1 if self.rate or again else 16
-        pace = self.rate or (32 if again else 8) / beta
+        # Squared errors are curved everywhere, also at rows of one direction: no larger steps.
+        fastest = 2 if target else 32 if again else 8
+        pace = self.rate or fastest / beta
         steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
         curb = math.inf
         if regularization:  # else the descent would swing; with a refit its last model counts more
             curb = (0.25 if surveyed else 0.5) / positive("regularization", regularization)
-        rate = self.rate or min(horizon / travel(steps), (48 if again else 12) / beta, curb)
-        # Scale the starting model so that its noise and the new noise together have deviation 1.
-        own = 2 * clip * norm * rate * travel(steps) / (slots * mu)
+        rate = self.rate or min(horizon / travel(steps), 1.5 * fastest / beta, curb)
+        # Scale the starting model so that its noise and the new noise together have this deviation.
+        own = 2 * clip * norm * rate * travel(steps) / (slots * mu * spread)
         keep = math.sqrt(1 - min(own, 1.0) ** 2) if again else 1.0
         sigma = deviation(clip, steps, mu)
         return Descent(steps=steps, rate=rate, clip=clip, sigma=sigma, keep=keep)
@@ -208,6 +221,7 @@ class GradientPerturbation:
             behind=sized(terms, behind(terms, n), least=0),
             again=again(terms),
             surveyed=task.surveyed,
+            target=task.predicts_target,
         )
 
     def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> None:
@@ -231,7 +245,7 @@ def descend(
     Args:
         task: The loss and the regularisation.
         terms: The settings of the fit. The descent starts at the prior, and the regulariser pulls
-            towards it; without a prior, it starts at `terms.start` or at the origin.
+            towards it; without a prior, it starts at `terms.start` or at the `origin`.
         records: The slots.
         descent: The public numbers.
         perturb: The function that adds noise.
@@ -243,8 +257,9 @@ def descend(
     parts = records.map(partial(Exact.of, bits=x_bits, weighted=weighted, persons=terms.persons))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
     divisor = counted(terms, n)
-    center = np.zeros(task.loss.shape(d)) if terms.prior is None else terms.prior
-    weights = center if terms.start is None else descent.keep * terms.start
+    first = origin(task, terms, d)
+    center = first if terms.prior is None else terms.prior
+    weights = center if terms.start is None else first + descent.keep * (terms.start - first)
     velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
@@ -269,6 +284,17 @@ def descend(
         perturb=perturb,
     )
     return Fitted(fold.into(weights), fold)
+
+
+def origin(task: Task, terms: Terms, d: int) -> Weights:
+    """The model that knows no features: 0, or for a target the mean that surveys tell.
+
+    Surveys are private, so this is post-processing. The mean is the weight of the constant column.
+    """
+    weights = np.zeros(task.loss.shape(d))
+    if task.predicts_target and task.surveyed and terms.class_shares:
+        weights[-1] = middle_of(terms.class_shares) / Transform.CONSTANT
+    return weights
 
 
 def again(terms: Terms) -> bool:

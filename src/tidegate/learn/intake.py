@@ -1,4 +1,4 @@
-"""Turns the batches of a stream into records: maps and clips features, codes labels."""
+"""Turns the batches of a stream into records: maps and clips features, codes labels and targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,24 +7,28 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import config_context
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import clip_rows
 from tidegate.features.clip import clipped_and_finite
+from tidegate.features.columns import Columns
+from tidegate.features.composed import record_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
-from tidegate.learn.labels import as_labels, check_kind, class_codes, codes_of
+from tidegate.learn.labels import as_labels, check_kind, class_codes, codes_of, cut_codes
 from tidegate.learn.records import Records, zeroed
+from tidegate.learn.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
     """Turns the batches of a stream into records; each slot depends on its own record alone.
 
-    A record that cannot be used (not finite, text where a number belongs, an unknown label) keeps
-    its slot with weight 0. A batch is refused only for properties of the whole batch: shape, dtype,
-    length.
+    A record that cannot be used (not finite, text where a number belongs, an unknown label, a
+    target that is no number) keeps its slot with weight 0. A batch is refused only for properties
+    of the whole batch: shape, dtype, length.
 
     The first batch fixes how all batches are stored: sparse or dense, and as float32 if it is a
     float32 array or sparse matrix, otherwise as float64.
@@ -32,7 +36,11 @@ class Intake:
     Args:
         norm: The public bound on the norm of every record.
         classes: The public labels, in the order of their indices; None if records have no label.
-        features: Feature map, applied first if given.
+        target: The public range of the number to predict, in place of classes.
+        cuts: Where one class ends and the next begins, if labels are numbers; public.
+        packed: The columns of records that are packed, instead of `features`; see `Packing`.
+        features: Feature map, applied first if given; scikit-learn's own are refused if they learn
+            from records.
         form: Empty array of the width, dtype and kind of all stored rows; None before the first
             batch.
 
@@ -45,25 +53,43 @@ class Intake:
 
     norm: float
     classes: Sequence[Any] | None = None
+    target: Target | None = None
     features: FeatureMap | None = None
     form: Rows | None = None
+    cuts: Sequence[float] | None = None
+    packed: Columns | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", record_map(self.features))
+        if self.classes is not None and self.target is not None:
+            raise refuse("classes", "None if there is a target", shown="both")
 
     def records(self, X: Any, y: Any) -> Records:
         """The records of a batch.
 
         Args:
             X: An array, sparse matrix, or table of numbers, one row per record.
-            y: A label for each record; not read if there are no classes.
+            y: A label or target for each record; not read if there are no classes and no target.
         """
         rows, usable = self._rows(X)
-        codes = np.zeros(rows.shape[0], np.intp)
-        if self.classes is not None:
+        codes, known = self._codes(y, rows.shape[0])
+        if codes.size != rows.shape[0]:
+            raise refuse("y", f"as long as X ({rows.shape[0]})", codes.size)
+        usable &= known
+        return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
+
+    def _codes(self, y: Any, count: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """What is stored of each label or target, and whether it can be used."""
+        if self.target is not None:
+            return self.target.codes(y)
+        if self.classes is None:
+            return np.zeros(count, np.intp), np.ones(count, np.bool_)
+        if self.cuts is None:
             check_kind(y, self.classes)
             codes = codes_of(y, self.classes)
-            if codes.size != rows.shape[0]:
-                raise refuse("y", f"as long as X ({rows.shape[0]})", codes.size)
-            usable &= codes >= 0
-        return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
+        else:
+            codes = cut_codes(y, self.cuts)
+        return codes, codes >= 0
 
     def rows(self, X: Any, width: int) -> Rows:
         """The clipped features of each record; a row that cannot be used is NaN.
@@ -78,10 +104,14 @@ class Intake:
 
     def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
         """A copy of the rows, and which of them are finite."""
+        if self.packed is not None:
+            packed = self.packed.pack(X)
+            return packed, ~np.isnan(packed[:, 0])
         if self.features is None:
             rows = as_numbers(X)
         else:
-            rows = self.features.transform(X.to_pylist() if is_arrow_array(X) else X)
+            with config_context(transform_output="default"):
+                rows = self.features.transform(X.to_pylist() if is_arrow_array(X) else X)
         form = self.form
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
             rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
@@ -98,11 +128,18 @@ class Intake:
         return replace(self, form=first.X[:0].copy())
 
 
-def clean(
-    X: Any, y: Any, *, classes: Sequence[Any], norm: float, features: FeatureMap | None = None
+def clean(  # noqa: PLR0913 - the fields of an intake
+    X: Any,
+    y: Any,
+    *,
+    norm: float,
+    classes: Sequence[Any] | None = None,
+    target: Target | None = None,
+    features: FeatureMap | None = None,
 ) -> Records:
     """The records of a single batch, outside a stream; see `Intake`."""
-    return Intake(norm=norm, classes=classes, features=features).records(X, y)
+    intake = Intake(norm=norm, classes=classes, target=target, features=features)
+    return intake.records(X, y)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.numbers import is_arrow_array
+from tidegate.features.numbers import as_numbers, is_arrow_array
 
 
 def as_labels(y: Any, name: str = "y") -> list[Any]:
@@ -68,6 +68,17 @@ def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
     order = np.argsort(labels)
     places = np.searchsorted(labels[order], y).clip(max=labels.size - 1)
     return np.where(labels[order][places] == y, order[places], -1)
+
+
+def cut_codes(y: Any, cuts: Sequence[float]) -> NDArray[np.intp]:
+    """The class of each number: how many of the cuts it is above; -1 for what is no number.
+
+    >>> cut_codes([3.0, 15, 15.5, None, "20"], [15.0])
+    array([ 0,  0,  1, -1,  1])
+    """
+    numbers = as_numbers([[value] for value in as_labels(y)])
+    values = np.asarray(numbers, np.float64).reshape(-1)
+    return np.where(np.isnan(values), -1, np.searchsorted(np.asarray(cuts), values))
 
 
 def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:

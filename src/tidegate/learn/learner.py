@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
 from tidegate.learn.fold import Fold
-from tidegate.learn.loss import Loss
+from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
+from tidegate.learn.target import Target, by_part
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -67,6 +68,20 @@ class Task(Pull):
 
     loss: Loss
     surveyed: bool = False
+
+    @property
+    def predicts_target(self) -> bool:
+        """Whether a number is predicted, not a class."""
+        return isinstance(self.loss, TargetLoss)
+
+    @property
+    def groups(self) -> int:
+        """How many groups surveys count: the classes, or parts of a target's range."""
+        return Target.parts if self.predicts_target else max(2, self.loss.outputs)
+
+    def grouped(self, records: Parts[Records]) -> Parts[Records]:
+        """The records as surveys count them: with the number of its group for each."""
+        return records.map(by_part) if self.predicts_target else records
 
     def centred(self) -> "Task":
         """The same task on transformed rows, whose norm is bounded by `Transform.NORM`."""

@@ -22,14 +22,16 @@ class Measure:
     value: float
     deviation: float
 
-    def as_json(self, low: float = -math.inf, high: float = math.inf) -> dict[str, float]:
+    def as_json(
+        self, low: float = -math.inf, high: float = math.inf, *, digits: int = DIGITS
+    ) -> dict[str, float]:
         """The value, kept in its range, and its deviation.
 
         >>> Measure(1.012345678, 0.02).as_json(0, 1)
         {'value': 1.0, 'deviation': 0.02}
         """
         value = min(max(self.value, low), high) + 0.0  # not -0.0
-        return {"value": round(value, DIGITS), "deviation": round(self.deviation, DIGITS)}
+        return {"value": round(value, digits), "deviation": round(self.deviation, digits)}
 
 
 @dataclass(frozen=True)

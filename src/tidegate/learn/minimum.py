@@ -11,10 +11,11 @@ from scipy import sparse
 
 from tidegate.checks import positive, refuse
 from tidegate.features.rows import row_norms
-from tidegate.learn.loss import LOSSES, UNIT, Indices, Loss, Squared
+from tidegate.learn.loss import LOSSES, UNIT, HuberError, Indices, Loss, Squared, TargetLoss
 from tidegate.learn.objective import LARGEST_CHUNK, Matrix, Objective, Weights
 from tidegate.learn.records import Records
 from tidegate.learn.solver import Solution, certified_minimum
+from tidegate.learn.target import Target
 
 
 def minimize(  # noqa: PLR0913 - the problem and its options
@@ -26,6 +27,7 @@ def minimize(  # noqa: PLR0913 - the problem and its options
     center: ArrayLike | None = None,
     tolerance: float = 1e-8,
     classes: Sequence[Any] | int | None = None,
+    target: Target | None = None,
     norm: float | None = None,
     weights: ArrayLike | None = None,
 ) -> Solution:
@@ -44,6 +46,8 @@ def minimize(  # noqa: PLR0913 - the problem and its options
         center: The point towards which the weights are pulled; the origin if None.
         tolerance: Largest gradient norm of the result, including rounding errors.
         classes: All classes, or their number K if they are 0 to K - 1; taken from y if None.
+        target: The range of the numbers in y, for `HuberError`; weights are in units of half of it.
+            With a large h it minimises squared errors.
         norm: Bound on the norm of every row; the largest norm in X if None.
         weights: 0 or 1 for each record; the mean still divides by n. All 1 if None.
 
@@ -73,7 +77,10 @@ def minimize(  # noqa: PLR0913 - the problem and its options
         )
     if y is None:
         raise refuse("y", "given for this loss", y)
-    loss, indices = _coded(loss, np.asarray(y), classes)
+    if isinstance(loss, TargetLoss) or target is not None:
+        loss, indices = _targets(loss, y, target)
+    else:
+        loss, indices = _coded(loss, np.asarray(y), classes)
     if indices.shape != (n,):
         raise refuse("y", f"of shape ({n},)", indices.shape)
     objective = Objective(
@@ -147,6 +154,17 @@ def _coded(
     if kind.most_classes == 2 and labels.size != 2:
         raise refuse("classes", "two for this loss", labels.size)
     return kind.of(labels.size), _indices(y, labels)
+
+
+def _targets(loss: Any, y: Any, target: Target | None) -> tuple[Loss, Indices]:
+    """The loss object and the code of each record's target."""
+    if not isinstance(loss, HuberError) or target is None:
+        shown = getattr(loss, "kind", str(loss)) if target is not None else "no target"
+        raise refuse("loss", "HuberError(h) with a target, or a loss of classes", shown=shown)
+    codes, usable = target.codes(y)
+    if not usable.all():
+        raise refuse("y", "finite numbers", shown="something else")
+    return loss, codes
 
 
 def _indices(y: NDArray[Any], labels: NDArray[Any]) -> Indices:

@@ -65,7 +65,10 @@ class OutputPerturbation:
         object.__setattr__(self, "slack", between("slack", self.slack, 0, 1))
 
     def check(self, task: Task, unit: str) -> None:  # noqa: ARG002 (supports both kinds)
-        """Refuse a task without strong convexity: the sensitivity would have no bound."""
+        """Refuse a task whose sensitivity would have no bound."""
+        if not math.isfinite(task.loss.lipschitz(task.norm)):
+            allowed = "one with bounded gradients for OutputPerturbation, such as huber"
+            raise refuse("loss", allowed, shown=type(task.loss).__name__)
         if task.regularization is not None and task.regularization <= 0:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
 

@@ -25,7 +25,8 @@ class Records:
     Attributes:
         X: The features, one row per slot, each of exact norm at most the public bound. An unusable
             slot holds zeros, because 0 * NaN is not 0.
-        y: The class index of each slot; 0 if it is unusable.
+        y: The class index of each slot, or its target in units of 2^-24 of half the public range
+            (`Target`); 0 if it is unusable.
         usable: Whether each slot can be used: its weight in a mean is 1, otherwise 0.
         slot_weights: The weight of each slot by its place; None if all are 1.
         owners: Whose each slot is, a keyed id of two words; (0, 0) is nobody, whose slots are

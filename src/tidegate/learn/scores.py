@@ -278,6 +278,16 @@ class Scores:
         return _deviation(_scale(self.allowance), self.allowance)
 
     @property
+    def errors(self) -> float:
+        """The noisy number of wrong answers."""
+        return float(self.counts[1])
+
+    @property
+    def error_deviation(self) -> float:
+        """The standard deviation of the noise of `errors`."""
+        return self.count_deviation
+
+    @property
     def cell_deviations(self) -> Floats:
         """The standard deviation of the noise of each cell."""
         scales = self.layout.scales(self.allowance)

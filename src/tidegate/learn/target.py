@@ -1,0 +1,199 @@
+"""The public range of a number to predict, and how such a number is stored.
+
+A target is clipped into its range, mapped to t in [-1, 1], so that the middle of the range is 0,
+and stored as a whole number of 2^-24, its *code*. Codes fit where class indices fit, so records
+are stored, joined and erased in the same way for both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import InvalidValueError, between, refuse
+from tidegate.features.numbers import as_numbers
+from tidegate.learn.labels import as_labels
+from tidegate.learn.records import Records
+
+Codes = NDArray[np.intp]
+
+BITS = 24
+"""Fractional bits of a code: float32 holds every code exactly."""
+
+RESOLUTION = 2.0**-BITS
+"""What a code counts, in units of half the range."""
+
+LARGEST = 2.0**1000
+"""The ends of a range are smaller than this, and its width is larger than its inverse."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number to predict, which lies in a public range.
+
+    Args:
+        low: The least value; what is below it counts as `low`.
+        high: The largest value; what is above it counts as `high`.
+
+    >>> minutes = Target(-60, 180)
+    >>> codes, usable = minutes.codes([60, 200.0, "90", None, float("inf")])
+    >>> minutes.values(codes), usable
+    (array([ 60., 180.,  90.,  60.,  60.]), array([ True,  True,  True, False, False]))
+    """
+
+    parts: ClassVar[int] = 8
+    """Surveys count targets in this many equal parts of the range."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            end = between(f"the target's {name}", getattr(self, name), -LARGEST, LARGEST)
+            object.__setattr__(self, name, end)
+        if not self.high - self.low > 1 / LARGEST:
+            raise refuse("target", "a range (low, high) with low below high", (self.low, self.high))
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """The target of a pair (low, high).
+
+        >>> Target.of([0, 1])
+        Target(low=0.0, high=1.0)
+        >>> Target.of("high")
+        Traceback (most recent call last):
+        tidegate.checks.InvalidValueError: target must be two numbers, (low, high), got 'high'
+        """
+        if isinstance(given, cls):
+            return given
+        ends = given.tolist() if isinstance(given, np.ndarray) else given
+        if isinstance(ends, str | bytes) or not isinstance(ends, Sequence) or len(ends) != 2:
+            raise refuse("target", "two numbers, (low, high)", given)
+        return cls(*ends)
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the range."""
+        return (self.high - self.low) / 2
+
+    def codes(self, y: Any) -> tuple[Codes, NDArray[np.bool_]]:
+        """The code of each target, and whether it can be used; unusable ones have the code 0.
+
+        A code depends on its own target alone. What is not a finite number cannot be used.
+
+        Args:
+            y: The targets, shape (n,).
+        """
+        return self.codes_of(numbers_of(y))
+
+    def codes_of(self, numbers: NDArray[Any]) -> tuple[Codes, NDArray[np.bool_]]:
+        """The same for an array of numbers."""
+        usable = np.isfinite(numbers)
+        kept = np.where(usable, numbers, self.middle).astype(np.float64).clip(self.low, self.high)
+        scaled = ((kept - self.middle) / self.half).clip(-1, 1)
+        return np.rint(scaled * 2.0**BITS).astype(np.intp), usable
+
+    def values(self, codes: Codes) -> NDArray[np.float64]:
+        """The targets that codes stand for, in the target's unit."""
+        return self.predictions(codes * RESOLUTION)
+
+    def predictions(self, margins: NDArray[Any]) -> NDArray[np.float64]:
+        """The predictions that margins stand for, in the target's unit.
+
+        They are clipped into the range: the truth cannot lie outside it.
+
+        >>> Target(0, 10).predictions(np.array([-1.0, 0.25, 7.0]))
+        array([ 0.  ,  6.25, 10.  ])
+        """
+        inside = np.asarray(margins, np.float64).clip(-1, 1)
+        return (self.middle + self.half * inside).clip(self.low, self.high)
+
+    def borders(self) -> list[tuple[float, float]]:
+        """The ends of the parts in which surveys count targets.
+
+        >>> Target(0, 8).borders()[:2]
+        [(0.0, 1.0), (1.0, 2.0)]
+        """
+        ends = self.predictions(np.linspace(-1, 1, self.parts + 1)).tolist()
+        return list(pairwise(ends))
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The parts of the range that surveys count, in words.
+
+        >>> Target(0, 100).part_names[:2]
+        ('0 to 12.5', '12.5 to 25')
+        """
+        return tuple(f"{low:g} to {high:g}" for low, high in self.borders())
+
+    def on_card(self) -> list[float]:
+        """The range as cards state it."""
+        return [self.low, self.high]
+
+    @classmethod
+    def of_card(cls, card: Mapping[str, Any]) -> Self | None:
+        """The target of a card; None if its model predicts classes.
+
+        >>> Target.of_card({"target": [0.0, 1.0]}), Target.of_card({"classes": [0, 1]})
+        (Target(low=0.0, high=1.0), None)
+        """
+        stated = card.get("target")
+        return None if stated is None else cls.of(stated)
+
+
+def part_of(codes: Codes) -> Codes:
+    """In which of the `Target.parts` equal parts of its range each target lies, exactly.
+
+    A target on the border of two parts lies in the upper one; the largest lies in the last.
+
+    >>> part_of(np.array([-(2**24), -1, 0, 2**24]))
+    array([0, 3, 4, 7])
+    """
+    width = 2 ** (BITS + 1) // Target.parts
+    parts: Codes = ((codes + 2**BITS) // width).clip(0, Target.parts - 1)
+    return parts
+
+
+def by_part(records: Records) -> Records:
+    """The records with the part of the range in place of the code, as surveys count them."""
+    return replace(records, y=part_of(records.y))
+
+
+def middle_of(shares: Sequence[float]) -> float:
+    """The mean target, in units of half the range, of shares of the parts of the range.
+
+    >>> middle_of([0.0] * 7 + [1.0]), middle_of([0.125] * 8)
+    (0.875, 0.0)
+    """
+    width = 2 / Target.parts
+    middles = ((i + 0.5) * width - 1 for i in range(Target.parts))
+    return sum(share * middle for share, middle in zip(shares, middles, strict=True))
+
+
+NOT_NUMBERS = ("c", "M", "m", "V")
+"""Kinds of dtype whose values are no real numbers, though some could be read as such."""
+
+
+def numbers_of(y: Any) -> NDArray[Any]:
+    """The targets as numbers, each by itself; NaN for what is not a number."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if kind in NOT_NUMBERS:
+        raise refuse("y", "numbers", shown=f"dtype {y.dtype}")
+    if type(y) is np.ndarray and y.ndim == 1 and kind in "biuf":
+        return y.astype(np.float64)
+    values = as_labels(y)
+    if not values:
+        return np.zeros(0)
+    try:
+        column = as_numbers([[value] for value in values])
+    except InvalidValueError:  # its text is about X
+        raise refuse("y", "one number per record", shown="something else") from None
+    return np.asarray(column[:, 0], np.float64)
