@@ -1,11 +1,18 @@
 """Cards say what happened, and the chain of hashes holds them."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 
 import numpy as np
+import pandas
 import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.metrics import get_scorer
+from sklearn.utils.validation import check_is_fitted
 
 from tests.gate.released import TIME, WINDOW, made
 from tidegate import Plan, PureDP
@@ -15,7 +22,7 @@ from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
 from tidegate.privacy import Paper
 from tidegate.privacy.meaning import meaning
-from tidegate.release import FIRST, About, canonical, make_card, release_hash, to_markdown
+from tidegate.release import FIRST, About, canonical, make_card, release_hash, seal, to_markdown
 from tidegate.schedule import SlidingWindow
 
 
@@ -124,3 +131,43 @@ def test_a_model_refuses_what_it_cannot_predict_without_quoting_it() -> None:
         model.predict([[np.nan, 0.0, 0.0, 0.0]])
     with pytest.raises(InvalidValueError, match="3 features, but 4"):
         model.predict([[1.0, 2.0, 3.0]])
+
+
+def test_a_model_is_a_fitted_classifier_to_scikit_learn() -> None:
+    clf, chain, X = made([0, 1])
+    y = clf.predict(X)
+    model = seal({**chain[-1].card, "columns": list("abcd")}, chain[-1].weights).model()
+    check_is_fitted(model)
+    assert is_classifier(model)
+    assert model.classes_ is model.classes
+    assert model.n_features_in_ == 4
+    assert list(model.feature_names_in_) == list("abcd")
+    assert model.fit(X, 1 - y) is model
+    assert list(model.predict(X)) == list(y)
+    assert list(clone(model).predict(X)) == list(y)
+    assert model.score(X, y) == get_scorer("accuracy")(model, X, y) == 1
+    assert get_scorer("neg_log_loss")(model, X, y) < 0
+    assert get_scorer("roc_auc")(model, X, y) == 1
+    assert permutation_importance(model, X, y, n_repeats=2).importances.shape == (4, 2)
+    assert partial_dependence(model, X, [0]).average.shape[0] == 1
+    assert set(FrozenEstimator(model).fit(X, y).predict(X)) <= {0, 1}
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    assert list(model.predict(frame)) == list(y)
+    with pytest.raises(ValueError, match=r"(?s)The feature names should match.*same order"):
+        model.predict(frame[list("badc")])
+
+
+def test_a_model_whose_columns_have_no_names() -> None:
+    _, chain, _ = made([0, 1])
+    plain, mapped = chain[-1].model(), chain[-1].model(features=AppendIntercept())
+    assert plain.n_features_in_ == 4
+    assert not hasattr(plain, "feature_names_in_")
+    assert not hasattr(mapped, "n_features_in_")
+    texts = {**chain[-1].card, "columns": ["title"], "features": [{"kind": "HashedText"}]}
+    assert not hasattr(seal(texts, chain[-1].weights).model(), "feature_names_in_")
+
+
+def test_a_release_that_does_not_know_its_run_has_no_card() -> None:
+    clf, _, _ = made([0, 1])
+    with pytest.raises(InvalidValueError, match="use make_card"):
+        _ = replace(clf.releases_[0], about=None).card

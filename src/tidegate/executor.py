@@ -9,6 +9,7 @@ from tidegate.compute import Engine
 from tidegate.features.rows import Rows
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Fitted, Weights
+from tidegate.learn.packed import Packing
 from tidegate.learn.parts import Parts
 from tidegate.learn.persons import Admitted, AdmittedStep, Owned, with_persons
 from tidegate.learn.records import Piece, Records, Slots
@@ -34,9 +35,12 @@ class FitJob:
     start: Weights | None  # the model that a descent may start at
     transform: Transform | None = None  # how features are centred and scaled, if surveyed
     admitted: AdmittedStep | None = None  # which slots of the step count, if persons are protected
+    packing: Packing | None = None  # how the store's records are packed, if they are
 
     def train(self, store: "RecordStore", engine: Engine) -> Fitted:
         """Train on the records in a store, with sums from an engine; return a private model."""
+        if self.packing is not None:
+            store = Unpacked(store, self.packing)
         read = reader(store, self.stream, engine, self.transform, self.admitted)
         return self.trainer.train(self.line, read, self.prior, self.start)
 
@@ -103,6 +107,10 @@ class Runtime(Protocol[Published]):
     @property
     def progress(self) -> Progress:
         """How far the plan has been executed."""
+
+    @property
+    def packing(self) -> Packing | None:
+        """How its store packs records; None if it does not."""
 
     def turn(self) -> str | None:
         """The stream whose complete step is next to be executed; None if no step is complete."""
@@ -216,6 +224,7 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             start=earlier.start(line.fit.start),
             transform=None if surveyed is None else surveyed.transform,
             admitted=None if admitted is None else AdmittedStep(step, admitted),
+            packing=runtime.packing,
         )
         made[line.fit.number] = TrainedFit(job=job, fitted=runtime.train(job))
     return runtime.publish(stream, step, list(made.values()), after)
@@ -235,6 +244,27 @@ class RecordStore(Protocol):
 
         The slots of a step that is not published yet do not count.
         """
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A store whose packed records become records when they are read."""
+
+    store: RecordStore
+    packing: Packing
+
+    def form(self, stream: str, /) -> Rows | None:
+        """See `RecordStore`."""
+        packed = self.store.form(stream)
+        return None if packed is None else self.packing.rows(packed)
+
+    def pieces(self, stream: str, span: Span, slots: Slots | None = None, /) -> Sequence[Piece]:
+        """See `RecordStore`."""
+        return self.packing.pieces(self.store.pieces(stream, span, slots))
+
+    def owned(self, stream: str, span: Span, /) -> Owned | None:
+        """See `RecordStore`."""
+        return self.store.owned(stream, span)
 
 
 def reader(

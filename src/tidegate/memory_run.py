@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tidegate.plan import Plan, TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Ledger
 from tidegate.privacy.budget import allowance_of
 from tidegate.progress import ONLY, Progress
-from tidegate.release import Release
+from tidegate.release import About, Release
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 from tidegate.schedule.twostream import Arrived
@@ -54,6 +55,7 @@ class MemoryRun:
 
     Attributes:
         releases: The published releases, in order.
+        about: The public settings of the run, for cards.
         ledgers: The ledger, or the two ledgers of two streams.
     """
 
@@ -64,6 +66,7 @@ class MemoryRun:
         trainer.learner.check_size(task, plan.schedule.largest)
         self.plan, self.progress = plan, Progress(plan, self)
         self.releases: list[Release] = []
+        self.about: About | None = None
         self.ledgers = plan.ledger() if isinstance(plan, Plan) else plan.ledgers()
         self._trainer = trainer
         self._admitted = None
@@ -113,6 +116,9 @@ class MemoryRun:
     def arrived(self) -> Arrived:
         """The arrivals of two streams, which decide their next fits."""
         return self._done[1]
+
+    packing = None
+    """See `Runtime`: records in memory are not packed."""
 
     def turn(self) -> str | None:
         """The next stream, in the order in which batches came, also after an interruption."""
@@ -174,9 +180,9 @@ class MemoryRun:
             admitted = self.admit(stream, step)
             counted = None if admitted is None else AdmittedStep(step, admitted)
             seen = survey(
-                reader(self, stream, self._engine, admitted=counted)(step),
+                task.grouped(reader(self, stream, self._engine, admitted=counted)(step)),
                 norm=task.norm,
-                classes=max(2, task.loss.outputs),
+                classes=task.groups,
                 allowance=allowance_of(self._trainer.budget, self.plan.survey),
                 bits=self._trainer.bits,
                 persons=admitted is not None,
@@ -228,7 +234,9 @@ class MemoryRun:
         for each in made:
             newest = self.releases[-1].fit.number if self.releases else -1
             if each.line.fit.released and each.line.fit.number > newest:
-                self.releases.append(each.release(len(self.releases)))
+                release = each.release(len(self.releases))
+                stamped = replace(release, about=self.about, time=datetime.now(UTC))
+                self.releases.append(stamped)
         if stream in self._surveys:
             self._moments[stream] = self._surveys[stream][1]
         self._done = {**self._done[0], stream: step.stop}, after

@@ -3,13 +3,15 @@
 from tidegate.release.card import About, Card, Release, canonical, described, make_card
 from tidegate.release.hash_chain import FIRST, StoredRelease, release_hash, seal
 from tidegate.release.markdown import to_markdown
-from tidegate.release.model import Model
+from tidegate.release.model import LinearModel, Model, RegressionModel
 
 __all__ = [
     "FIRST",
     "About",
     "Card",
+    "LinearModel",
     "Model",
+    "RegressionModel",
     "Release",
     "StoredRelease",
     "canonical",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
 from typing import Any
@@ -16,7 +17,7 @@ from tidegate.checks import InvalidValueError, between, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Task
+from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
@@ -51,6 +52,8 @@ class Release:
         fold: What its refit changed, which the weights contain.
         settings: The public numbers of the fit, as its learner reports them.
         private: False if the noise came from a seed.
+        about: The public settings of its run.
+        time: When it was made, with a time zone.
     """
 
     number: int
@@ -62,14 +65,23 @@ class Release:
     private: bool
     transform: Transform | None = None
     fold: Fold = Fold()
+    about: "About | None" = None
+    time: datetime | None = None
+
+    @property
+    def card(self) -> Card:
+        """The whole card: what the release is, what it cost and how it was made."""
+        if self.about is None or self.time is None:
+            raise InvalidValueError("this release does not know its run: use make_card")
+        return make_card(self, self.about, time=self.time)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the weights read-only again after a copy or a load."""
         state["weights"].flags.writeable = False
         self.__dict__.update(state)
 
-    def card(self) -> Card:
-        """The part of the card about this release; `make_card` adds the part about its run."""
+    def entries(self) -> Card:
+        """The entries of the card about this release; `make_card` adds those about its run."""
         fit, descends = self.fit, "rate" in self.settings  # only a descent starts somewhere
         return {
             "release": self.number,
@@ -113,40 +125,55 @@ class About:
 
     Attributes:
         plan: Which records each fit reads when, and its share.
-        task: The loss, the norm and the regularization.
+        task: The loss, if there is one, the norm and the regularization.
         learner: How fits are made private.
-        classes: All labels, in the order of the weights' columns.
-        features: The feature map that is applied to every record, if any.
+        classes: All labels, in the order of the weights' columns; None if there are none.
+        target: The public range of the number that is predicted, in place of classes.
+        features: The feature map that is applied to every record, if any, or its description.
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
+        cuts: Where one class ends and the next begins, if labels are numbers.
     """
 
     plan: Plan | TwoStreamPlan
-    task: Task
+    task: Any
     learner: Any
-    classes: Iterable[Any]
-    features: FeatureMap | None = None
+    classes: Iterable[Any] | None = None
+    target: Target | None = None
+    features: FeatureMap | list[Any] | None = None
     dtype: str = "float64"
     columns: tuple[str, ...] | None = None
     label: str | None = None
+    cuts: tuple[float, ...] | None = None
 
-    def card(self) -> Card:
-        """The part of a card that is the same for all releases."""
+    def entries(self) -> Card:
+        """The entries of a card that are the same for all releases."""
         return {
             "schedule": described(self.plan.schedule),
             "allocation": described(self.plan.allocation),
             "learner": described(self.learner),
-            "loss": described(self.task.loss),
+            "loss": described(getattr(self.task, "loss", None)),
             "norm": self.task.norm,
             "regularization": self.task.regularization,
-            "classes": np.asarray(list(self.classes)).tolist(),
+            **self._predicted(),
             "features": described_map(self.features),
             "dtype": self.dtype,
             "columns": self.columns,
             "label": self.label,
+            **({} if self.cuts is None else {"cuts": self.cuts}),
             **({} if self.plan.person is None else protected(self.plan.person)),
         }
+
+    def _predicted(self) -> Card:
+        """The target, or else the classes: a card has one of both keys."""
+        if self.target is None:
+            return {
+                "classes": None if self.classes is None else np.asarray(list(self.classes)).tolist()
+            }
+        if self.classes is not None:
+            raise refuse("classes", "None if there is a target", shown="both")
+        return {"target": self.target.on_card()}
 
 
 def protected(person: Person) -> Card:
@@ -196,10 +223,10 @@ def make_card(
     """
     if time.tzinfo is None:
         raise refuse("time", "a datetime with a time zone, such as datetime.now(UTC)", time)
-    packages = {package: version(package) for package in PACKAGES}
+    packages = {package: installed(package) for package in PACKAGES}
     card = {
-        **release.card(),
-        **about.card(),
+        **release.entries(),
+        **about.entries(),
         "evaluation": evaluation,
         **({} if survey is None else {"survey": survey}),
         "versions": {**packages, "python": python_version()},
@@ -207,6 +234,10 @@ def make_card(
     }
     plain: Card = json.loads(canonical(card))  # so that it equals a card that is read back
     return plain
+
+
+installed = lru_cache(version)
+"""The version of a package that is installed."""
 
 
 def described(thing: Any) -> Any:

@@ -2,15 +2,18 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.features.codec import built_map
+from tidegate.checks import refuse
+from tidegate.features.codec import built_map, takes_text
 from tidegate.features.feature_map import FeatureMap
+from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
 from tidegate.release.card import Card, canonical
-from tidegate.release.model import Model
+from tidegate.release.model import Model, RegressionModel
 
 FIRST = "0" * 64
 """The previous hash of the first release, which has none before it."""
@@ -54,6 +57,11 @@ class StoredRelease:
         return int(self.card["release"])
 
     @property
+    def text(self) -> str:
+        """Everything in the release except its weights, as JSON."""
+        return canonical({"card": self.card, "previous": self.previous, "hash": self.hash})
+
+    @property
     def intact(self) -> bool:
         """Whether the hash and the shape match the card and the weights."""
         shape = list(self.weights.shape)
@@ -66,20 +74,39 @@ class StoredRelease:
         stated = self.card.get("transform")
         return None if stated is None else Transform.of_card(stated)
 
-    def model(self, features: FeatureMap | None = None) -> Model:
-        """The model of the release, which makes predictions.
+    @property
+    def target(self) -> Target | None:
+        """The range of what the release predicts; None if it predicts classes."""
+        return Target.of_card(self.card)
+
+    def model(self, features: FeatureMap | None = None) -> Model | RegressionModel:
+        """The model of the release: a `Model`, or a `RegressionModel` if it predicts a target.
 
         Args:
             features: The feature map, needed only if the card does not describe it in full.
         """
-        card = self.card
-        return Model(
-            weights=self.weights,
-            classes=np.asarray(card["classes"]),
-            norm=card["norm"],
-            transform=self.transform,
-            features=built_map(card["features"]) if features is None else features,
-        )
+        card, target = self.card, self.target
+        common: dict[str, Any] = {
+            "weights": self.weights,
+            "norm": card["norm"],
+            "transform": self.transform,
+            "features": built_map(card["features"]) if features is None else features,
+            "columns": None if takes_text(card["features"]) else card.get("columns"),
+        }
+        if target is not None:
+            return RegressionModel(target=target, **common)
+        return Model(classes=np.asarray(card["classes"]), **common)
+
+    def classifier(self, features: FeatureMap | None = None) -> Model:
+        """The model of a release that predicts classes; refuse one that predicts a target.
+
+        Args:
+            features: The feature map, needed only if the card does not describe it in full.
+        """
+        model = self.model(features)
+        if not isinstance(model, Model):
+            raise refuse("the release", "one that predicts classes", shown="one with a target")
+        return model
 
 
 def seal(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> StoredRelease:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidegate.learn.target import Target
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.person import Person
@@ -54,7 +55,8 @@ def to_markdown(card: Card) -> str:
         "loss": _words(card.get("loss")),
         "norm": card.get("norm"),
         "regularization": card.get("regularization"),
-        "classes": ", ".join(map(str, card.get("classes", []))),
+        "classes": ", ".join(map(str, card.get("classes", []))) or None,
+        "target": _target(card),
         "features": ", then ".join(str(_words(step)) for step in card.get("features", []))
         or "unchanged",
         "dtype": card.get("dtype"),
@@ -101,15 +103,29 @@ def _survey(card: Card) -> str | None:
     if survey is None:
         return None
     noise = f"{100 * survey['deviation']:.1f}"
-    names = card.get("classes") or []
-    shares = zip(names, survey["classes"], strict=False)
-    most = [f"class {name} {100 * share:.1f} %" for name, share in list(shares)[:MOST_CLASSES]]
+    names = _groups(card)
+    shares = zip(names, survey["parts" if "parts" in survey else "classes"], strict=False)
+    most = [f"{name} {100 * share:.1f} %" for name, share in list(shares)[:MOST_CLASSES]]
     left = len(names) - len(most)
     classes = ", ".join(most) + (f" and {left:,} more classes" if left > 0 else "")
     return (
         f"records {survey['start']} to {survey['stop'] - 1}, share {survey['share']}: {classes}, "
         f"unusable {100 * survey['unusable']:.1f} %, each ± {noise}"
     )
+
+
+def _target(card: Card) -> str | None:
+    """The range of what is predicted, in words."""
+    target = Target.of_card(card)
+    return None if target is None else f"a number from {target.low:g} to {target.high:g}"
+
+
+def _groups(card: Card) -> list[str]:
+    """The names of what a survey counts: classes, or parts of a target's range."""
+    target = Target.of_card(card)
+    if target is not None:
+        return list(target.part_names)
+    return [f"class {name}" for name in card.get("classes") or []]
 
 
 MOST_CLASSES = 20

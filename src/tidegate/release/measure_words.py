@@ -1,10 +1,14 @@
 """Measures in words, for people: each as a value and the deviation of its noise."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 SHARES = {"accuracy", "majority", "balanced_accuracy", "bias", "unusable"}
 """Measures shown in percent; the others are plain numbers."""
+
+IN_UNITS = {"mae", "rmse", "constant_rmse", "mean_error", "mean_target"}
+"""Measures in the unit of the target."""
 
 MOST_NOISE = 0.25
 """With a larger deviation a share tells nothing, and is not shown as a number."""
@@ -23,15 +27,31 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
     '-1.2 % ± 0.4'
     >>> shown("accuracy", {"value": 1.3, "deviation": 0.4})
     'too noisy to tell'
+    >>> shown("mae", {"value": 26.5744, "deviation": 3.2658})
+    '26.6 ± 3.3'
     """
     value, noise = measure["value"], measure["deviation"]
-    sign = "+" if name == "bias" else ""
+    sign = "+" if name in {"bias", "mean_error"} else ""
     if name in SHARES:
         if noise > MOST_NOISE:
             return TOO_NOISY
         around = f" ± {100 * noise:.1f}" if noise else ""
         return f"{100 * value:{sign}.1f} %{around}"
+    if name in {"rmse", "constant_rmse"} and value < noise:  # the square may be below 0
+        return TOO_NOISY
+    if name in IN_UNITS:
+        return _in_units(value, noise, sign)
+    if name == "r2" and noise > MOST_NOISE:
+        return TOO_NOISY
     return f"{value:.3f}" + (f" ± {noise:.3f}" if noise else "")
+
+
+def _in_units(value: float, noise: float, sign: str) -> str:
+    """A number in any unit: two digits of its noise, or four of an exact one."""
+    if not noise:
+        return f"{value:{sign}.4g}"
+    digits = max(1 - math.floor(math.log10(noise)), 0)
+    return f"{value:{sign}.{digits}f} ± {noise:.{digits}f}"
 
 
 def in_words(scores: Mapping[str, Any]) -> str:
@@ -43,7 +63,7 @@ def in_words(scores: Mapping[str, Any]) -> str:
     'accuracy 81.0 % ± 1.0 (majority class 76.0 % ± 2.0)'
     """
     parts = []
-    for name, words, beside in LINE:
+    for name, words, beside in TARGET_LINE if "target" in scores else LINE:
         if scores.get(name) is None:
             continue
         text = f"{words} {shown(name, scores[name])}"
@@ -62,3 +82,12 @@ LINE: tuple[tuple[str, str, tuple[str, str] | None], ...] = (
     ("unusable", "unusable", None),
 )
 """The measures in reading order, with their names and what stands beside them."""
+
+TARGET_LINE: tuple[tuple[str, str, tuple[str, str] | None], ...] = (
+    ("mae", "MAE", None),
+    ("rmse", "RMSE", ("constant_rmse", "of a constant")),
+    ("r2", "R^2", None),
+    ("mean_error", "bias", None),
+    ("unusable", "unusable", None),
+)
+"""The same for a target."""

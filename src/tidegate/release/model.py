@@ -1,55 +1,85 @@
 """Predictions with the weights of a release."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError
+from tidegate.features.columns import Columns
+from tidegate.features.columns.table import few
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.rows import Rows
 from tidegate.learn.intake import Intake
 from tidegate.learn.labels import predicted_codes
+from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
-    """A linear classifier that makes predictions with given weights.
+class LinearModel(BaseEstimator):
+    """A linear model with given weights; subclasses say what its margins predict.
+
+    To scikit-learn it is a fitted estimator.
 
     Attributes:
-        weights: Shape (d, K), or (d,) for two classes; with a transform d + 1 instead of d.
-        classes: The labels, in the order of the weights' columns.
+        weights: Shape (d, K), or (d,) for two classes or a target; with a transform d + 1 instead
+            of d.
         norm: The norm that the features of every record are clipped to.
         features: The feature map that is applied to every record first, if any.
         transform: How clipped features are centred and scaled, if they are.
         form: An empty array with the dtype and kind of the stored records; None to accept records
             in any form.
-
-    >>> model = Model(weights=np.array([1.0, -2.0]), classes=np.array(["no", "yes"]), norm=5.0)
-    >>> model.predict([[3.0, 1.0], [0.0, 4.0]]), model.predict_proba([[3.0, 1.0]]).round(3)
-    (array(['yes', 'no'], dtype='<U3'), array([[0.269, 0.731]]))
+        columns: The names of the columns of a record, if they have names.
     """
 
     weights: NDArray[np.float64]
-    classes: NDArray[Any]
     norm: float
     features: FeatureMap | None = None
     transform: Transform | None = None
     form: Rows | None = None
+    columns: Sequence[str] | None = None
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The names of the columns of a record; missing if they have none."""
+        if not self.columns:
+            raise AttributeError("the columns of this model have no names")
+        return np.array(self.columns, object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of a record; missing if only the feature map knows it."""
+        if self.columns:
+            return len(self.columns)
+        if self.features is not None:
+            raise AttributeError("only the feature map of this model knows the number of columns")
+        return self.width
 
     @property
     def width(self) -> int:
         """Number of features of a record, after the feature map and before the transform."""
         return int(self.weights.shape[0]) - (self.transform is not None)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The margins of each record, shape (n, K), or (n,) for two classes.
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Return the model unchanged: a release is final, and scikit-learn looks for `fit`."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def margins(self, X: Any) -> NDArray[np.float64]:
+        """The margins of each record, shape (n, K), or (n,) for two classes or a target.
 
         Args:
             X: Records in the form used for training: the input of `features`, if given.
         """
+        self._check_names(X)
         intake = Intake(norm=self.norm, features=self.features, form=self.form)
         rows = intake.rows(X, self.width)
         if self.transform is not None:
@@ -58,9 +88,57 @@ class Model:
             rows = self.transform.rows(rows)
         margins = np.asarray(rows @ self.weights)
         if not np.isfinite(margins).all():
-            message = "X contains NaN, infinity or text: these cannot be predicted; leave them out"
-            raise InvalidValueError(message)
+            raise InvalidValueError(f"{self._wrong(X)}: these cannot be predicted; leave them out")
         return margins
+
+    def _wrong(self, X: Any) -> str:
+        """What cannot be predicted: for columns with kinds, which columns."""
+        first = self._first_map
+        if not isinstance(first, Columns):
+            return "X contains NaN, infinity or text"
+        names = [name for name, wrong in first.bad(X).items() if wrong.any()]
+        return f"X has values that are not of the kind of {few(names)}"
+
+    @property
+    def _first_map(self) -> Any:
+        return self.features.steps[0][1] if isinstance(self.features, Pipeline) else self.features
+
+    def _check_names(self, X: Any) -> None:
+        """Refuse a table whose columns are others or in another order, unless a map finds them."""
+        first = self._first_map
+        table = hasattr(X, "columns") or hasattr(X, "column_names")
+        if self.columns and table and not getattr(first, "takes_columns", False):
+            validate_data(self, X, reset=False, skip_check_array=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Model(ClassifierMixin, LinearModel):
+    """A linear classifier that makes predictions with given weights.
+
+    To scikit-learn it is a fitted classifier.
+
+    Attributes:
+        classes: The labels, in the order of the weights' columns.
+
+    >>> model = Model(weights=np.array([1.0, -2.0]), classes=np.array(["no", "yes"]), norm=5.0)
+    >>> model.predict([[3.0, 1.0], [0.0, 4.0]]), model.predict_proba([[3.0, 1.0]]).round(3)
+    (array(['yes', 'no'], dtype='<U3'), array([[0.269, 0.731]]))
+    """
+
+    classes: NDArray[Any]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, under scikit-learn's name."""
+        return self.classes
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The margins of each record, shape (n, K), or (n,) for two classes.
+
+        Args:
+            X: Records in the form used for training: the input of `features`, if given.
+        """
+        return self.margins(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, shape (n, K).
@@ -83,3 +161,28 @@ class Model:
         """
         labels: NDArray[Any] = self.classes[predicted_codes(self.decision_function(X))]
         return labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegressionModel(RegressorMixin, LinearModel):
+    """A linear regression that makes predictions with given weights.
+
+    To scikit-learn it is a fitted regressor.
+
+    Attributes:
+        target: The public range of what it predicts.
+
+    >>> model = RegressionModel(weights=np.array([0.5, -1.0]), target=Target(0, 10), norm=5.0)
+    >>> model.predict([[1.0, 0.25], [0.0, 4.0]])
+    array([6.25, 0.  ])
+    """
+
+    target: Target
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The predicted target of each record, shape (n,): in its unit, clipped into its range.
+
+        Args:
+            X: Records in the form used for training.
+        """
+        return self.target.predictions(self.margins(X))
