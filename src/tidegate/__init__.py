@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from tidegate.client import Client
     from tidegate.estimators import (
         ContinualClassifier,
+        ContinualRegressor,
         FadingClassifier,
+        FadingRegressor,
         GrowingClassifier,
+        GrowingRegressor,
         PrivateClassifier,
         PrivateHistogram,
         PrivateMean,
+        PrivateRegressor,
         SlidingWindowClassifier,
+        SlidingWindowRegressor,
         TwoStreamClassifier,
+        TwoStreamRegressor,
     )
     from tidegate.gate import Config, Gate
 
@@ -25,19 +31,25 @@ __all__ = [
     "Client",
     "Config",
     "ContinualClassifier",
+    "ContinualRegressor",
     "FadingClassifier",
+    "FadingRegressor",
     "Gate",
     "GrowingClassifier",
+    "GrowingRegressor",
     "Paper",
     "Plan",
     "PrivateClassifier",
     "PrivateHistogram",
     "PrivateMean",
+    "PrivateRegressor",
     "PureDP",
     "SlidingWindowClassifier",
+    "SlidingWindowRegressor",
     "Tapered",
     "TwoStreamClassifier",
     "TwoStreamPlan",
+    "TwoStreamRegressor",
 ]
 
 
@@ -47,3 +59,8 @@ def __getattr__(name: str) -> Any:
         homes = {"Client": "client", "Config": "gate", "Gate": "gate"}
         return getattr(import_module(f"tidegate.{homes.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All public names, also those that are not loaded yet."""
+    return sorted({*globals(), *__all__})

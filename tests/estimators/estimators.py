@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 from tidegate import (
     ApproxDP,
     ContinualClassifier,
+    ContinualRegressor,
+    FadingRegressor,
+    GrowingRegressor,
     PrivateClassifier,
     PrivateHistogram,
     PrivateMean,
+    PrivateRegressor,
     PureDP,
     SlidingWindowClassifier,
+    SlidingWindowRegressor,
     TwoStreamClassifier,
+    TwoStreamRegressor,
 )
 from tidegate.privacy import Budget
 from tidegate.schedule import Continual, Cumulative, SlidingWindow
@@ -42,6 +48,22 @@ def classifier(
     return kind(budget=budget, classes=classes, **settings)
 
 
+def regressor(
+    kind: type, *, target: Any = (-10, 10), budget: Budget = ALMOST_EXACT, **more: Any
+) -> StreamEstimator:
+    """A regressor that needs few records, seeded, with next to no noise."""
+    given: dict[type, dict[str, Any]] = {
+        PrivateRegressor: {},
+        ContinualRegressor: {"block": 8, "step": 4},
+        SlidingWindowRegressor: {"window": 8, "step": 4},
+        GrowingRegressor: {"block": 4, "step": 4},
+        FadingRegressor: {"step": 4},
+        TwoStreamRegressor: {"source": Cumulative(block=5), "step": 4},
+    }
+    settings = {"norm": 10.0, "regularization": 1e-3, "not_private_seed": SEED} | given[kind] | more
+    return kind(budget=budget, target=target, **settings)
+
+
 def private_mean(**more: Any) -> PrivateMean:
     settings: dict[str, Any] = {
         "schedule": SlidingWindow(window=6, step=2),
@@ -62,16 +84,25 @@ def private_histogram(**more: Any) -> PrivateHistogram:
 
 STREAMS: list[type] = [ContinualClassifier, SlidingWindowClassifier, TwoStreamClassifier]
 CLASSIFIERS: list[type] = [PrivateClassifier, *STREAMS]
+NUMBER_STREAMS: list[type] = [
+    ContinualRegressor,
+    SlidingWindowRegressor,
+    GrowingRegressor,
+    FadingRegressor,
+    TwoStreamRegressor,
+]
+REGRESSORS: list[type] = [PrivateRegressor, *NUMBER_STREAMS]
 
 
 def surveyed(kind: type, **more: Any) -> StreamEstimator:
-    """A classifier that surveys its steps, by default as every classifier with a delta."""
-    return classifier(kind, budget=SURVEYED, **more)
+    """An estimator that surveys its steps, by default as every one whose budget has a delta."""
+    make = regressor if kind in REGRESSORS else classifier
+    return make(kind, budget=SURVEYED, **more)
 
 
 def all_faces() -> list[StreamEstimator]:
     plain = [*map(classifier, CLASSIFIERS), private_mean(), private_histogram()]
-    return [*plain, *map(surveyed, CLASSIFIERS)]
+    return [*plain, *map(regressor, REGRESSORS), *map(surveyed, [*CLASSIFIERS, *REGRESSORS])]
 
 
 def batch_for(face: StreamEstimator, records: int = 40, seed: int = 0) -> tuple[Any, Any]:

@@ -355,7 +355,7 @@ def test_learns_easy_data(kind: type, budget: Budget) -> None:
     )
     assert face.fit(X, y).score(X, y) == 1.0
     assert all(release.private for release in face.releases_)
-    assert all(release.card()["private"] for release in face.releases_)
+    assert all(release.card["private"] for release in face.releases_)
 
 
 def test_a_seed_is_on_every_card() -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
+from tidegate.features.codec import described_map
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
@@ -24,7 +25,7 @@ from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.person import Person
-from tidegate.release import Release
+from tidegate.release import About, Release
 from tidegate.schedule import Schedule
 from tidegate.schedule.registry import SCHEDULES
 
@@ -155,14 +156,32 @@ class StreamEstimator(BaseEstimator):
             self._check_columns(X, reset=False)
         records = owned(begun.intake.records(X, y), persons, begun.key)
         if new:
+            for name in ("n_features_in_", "feature_names_in_"):  # of an earlier stream
+                self.__dict__.pop(name, None)
             self._check_columns(X, reset=True)
             if getattr(self, "features", None) is None and records.X.shape[1]:
                 self.n_features_in_ = int(records.X.shape[1])
             begun = replace(begun, intake=begun.intake.after(records))
+            begun.run.about = self._about(begun, records)
             self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
         self.quarantined_ += int((~records.usable).sum())
         self._hand_over(begun.run, records, *stream)
         return self
+
+    def _about(self, begun: Begun, records: Records) -> About:
+        """What the cards of the stream say about its settings."""
+        intake, trainer = begun.intake, begun.run.trainer(0)
+        names = getattr(self, "feature_names_in_", None)
+        return About(
+            plan=begun.run.plan,
+            task=trainer.task,
+            learner=trainer.learner,
+            classes=getattr(intake, "classes", getattr(intake, "categories", None)),
+            target=getattr(intake, "target", None),
+            features=described_map(getattr(intake, "features", None)),
+            dtype=str(records.X.dtype),
+            columns=None if names is None else tuple(names),
+        )
 
     def _hand_over(self, run: Any, records: Records, *stream: Any) -> None:
         """Add records to the stream."""
@@ -183,7 +202,7 @@ class StreamEstimator(BaseEstimator):
 
         Lists are not checked: their first element is a record, which may be of any type.
         """
-        if getattr(X, "ndim", None) == 2:
+        if len(getattr(X, "shape", ())) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _newest(self) -> Weights:
@@ -246,4 +265,5 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
-    return isinstance(one, BaseEstimator) or np.array_equal(one, other)
+    gaps = isinstance(one, float) and np.isnan(one) and np.isnan(other)
+    return isinstance(one, BaseEstimator) or gaps or np.array_equal(one, other)

@@ -1,4 +1,4 @@
-"""A classifier that refines models of a source stream on a target stream."""
+"""Models of a source stream that are refined on a target stream."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -9,6 +9,8 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import Classifier
+from tidegate.estimators.linear import LinearEstimator
+from tidegate.estimators.regressor import Regressor
 from tidegate.learn.labels import as_labels
 from tidegate.learn.records import Records
 from tidegate.memory_run import MemoryRun
@@ -20,7 +22,63 @@ STREAMS = get_args(Stream)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TwoStreamClassifier(Classifier):
+class TwoStreams(LinearEstimator):
+    """The parameters of models of two streams."""
+
+    source: Cumulative | SlidingWindow
+    step: int
+    allocation: str | Allocation = "paper"
+    compute: Engine | None = None
+
+    ledgers_: TwoLedgers = field(init=False)
+
+    def fit(self, X: Any, y: Any, *, stream: Any = None, persons: Any = None) -> Self:
+        """Start two new streams with X and y, and forget any earlier ones.
+
+        Each row goes to one stream; in both it would pay twice. The stream of a row is public, so
+        do not choose it by the content of the row.
+
+        Args:
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
+            y: A label or target for each, shape (n,).
+            stream: "source" or "target" for each row, shape (n,). By default the first half of the
+                rows, rounded up, is "source" and the rest is "target".
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
+        """
+        runs = _runs(len(as_labels(y)), stream)
+        return self._take(self._begin_both(), X, y, *runs, persons=persons)
+
+    def _take_part(self, X: Any, y: Any, stream: Stream, persons: Any) -> Self:
+        """Take in records of one stream."""
+        if stream not in STREAMS:
+            raise refuse("stream", "source or target", stream)
+        begun = self._begun if hasattr(self, "_begun") else self._begin_both()
+        return self._take(begun, X, y, (stream, slice(None)), persons=persons)
+
+    def _hand_over(self, run: Any, records: Records, *runs: tuple[Stream, slice]) -> None:
+        for stream, rows in runs:
+            run.take(records.take(rows), stream)
+
+    def _begin_both(self) -> Begun:
+        trainer, intake, attributes = self._parts()
+        if self.period is not None:
+            raise refuse(
+                "period", "None for two streams, which protect persons for life", self.period
+            )
+        plan = TwoStreamPlan(
+            schedule=TwoStream(source=copy(self.source), step=self.step),
+            budget=self._budget(),
+            allocation=self._allocation(),
+            survey=self._survey(),
+            person=self._person(),
+        )
+        run = MemoryRun(plan, trainer, self._engine())
+        return self._begun_with(run, intake, {"ledgers_": run.ledgers, **attributes})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TwoStreamClassifier(TwoStreams, Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
     Each record is in one stream and pays in that stream only. `predict` uses the newest release; it
@@ -33,7 +91,8 @@ class TwoStreamClassifier(Classifier):
         step: Target records between two releases.
         classes: All labels that can occur; public.
         norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do.
+            a generous bound will do. It may be left out if `features` is
+            `tidegate.features.Columns`.
         regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
             one; by default the learner chooses it from public numbers or needs none.
         loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
@@ -71,30 +130,6 @@ class TwoStreamClassifier(Classifier):
     [('source', 2000), ('source', 4000), ('target', 500)]
     """
 
-    source: Cumulative | SlidingWindow
-    step: int
-    allocation: str | Allocation = "paper"
-    compute: Engine | None = None
-
-    ledgers_: TwoLedgers = field(init=False)
-
-    def fit(self, X: Any, y: Any, *, stream: Any = None, persons: Any = None) -> Self:
-        """Start two new streams with X and y, and forget any earlier ones.
-
-        Each row goes to one stream; in both it would pay twice. The stream of a row is public, so
-        do not choose it by the content of the row.
-
-        Args:
-            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
-            y: A label for each, shape (n,).
-            stream: "source" or "target" for each row, shape (n,). By default the first half of the
-                rows, rounded up, is "source" and the rest is "target".
-            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
-                `contributions` is set.
-        """
-        runs = _runs(len(as_labels(y)), stream)
-        return self._take(self._begin_both(), X, y, *runs, persons=persons)
-
     def partial_fit(
         self,
         X: Any,
@@ -118,30 +153,79 @@ class TwoStreamClassifier(Classifier):
                 `contributions` is set.
         """
         del classes
-        if stream not in STREAMS:
-            raise refuse("stream", "source or target", stream)
-        begun = self._begun if hasattr(self, "_begun") else self._begin_both()
-        return self._take(begun, X, y, (stream, slice(None)), persons=persons)
+        return self._take_part(X, y, stream, persons)
 
-    def _hand_over(self, run: Any, records: Records, *runs: tuple[Stream, slice]) -> None:
-        for stream, rows in runs:
-            run.take(records.take(rows), stream)
 
-    def _begin_both(self) -> Begun:
-        trainer, intake, classes = self._parts()
-        if self.period is not None:
-            raise refuse(
-                "period", "None for two streams, which protect persons for life", self.period
-            )
-        plan = TwoStreamPlan(
-            schedule=TwoStream(source=copy(self.source), step=self.step),
-            budget=self._budget(),
-            allocation=self._allocation(),
-            survey=self._survey(),
-            person=self._person(),
-        )
-        run = MemoryRun(plan, trainer, self._engine())
-        return self._begun_with(run, intake, {"ledgers_": run.ledgers, "classes_": classes})
+@dataclass(kw_only=True, eq=False, repr=False)
+class TwoStreamRegressor(TwoStreams, Regressor):
+    """Private dynamic transfer learning: models of a source stream, refined on a target stream.
+
+    Each record is in one stream and pays in that stream only. `predict` uses the newest release; it
+    is a source model only until the next target step is complete.
+
+    Args:
+        budget: The bound on the privacy loss of any one record of either stream, over all time; of
+            any one person in both streams together if contributions is set.
+        source: The schedule of the source: `Cumulative` or `SlidingWindow`.
+        step: Target records between two releases.
+        target: The public range (low, high) of the number to predict; a number outside it counts as
+            the nearer end.
+        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
+            a generous bound will do. It may be left out if `features` is
+            `tidegate.features.Columns`.
+        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
+            one; by default the learner chooses it from public numbers or needs none.
+        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
+        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
+            GradientPerturbation for a Gaussian one.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
+        features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
+            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
+        compute: Where fits are computed, such as a Dask cluster; by default in memory.
+        contributions: Protects persons instead of records: the budget is then about any one
+            person, whose records together may cost this many times what one record may cost. By
+            default records are protected.
+        period: Not offered for two streams.
+        typical: With `contributions`, how many records of a fit a person is expected to have. It
+            sizes descents, means and histograms, and enters no guarantee.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        ledgers_: What each record of each stream has paid.
+        quarantined_: How many records could not be used; for the operator only.
+
+    >>> import numpy as np
+    >>> from tidegate import ApproxDP
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(4000, 2))
+    >>> y = 20 + 10 * X[:, 0] + rng.normal(size=4000)
+    >>> reg = TwoStreamRegressor(
+    ...     budget=ApproxDP(1.0, 1e-6), source=Cumulative(block=2000), step=500, target=(0, 40),
+    ...     norm=2.0, not_private_seed=7)
+    >>> reg = reg.partial_fit(X, y, stream="source").partial_fit(X[:900], y[:900])
+    >>> [(release.fit.stream, release.fit.at) for release in reg.releases_]
+    [('source', 2000), ('source', 4000), ('target', 500)]
+    """
+
+    def partial_fit(
+        self, X: Any, y: Any, *, stream: Stream = "target", persons: Any = None
+    ) -> Self:
+        """Take in records of one stream; each step they complete makes its releases.
+
+        The order in which steps of the two streams complete is public. Batches are handled as in
+        `SlidingWindowRegressor.partial_fit`.
+
+        Args:
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
+            y: A number for each, shape (n,).
+            stream: "source" or "target".
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
+        """
+        return self._take_part(X, y, stream, persons)
 
 
 def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:

@@ -1,0 +1,56 @@
+"""The base classes of regressors."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
+from tidegate.learn.loss import target_loss_of
+from tidegate.learn.target import Target
+from tidegate.release import RegressionModel
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Regressor(RegressorMixin, LinearEstimator):
+    """A linear regressor whose models are all private; subclasses choose when to fit.
+
+    A target outside its range is clipped into it. A record whose target is not a finite number
+    cannot be used.
+    """
+
+    target: Any
+
+    target_: Target = field(init=False)
+
+    def _goal(self) -> Goal:
+        target = Target.of(self.target)
+        loss = target_loss_of(self.loss, self._budget().unit)
+        return Goal(loss, {"target": target}, {"target_": target})
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The predicted target of each record, shape (n,), by the newest release.
+
+        Predictions are in the target's unit, and clipped into its range.
+
+        Args:
+            X: Records as in `fit`, shape (n, d).
+        """
+        common = self._of_model(X)  # first: it refuses if nothing is fitted
+        return RegressionModel(**common, target=self.target_).predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of the newest release.
+
+        Args:
+            X: Records as in `fit`, shape (n, d).
+            y: The target of each, shape (n,).
+            sample_weight: How much each counts, shape (n,).
+        """
+        return float(super().score(X, y, sample_weight))
+
+
+class StreamRegressor(Regressor, LinearStream):
+    """A regressor of one stream; subclasses choose the schedule."""
