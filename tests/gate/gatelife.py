@@ -86,11 +86,14 @@ def sources(two: bool) -> dict[str, Batches]:
     return {name: Batches(name=f"script of {name}", pairs=each) for name, each in pairs.items()}
 
 
-def run(folder: Path, failpoint: str = "", two: bool = False) -> None:
+def run(folder: Path, failpoint: str = "", two: bool = False, target: bool = False) -> None:
     """Run on the script from where the last life ended, noting each release as it is handed out."""
     os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    more: dict[str, Any] = {"quality": {"share": "1/20"}}
+    if target:
+        more["records"] = {"target": [0, 1], "norm": 1.5, "dtype": "float64"}
     with (
-        opened(folder, config(TWO if two else None, quality={"share": "1/20"})) as gate,
+        opened(folder, config(TWO if two else None, **more)) as gate,
         folder.with_suffix(".notes").open("a", buffering=1) as notes,
     ):
         for release in gate.run(sources(two)):

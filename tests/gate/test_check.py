@@ -135,7 +135,7 @@ def test_columns_have_roles(tmp_path: Path) -> None:
         "a": ("feature", "bool", "float32"),
         "b": ("feature", "int64", "float32"),
         "c": ("feature", "double", "float32"),
-        "y": ("label", "int64", "whole number"),
+        "y": ("label", "int64", "number"),
         "k": ("ignored", "string", None),
     }
 

@@ -72,7 +72,7 @@ def test_the_example_of_every_kind_is_valid_and_survives_json(kind: str) -> None
 def test_the_example_leaves_room_for_columns_of_any_scale() -> None:
     config = Config.parse(example("sliding"))
     assert config.plan().survey > 0
-    assert config.records.norm >= 10
+    assert config.norm >= 10
 
 
 def test_a_key_that_is_left_out_is_taken_from_the_state(tmp_path: Path) -> None:
@@ -143,9 +143,20 @@ maps = st.one_of(
     st.fixed_dictionaries({"map": st.just("scattering")}, optional={"width": counts}),
 )
 grams = st.sampled_from([[], [1, 1], [2, 5]])
-text_map = st.fixed_dictionaries(
+digest = st.text("0123456789abcdef", min_size=64, max_size=64)
+hashed_map = st.fixed_dictionaries(
     {"map": st.just("text")}, optional={"n_features": counts, "words": grams, "characters": grams}
 )
+encoder_map = st.fixed_dictionaries(  # with a digest, the files are read when they are used
+    {
+        "map": st.just("encoder"),
+        "encoder": st.sampled_from(["m.onnx", "t.safetensors"]),
+        "tokenizer": st.just("t.json"),
+        "digest": st.tuples(digest, digest).map("+".join),
+    },
+    optional={"length": st.integers(8, 512)},
+)
+text_map = hashed_map | encoder_map
 files = st.fixed_dictionaries(
     {"type": st.sampled_from(["csv", "parquet", "jsonl"]), "path": texts.filter("-".__ne__)},
     optional={"follow": st.booleans()},
@@ -500,7 +511,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             COLUMNS | {"colums": ["b"]},
             "records.colums is not a known key: did you mean r",
         ),
-        ("records", RECORDS | {"text": "b"}, "features[0].map must be text if records.text is"),
+        (
+            "records",
+            RECORDS | {"text": "b"},
+            "features[0].map must be text or encoder if records.text is",
+        ),
         ("features", {"map": "intercept"}, "features must be a list of tables, each headed [[feat"),
         ("features", [{}], "features[0].map is missing"),
         (
@@ -575,7 +590,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "quality",
             {"holdout": "a.csv"},
-            "records.columns is missing: add it or records.text to use a s",
+            "records.columns is missing: describe the columns in ",
         ),
         ("source", {"path": "a"}, "source.type is missing"),
         ("source", {"type": "csv"}, "source.path is missing"),
@@ -588,7 +603,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             {"type": "jsonl", "path": "a", "delimiter": ";"},
             "source.delimiter is a key of csv, not of jsonl: remove it",
         ),
-        ("source", FILE, "records.columns is missing: add it or records.text to use"),
+        ("source", FILE, "records.columns is missing: describe the columns in "),
         ("source", {"source": FILE}, "source.target is missing"),
         (
             "source",

@@ -19,7 +19,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
 from tidegate.gate import export as files
 from tidegate.gate import publish_folder
-from tidegate.release import FIRST, seal
+from tidegate.release import FIRST, Model, seal
 
 CLASSES = [[0, 1], ["ebb", "flood", "slack"], [7, 3, 5]]
 SURVEYED = pytest.mark.parametrize("surveyed", [False, True], ids=["plain", "surveyed"])
@@ -42,6 +42,7 @@ def test_a_loaded_file_predicts_bit_for_bit(
     assert ("transform" in chain[-1].card) == surveyed
     files.export(chain[-1], tmp_path / f"release.{ending}")
     model = files.load(tmp_path / f"release.{ending}")
+    assert isinstance(model, Model)
     assert np.array_equal(model.predict(X), clf.predict(X))
     assert np.array_equal(model.predict_proba(X), clf.predict_proba(X))
     assert files.load_release(tmp_path / f"release.{ending}").card == chain[-1].card
@@ -87,7 +88,7 @@ def test_onnx_runtime_predicts_the_same(
 
 def test_a_surveyed_release_predicts_records_of_any_kind() -> None:
     _, chain, X = made([0, 1], surveyed=True)
-    model = chain[-1].model()
+    model = chain[-1].classifier()
     assert np.allclose(model.decision_function(csr_array(X)), model.decision_function(X))
     pipeline = files.to_sklearn(chain[-1])
     assert np.allclose(pipeline.decision_function(csr_array(X)), model.decision_function(X))
@@ -131,7 +132,7 @@ def test_text_predicts_from_a_file(tmp_path: Path) -> None:
     card = json.loads(json.dumps({**card, "shape": [16]}))
     weights = np.linspace(-1, 1, 16)
     files.export(seal(card, weights, FIRST), tmp_path / "release.npz")
-    margins = files.load(tmp_path / "release.npz").decision_function(["high tide", "low tide"])
+    margins = files.load(tmp_path / "release.npz").margins(["high tide", "low tide"])
     clipped = NormClip(norm=1.5).transform(text.transform(["high tide", "low tide"]))
     assert np.array_equal(margins, clipped @ weights)
 
@@ -170,7 +171,7 @@ def test_mistakes_are_named_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
         files.export(chain[0], tmp_path / "release.txt")
     with pytest.raises(InvalidValueError, match=r"export kind must be one of npz, .*, got 'pdf'"):
         files.export(chain[0], tmp_path / "release.npz", "pdf")
-    with pytest.raises(InvalidValueError, match=r"must be a .npz or .safetensors file"):
+    with pytest.raises(InvalidValueError, match=r"must be a .npz, .safetensors, .onnx file"):
         files.load(tmp_path / "release.txt")
     for ending in ("npz", "safetensors"):
         with pytest.raises(FileNotFoundError):

@@ -113,7 +113,7 @@ def test_it_releases_what_a_run_in_memory_does(schedule: Any, tmp_path: Path) ->
         assert len(found) == len(run.releases) > 0
         for release, expected in zip(found, run.releases, strict=True):
             assert np.array_equal(release.weights, expected.weights)
-            assert expected.card().items() <= release.card.items()
+            assert expected.entries().items() <= release.card.items()
         assert list(gate.store.lines("records")) == list(plan.lines(1000))
         assert gate.ledgers()["records"].worst() == run.ledger("records").worst()
         assert list(verify(gate)) == []

@@ -18,11 +18,11 @@ from tests.gate.sent import bodies, from_a_file, messages
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.source_tables import servers
-from tidegate.gate.sources import Columns, KafkaTopic, RawBatch, SourceError
+from tidegate.gate.sources import KafkaTopic, RawBatch, SourceColumns, SourceError
 from tidegate.gate.sources.kafka_reader import Reader, _client, read_settings
 from tidegate.gate.sources.kafka_topic import as_text, places_of
 
-COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
+COLUMNS = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
 PARTITIONS = 4  # that the broker gives to every topic
 
 

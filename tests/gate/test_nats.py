@@ -27,13 +27,13 @@ from tests.gate.sent import bodies
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.config.source_tables import NatsTable, urls
-from tidegate.gate.sources import Columns, NatsStream, RawBatch, SourceError
+from tidegate.gate.sources import NatsStream, RawBatch, SourceColumns, SourceError
 from tidegate.gate.sources.broker import Patience
 from tidegate.gate.sources.nats_reader import Reader, _explained
 from tidegate.gate.sources.nats_stream import Place
 
 pytestmark = needs_server
-COLUMNS = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
+COLUMNS = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
 
 
 @pytest.fixture(scope="module")
@@ -311,8 +311,8 @@ def test_messages_are_waited_for_however_slowly_they_come(monkeypatch: pytest.Mo
 
 KEPT = """
 import sys
-from tidegate.gate.sources import Columns, NatsStream
-columns = Columns(label="y", features=("a",), whole_labels=True, dtype="float64")
+from tidegate.gate.sources import SourceColumns, NatsStream
+columns = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
 (url, stream) = sys.argv[1:]
 batches = NatsStream(name="r", columns=columns, url=(url,), stream=stream).batches(None)
 print(next(batches).n)

@@ -23,12 +23,13 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
 from tidegate.gate.layout import FIT, STEP, covered, sums_of, with_fits
 from tidegate.gate.planned_weights import PlannedWeights
-from tidegate.gate.quality import accuracy_of, scores_on_card
+from tidegate.gate.quality import scores_on_card
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify_noise import Recomputed, problems_of_card
 from tidegate.learn.gradient import GradientPerturbation
 from tidegate.learn.learner import LEARNERS, Task, Terms
 from tidegate.learn.loss import Softmax
+from tidegate.learn.score_kinds import headline
 from tidegate.learn.scores import Scores
 from tidegate.privacy.budget import Allowance
 from tidegate.release import FIRST, Card, StoredRelease, canonical
@@ -241,18 +242,18 @@ def test_scores_count_what_is_protected(name: str, tmp_path: Path) -> None:
         return kept if "persons" in noisy else {**kept, "persons": True}
 
     with Gate.look(state) as gate:
-        recomputed = Recomputed(gate.store, gate.about)
+        recomputed = Recomputed(gate.store, gate.about, gate.form)
         (*_, last) = gate.store.steps()
         assert last.evaluation is not None
         assert last.evaluation.scores is not None
-        recomputed.accuracy(last.evaluation, last.span.size)
+        recomputed.headline(last.evaluation, last.span.size)
         wrong = replace(last.evaluation, scores=turned(last.evaluation.scores))
         with pytest.raises(InvalidValueError, match="not for this step, this share or this plan"):
-            recomputed.accuracy(wrong, last.span.size)
+            recomputed.headline(wrong, last.span.size)
     card = published(tmp_path)[-1].card
     measured = card["evaluation"]["step_before"]
     noisy = turned(measured["noisy_counts"])
-    accuracy = accuracy_of(Scores.of_json(noisy))
+    accuracy = headline(Scores.of_json(noisy))
     numbers = {"accuracy": accuracy.value, "deviation": accuracy.deviation}
     other = {"step_before": {**measured, **numbers, **scores_on_card(noisy)}}
     (told,) = problems_of_card({**card, "evaluation": other})

@@ -49,8 +49,8 @@ def test_without_person_nothing_is_different() -> None:
     assert "person" not in json.loads(config.to_json())
     assert config.plan().person is None
     assert config.plan().budget == PureDP(1.0)
-    assert config.columns().person is None
-    assert config.columns().read == config.columns().names
+    assert config.source_columns().person is None
+    assert config.source_columns().read == config.source_columns().names
 
 
 @given(
@@ -249,5 +249,5 @@ def test_check_counts_missing_ids_of_public_records_only(tmp_path: Path) -> None
 
 def test_check_names_a_missing_id_column(tmp_path: Path) -> None:
     write_csv(tmp_path / "r.csv", 3)
-    with pytest.raises(SourceError, match=r"column p is not in .*text, label and person\.id"):
+    with pytest.raises(SourceError, match=r"column p is not in .*text, label, person\.id"):
         check_file(parsed(PERSON), tmp_path / "r.csv")

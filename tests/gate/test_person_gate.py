@@ -258,7 +258,7 @@ def test_no_id_and_no_keyed_id_gets_out(folder: Path) -> None:
     ]
     with Gate.look(folder / "gate.state") as gate:
         said += [json.dumps(release.card) for release in gate.releases()]
-        said += [json.dumps(gate.about.card())]
+        said += [json.dumps(gate.about.entries())]
     files = [path for path in (folder / "out").rglob("*") if path.is_file()]
     assert files
     published = b"".join(path.read_bytes() for path in files)

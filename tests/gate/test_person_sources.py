@@ -20,11 +20,11 @@ from tests.gate.natsserver import STREAM, Server, needs_server
 from tidegate.checks import InvalidValueError
 from tidegate.gate.sources import (
     Batches,
-    Columns,
     KafkaTopic,
     NatsStream,
     RawBatch,
     Source,
+    SourceColumns,
     SourceError,
     StandardInput,
     raw_batch,
@@ -32,8 +32,10 @@ from tidegate.gate.sources import (
 from tidegate.gate.sources.broker import id_of
 from tidegate.learn.owners import LONGEST, owners_of
 
-PLAIN = Columns(label="y", features=("a", "b"), whole_labels=True, dtype="float64")
-OWNED = Columns(label="y", features=("a", "b"), whole_labels=True, dtype="float64", person="p")
+PLAIN = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
+OWNED = SourceColumns(
+    label="y", features=("a", "b"), number_labels=True, dtype="float64", person="p"
+)
 KEY = bytes(32)
 
 SECRET = "Ada-Lovelace-1815"
@@ -178,7 +180,7 @@ def test_a_line_that_cannot_be_read_has_no_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [as_csv, as_parquet])
 def test_a_file_without_the_column_is_refused_by_its_name(tmp_path: Path, write: Write) -> None:
     source: Any = write(tmp_path / "r", [SECRET] * 4)
-    columns = Columns(label="y", features=("a", "b"), whole_labels=True, person="patient")
+    columns = SourceColumns(label="y", features=("a", "b"), number_labels=True, person="patient")
     other = READERS[write]("r", source.path, columns)
     with pytest.raises(
         SourceError, match=r"column patient is not in .*check the column names"

@@ -10,7 +10,8 @@ import pytest
 from tests.gate.gatelife import TWO, config, opened, stream
 from tests.gate.test_forgery import problems
 from tidegate.gate.gate import Gate
-from tidegate.gate.quality import accuracy_of, scores_on_card
+from tidegate.gate.quality import scores_on_card
+from tidegate.learn.score_kinds import headline
 from tidegate.learn.scores import Scores
 from tidegate.privacy.rounding import down
 from tidegate.release import Card
@@ -111,7 +112,7 @@ def public_measured(measured: Card) -> Card:
     if "noisy_counts" not in measured:
         return without(measured, "accuracy")
     noisy = measured["noisy_counts"]
-    accuracy = accuracy_of(Scores.of_json(noisy))
+    accuracy = headline(Scores.of_json(noisy))
     assert (measured["accuracy"], measured["deviation"]) == (accuracy.value, accuracy.deviation)
     assert measured["scores"] == scores_on_card(noisy)["scores"]
     kept = without(measured, "accuracy", "deviation", "scores")
@@ -157,7 +158,7 @@ def measured(state: Path) -> list[float]:
             if step.evaluation is not None:
                 noisy = step.evaluation.scores
                 numbers = [] if noisy is None else [*noisy["cells"], *noisy["counts"]]
-                found += numbers or [step.evaluation.accuracy]
+                found += numbers or [step.evaluation.value]
     return found
 
 

@@ -43,16 +43,21 @@ POINTS = ["append.commit", "append.done", "publish.commit", "publish.done"]
 
 
 @pytest.mark.parametrize(
-    ("point", "two"), [*((point, False) for point in POINTS), ("publish.done", True)]
+    ("point", "two", "target"),
+    [
+        *((point, False, False) for point in POINTS),
+        ("publish.done", True, False),
+        ("publish.commit", False, True),
+    ],
 )
 def test_killed_and_resumed_it_takes_and_releases_everything_once(
-    point: str, two: bool, tmp_path: Path
+    point: str, two: bool, target: bool, tmp_path: Path
 ) -> None:
-    gatelife.run(tmp_path / "whole", two=two)
+    gatelife.run(tmp_path / "whole", two=two, target=target)
     expected = hashes(tmp_path / "whole")
     assert (tmp_path / "whole.notes").read_text().split() == expected
     kills = 0
-    while killed(tmp_path / "state", f"{point}:{kills + 2}", two):  # later each time, to get on
+    while killed(tmp_path / "state", f"{point}:{kills + 2}", two, target):  # later each time
         kills += 1
     assert kills > 1
     assert hashes(tmp_path / "state") == expected

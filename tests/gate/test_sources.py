@@ -22,10 +22,10 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import (
     Batches,
-    Columns,
     Files,
     RawBatch,
     Source,
+    SourceColumns,
     SourceError,
     StandardInput,
     every,
@@ -37,8 +37,8 @@ from tidegate.gate.sources.lines import Splitter, multiples
 from tidegate.gate.sources.parquet import Parquet
 from tidegate.learn.intake import clean
 
-COLUMNS = Columns(label="y", features=("a", "b"), whole_labels=True, dtype="float64")
-TEXTS = Columns(label="y", text="t")
+COLUMNS = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
+TEXTS = SourceColumns(label="y", text="t")
 
 # A file is written and read anew by each example, so one folder does for all of them.
 in_a_folder = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -226,7 +226,7 @@ def test_text_columns_and_text_labels(tmp_path: Path) -> None:
 
 
 def test_a_file_of_one_column_may_have_blank_lines(tmp_path: Path) -> None:
-    columns = Columns(label="y", text="y")
+    columns = SourceColumns(label="y", text="y")
     (tmp_path / "f.csv").write_text("y\n\n\na\n\n")
     (batch,) = csv_source("s", tmp_path / "f.csv", columns).batches(None)
     assert batch.X.tolist() == ["", "", "a", ""]
@@ -458,7 +458,7 @@ def test_parquet_rows_are_slots_from_any_row_on(
 def test_how_a_value_is_rounded_does_not_depend_on_a_null(tmp_path: Path) -> None:
     # 2^24 + 1 + 2^-29 parts: rounding it to float32 at once and by way of float64 may differ
     value = 2**60 + 2**36 + 1
-    columns = Columns(label="y", features=("a",), whole_labels=True)
+    columns = SourceColumns(label="y", features=("a",), number_labels=True)
     alone = write(tmp_path / "a.parquet", a=pa.array([value, 1]), y=[0, 0])
     beside = write(tmp_path / "b.parquet", a=pa.array([value, None], pa.int64()), y=[0, 0])
     first, second = (
@@ -511,7 +511,7 @@ def test_a_parquet_file_without_rows(tmp_path: Path) -> None:
 
 
 def test_huge_values_are_single_unusable_records(tmp_path: Path) -> None:
-    columns = Columns(label="y", features=("a",), whole_labels=True, dtype="float32")
+    columns = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float32")
     write(tmp_path / "f.parquet", a=[1.0, 1e300, -math.inf, 2.0], y=[0, 0, 0, 1])
     assert usable(parquet_source("s", tmp_path / "f.parquet", columns)) == [
         True,
@@ -689,7 +689,7 @@ def test_many_columns_are_not_all_listed(tmp_path: Path) -> None:
 
 def test_a_hundred_thousand_columns_are_found() -> None:
     names = tuple(f"c{i}" for i in range(100_000))
-    columns = Columns(label="y", features=names, whole_labels=True)
+    columns = SourceColumns(label="y", features=names, number_labels=True)
     assert columns.find(["y", *reversed(names)], "f.csv") == [*range(100_000, 0, -1), 0]
     assert columns.batch == 8
 
@@ -785,7 +785,7 @@ def test_a_long_parquet_file_takes_no_more_memory_than_a_short_one(tmp_path: Pat
         for _ in range(groups):
             values = np.random.default_rng().normal(size=rows)
             writer.write_table(pa.table([values, np.zeros(rows, int)], schema=schema))
-    columns = Columns(label="y", features=("a",), whole_labels=True)
+    columns = SourceColumns(label="y", features=("a",), number_labels=True)
     source = parquet_source("long", tmp_path / "long.parquet", columns)
     before, held = pa.total_allocated_bytes(), []
     for batch in source.batches(None):

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.gate.file_sources import csv_source
 from tests.gate.gatelife import config, opened
 from tests.gate.test_sources_resume import KINDS, Sent
-from tidegate.gate.sources import Columns, RawBatch, StandardInput
+from tidegate.gate.sources import RawBatch, SourceColumns, StandardInput
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet
 
-TEXTS = Columns(label="y", text="t")
+TEXTS = SourceColumns(label="y", text="t")
 lengths = st.lists(st.integers(0, 300), min_size=1, max_size=20)
 
 

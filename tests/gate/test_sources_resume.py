@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.sources import Columns, Files, RawBatch, SourceError, StandardInput
+from tidegate.gate.sources import Files, RawBatch, SourceColumns, SourceError, StandardInput
 from tidegate.gate.sources import files as files_module
 from tidegate.gate.sources import place as place_module
 from tidegate.gate.sources.csv_file import Csv
@@ -28,7 +28,7 @@ from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet
 from tidegate.gate.sources.place import Place, mark
 
-COLUMNS = Columns(label="y", features=("a", "b"), whole_labels=True, dtype="float64")
+COLUMNS = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 KINDS: dict[str, Callable[..., Files]] = {
     "csv": csv_source,
     "jsonl": json_source,
@@ -176,7 +176,7 @@ def test_how_a_parquet_file_is_written_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_texts_are_part_of_what_was_read(tmp_path: Path) -> None:
-    columns = Columns(label="y", text="t")
+    columns = SourceColumns(label="y", text="t")
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"t": ["u", None, "v"], "y": ["p", "q", None]}), path)
     (batch,) = parquet_source("s", path, columns).batches(None)

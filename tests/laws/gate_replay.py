@@ -45,7 +45,10 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 }
 
 
-def config_of(schedule: str, *, pure: bool, classes: int = 2, scores: bool = True) -> Config:
+def config_of(
+    schedule: str, *, pure: bool, classes: int = 2, scores: bool = True, target: bool = False
+) -> Config:
+    predicted = {"target": [-1, 3]} if target else {"classes": [*range(classes)]}
     learner = (
         {"kind": "output", "regularization": 0.5} if pure else {"kind": "gradient", "steps": 2}
     )
@@ -55,7 +58,7 @@ def config_of(schedule: str, *, pure: bool, classes: int = 2, scores: bool = Tru
             "budget": {"epsilon": 1.0}
             if pure
             else {"epsilon": 1.0, "delta": 1e-3, "weak_delta": True},
-            "records": {"classes": [*range(classes)], "norm": R, "dtype": "float64"},
+            "records": {**predicted, "norm": R, "dtype": "float64"},
             "learner": learner,
             "survey": {"share": str(SURVEY)},
             "quality": {"share": str(QUALITY), "scores": scores},

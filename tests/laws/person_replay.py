@@ -27,17 +27,14 @@ from tests.laws.replay import (
 from tests.laws.scenes import setup_of
 from tidegate.compute import Engine
 from tidegate.executor import Surveyed, TrainedFit
-from tidegate.learn import scores
 from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.owners import owned_by, owners_of
 from tidegate.learn.persons import once
-from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.records import Records, join
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.privacy import Line
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.person import Person
 from tidegate.progress import ONLY
 from tidegate.release import Release
@@ -128,17 +125,7 @@ def run(setup: Setup, data: Data, ids: Ids, script: Script, engine: Engine | Non
 
 
 def _score(setup: Setup, release: Release, pieces: Sequence[Records], bits: Any) -> Any:
-    step = once(join(list(pieces)), bits)
-    found = scores.score(
-        margins_of(release.weights, step, release.transform),
-        step.y,
-        step.usable,
-        classes=len(setup.classes),
-        allowance=allowance_of(setup.plan.budget, setup.plan.reserve),
-        bits=NotPrivateBits(0),
-        person_weights=step.person_weights,
-    )
-    return [*found.counts, *found.cells]
+    return setup.scores(release, once(join(list(pieces)), bits))
 
 
 def changed(data: Data, slots: Slots, x: Any, y: Any) -> Data:

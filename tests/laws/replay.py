@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 
 from tests.laws.brute import charged
 from tidegate.executor import Surveyed, TrainedFit
-from tidegate.learn import gradient, mean, output, scores, survey, trainer
+from tidegate.learn import gradient, mean, output, scores, survey, target_scores, trainer
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Fitted, Learner, Pull, Weights
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.records import Records, join
+from tidegate.learn.target import RESOLUTION, Target
 from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
@@ -117,23 +118,34 @@ class Setup:
     task: Pull
     learner: Learner[Any]
     classes: tuple[Any, ...] = (0, 1)
+    target: Target | None = None
     batch: int = 5
 
     def records(self, X: Any, y: Any) -> Records:
+        if self.target is not None:
+            return clean(X, y, target=self.target, norm=self.task.norm)
         return clean(X, y, classes=self.classes, norm=self.task.norm)
 
     def score(self, release: Release, pieces: Sequence[Records]) -> Any:
         """The scores of a release on a step, as lists."""
-        step = join(list(pieces))
-        found = scores.score(
-            margins_of(release.weights, step, release.transform),
-            step.y,
-            step.usable,
-            classes=len(self.classes),
-            allowance=allowance_of(self.plan.budget, self.plan.reserve),
-            bits=NotPrivateBits(0),
-        )
-        return [*found.counts, *found.cells]
+        return self.scores(release, join(list(pieces)))
+
+    def scores(self, release: Release, step: Records) -> Any:
+        """The same for a step whose records may have person weights."""
+        margins = margins_of(release.weights, step, release.transform)
+        shared: dict[str, Any] = {
+            "allowance": allowance_of(self.plan.budget, self.plan.reserve),
+            "bits": NotPrivateBits(0),
+            "person_weights": step.person_weights,
+        }
+        if self.target is not None:
+            truths = np.multiply(step.y, RESOLUTION, dtype=np.float64)
+            shared |= {"low": self.target.low, "high": self.target.high}
+            found = target_scores.score_targets(margins, truths, step.usable, **shared)
+            return [*found.sums, *found.cells]
+        classes = len(self.classes)
+        counted = scores.score(margins, step.y, step.usable, classes=classes, **shared)
+        return [*counted.counts, *counted.cells]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +185,7 @@ class Recorder:
     def instead_of_noise(self) -> Iterator[None]:
         """While this lasts, all mechanisms release what the script says."""
         with ExitStack() as patches:
-            for module in (output, gradient, mean, scores, survey):
+            for module in (output, gradient, mean, scores, target_scores, survey):
                 for name in MECHANISMS:
                     if function := getattr(module, name, None):  # it may be a planted one
                         instead = partial(self.release, function.__name__)

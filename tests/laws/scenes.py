@@ -8,9 +8,18 @@ import numpy as np
 
 from tests.laws.replay import Data, Floats, Setup
 from tidegate import schedule as package
-from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation, Softmax
+from tidegate.learn import (
+    GradientPerturbation,
+    Huber,
+    HuberError,
+    Logistic,
+    OutputPerturbation,
+    Softmax,
+    SquaredError,
+)
 from tidegate.learn.learner import Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.target import Target
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP
 from tidegate.schedule import (
@@ -66,6 +75,13 @@ def _learnings() -> dict[str, Learning]:
             learnings[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
             if kind == "gaussian":
                 learnings[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
+    squared, huber = (
+        Task(loss=loss, norm=R, regularization=0.5) for loss in (SquaredError(), HuberError())
+    )
+    learnings["target squared, gradient"] = (GAUSSIAN, squared, GradientPerturbation(steps=3))
+    learnings["target huber, gradient"] = (GAUSSIAN, huber, GradientPerturbation(steps=3))
+    learnings["target huber, pure"] = (PURE, huber, OutputPerturbation())
+    learnings["target huber, gaussian"] = (GAUSSIAN, huber, OutputPerturbation())
     return learnings
 
 
@@ -77,6 +93,13 @@ SURVEYED = [name for name, (_, task, _) in LEARNINGS.items() if isinstance(task,
 """Those whose features can be centred and scaled by surveys."""
 
 MANY_CLASSES = ("softmax", "histogram")
+
+TARGET = Target(0, 1)
+"""Of the learnings that predict a number: labels are then its ends, or outside it."""
+
+
+SCORED = Fraction(1, 10)
+"""The share of the scores in a scene."""
 
 
 def every_schedule() -> set[type]:
@@ -100,6 +123,7 @@ def setup_of(schedule: str, learning: str, **options: Any) -> Setup:
         task=task,
         learner=learner,
         classes=(0, 1, 2) if learning.startswith(MANY_CLASSES) else (0, 1),
+        target=TARGET if learning.startswith("target") else None,
     )
 
 

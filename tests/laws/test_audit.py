@@ -25,8 +25,15 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from tests.laws.replay import Call, Data, Setup, Slot, honest, neighbour, transcript
-from tests.laws.scenes import every_schedule
-from tidegate.learn import GradientPerturbation, Huber, Logistic, OutputPerturbation
+from tests.laws.scenes import TARGET, every_schedule
+from tidegate.learn import (
+    GradientPerturbation,
+    Huber,
+    HuberError,
+    Logistic,
+    OutputPerturbation,
+    SquaredError,
+)
 from tidegate.learn.exact import Exact
 from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
@@ -182,6 +189,8 @@ PURE, GAUSSIAN = PureDP(2.0), ApproxDP(2.0, 0.1, weak_delta=True)
 PULL = Pull(norm=R, regularization=0.5)
 HUBER = Task(loss=Huber(), norm=R, regularization=8.0)
 LOGISTIC = Task(loss=Logistic(), norm=R, regularization=8.0)
+SQUARED_ERROR = Task(loss=SquaredError(), norm=R, regularization=8.0)
+HUBER_ERROR = Task(loss=HuberError(), norm=R, regularization=8.0)
 
 
 def audit_of(
@@ -189,7 +198,8 @@ def audit_of(
 ) -> Audit:
     kind: Any = TwoStreamPlan if isinstance(schedule, TwoStream) else Plan
     plan = kind(schedule=schedule, budget=budget)
-    return Audit(setup=Setup(plan=plan, task=task, learner=learner), **rest)
+    target = TARGET if isinstance(task, Task) and task.predicts_target else None
+    return Audit(setup=Setup(plan=plan, task=task, learner=learner, target=target), **rest)
 
 
 ONCE, TWICE = Independent(step=2), MultiResolution(block=1)
@@ -227,6 +237,13 @@ AUDITS = {
     "hinge": audit_of(ONCE, PURE, HUBER, SOLVED, records=2, runs=10_000, near=0.7),
     "hinges": audit_of(TWICE, GAUSSIAN, HUBER, SOLVED, records=4, runs=100_000, near=0.75),
     "gradient": audit_of(ONCE, GAUSSIAN, LOGISTIC, DESCENDED, records=2, runs=100_000, near=0.75),
+    "huber error": audit_of(ONCE, PURE, HUBER_ERROR, SOLVED, records=2, runs=10_000, near=0.7),
+    "squared error": audit_of(
+        ONCE, GAUSSIAN, SQUARED_ERROR, DESCENDED, records=2, runs=100_000, near=0.75
+    ),
+    "squared errors, fading": audit_of(
+        FADING, GAUSSIAN, SQUARED_ERROR, SLOWLY, records=16, runs=100_000, near=0.8
+    ),
     "gradients, growing": audit_of(
         GROWING, GAUSSIAN, LOGISTIC, SLOWLY, records=16, runs=100_000, near=0.75
     ),

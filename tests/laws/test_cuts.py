@@ -37,11 +37,11 @@ from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import (
     Batches,
-    Columns,
     KafkaTopic,
     NatsStream,
     RawBatch,
     Source,
+    SourceColumns,
     StandardInput,
 )
 from tidegate.gate.store import Batch
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.xdist_group("cuts")  # a cluster is started once
 
 N, D, CHANGED = 1500, 12, 700
 NAMES = tuple(f"x{index}" for index in range(D))
-COLUMNS = Columns(label="y", features=NAMES, whole_labels=True, dtype="float64")
+COLUMNS = SourceColumns(label="y", features=NAMES, number_labels=True, dtype="float64")
 ORDER = np.random.default_rng(2).permutation(D)
 CLIP = 0.5
 SEGMENT = 256

@@ -25,7 +25,7 @@ from tests.laws.test_replay import NEIGHBOURS
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import Step
-from tidegate.learn import scores
+from tidegate.learn import scores, target_scores
 from tidegate.privacy.rounding import up
 from tidegate.schedule import Span
 
@@ -58,6 +58,57 @@ def test_no_neighbour_breaks_a_law(schedule: str, pure: bool, classes: int) -> N
             script=honest(1),
         )
         assert not gate_laws_broken(scene, (R * E1, 1), *(NEIGHBOURS[kind] for kind in KINDS))
+
+
+TARGETS: dict[str, tuple[Any, Any]] = {
+    "other side and end": (-R * E1, 3.0),
+    "the same, far outside the range": (-1e200 * E1, 1e300),
+    "in the middle": (0.1 * E1, 1.0),
+    "no number": (R * E1, "late"),
+    "no target": (R * E1, None),
+    "infinite": (R * E1, np.inf),
+    "no features": (np.array([np.nan, 0.0], object), -1.0),
+}
+"""What a record with the lowest target may be replaced by."""
+
+
+SLOW = {"sliding", "growing"}
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    "schedule",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SCHEDULES],
+)
+def test_no_neighbour_breaks_a_law_of_a_target(schedule: str, pure: bool) -> None:
+    """The same for regressions: surveys of parts of the range, sums of errors, fits."""
+    data = some_records(schedule, 20, 4)
+    for stream, (_, y) in data.items():
+        y[:] = y - 1.0
+        y[3], y[9] = "?", 1e9
+        scene = GateScene(
+            config=config_of(schedule, pure=pure, target=True),
+            data=data,
+            slot=Slot(stream, 10),
+            script=honest(1),
+        )
+        assert not gate_laws_broken(scene, (R * E1, -1.0), *TARGETS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_slot_breaks_a_law_of_a_target(schedule: str, pure: bool) -> None:
+    data = some_records(schedule, 24, 4)
+    for stream in data:
+        for record in range(24):
+            scene = GateScene(
+                config=config_of(schedule, pure=pure, target=True),
+                data=data,
+                slot=Slot(stream, record),
+                script=honest(record),
+            )
+            assert not gate_laws_broken(scene, (R * E1, -1.0), *TARGETS.values()), record
 
 
 @pytest.mark.slow
@@ -146,6 +197,48 @@ def test_a_mistake_breaks_a_law(mistake: str) -> None:
     assert gate_laws_broken(scored(pure=pure), RIGHT, WRONG) == set()
     with plant(), patch("tests.laws.gate_replay.verify", return_value=[]):
         assert law in gate_laws_broken(scored(pure=pure), RIGHT, WRONG)
+
+
+def too_little(allowance: Any) -> Any:
+    """The noise of each sum of errors, as if nothing else were released."""
+    one = up(2 / Fraction(allowance.amount))
+    return target_scores.Kinds(*[one] * len(target_scores.Kinds._fields))
+
+
+def unclipped(values: Any) -> Any:
+    """Predictions as they are, if finite."""
+    return np.nan_to_num(values, posinf=1e6, neginf=-1e6)
+
+
+TARGET_MISTAKES: dict[str, tuple[bool, Callable[[], Patch]]] = {
+    "sums with noise of their own": (
+        False,
+        lambda: patch.object(target_scores, "scales", too_little),
+    ),
+    "sums with noise of their own, pure": (
+        True,
+        lambda: patch.object(target_scores, "scales", too_little),
+    ),
+    "predictions that are not clipped": (
+        False,
+        lambda: patch.object(target_scores, "in_range", unclipped),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", TARGET_MISTAKES)
+def test_a_mistake_in_scores_of_a_target_breaks_a_law(mistake: str) -> None:
+    pure, plant = TARGET_MISTAKES[mistake]
+    scene = GateScene(
+        config=config_of("fading", pure=pure, target=True),
+        data=zeros("fading", 16),
+        slot=Slot(None, 9),
+        script=sure,
+    )
+    worst = (R * E1, 3.0), (R * E1, -1.0)
+    assert gate_laws_broken(scene, *worst) == set()
+    with plant(), patch("tests.laws.gate_replay.verify", return_value=[]):
+        assert "fit" in gate_laws_broken(scene, *worst)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

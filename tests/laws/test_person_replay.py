@@ -16,7 +16,7 @@ from tests.laws.person_replay import (
     slots_of,
 )
 from tests.laws.replay import Data, Slot, always, honest, transcript
-from tests.laws.scenes import LEARNINGS, SCHEDULES, SURVEYED, R, names, setup_of
+from tests.laws.scenes import LEARNINGS, SCHEDULES, SCORED, SURVEYED, R, names, setup_of
 from tests.laws.test_replay import E1, NEIGHBOURS, a_third, streams, turn_of
 from tidegate.schedule import Span
 
@@ -83,7 +83,7 @@ def test_no_person_breaks_a_law_with_surveys_and_scores(schedule: str, learning:
         after=list(NEIGHBOURS)[turn % len(NEIGHBOURS)],
         kind=KINDS[turn % len(KINDS)],
         survey=Fraction(1, 5),
-        reserve=Fraction(1, 10),
+        reserve=SCORED,
         typical=Fraction(5, 2),
     )
 

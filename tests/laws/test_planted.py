@@ -621,7 +621,7 @@ def test_noise_comes_from_the_operating_system_unless_there_is_a_seed(
             made.fit(X, y)
         assert bool(asked) == private
         assert {release.private for release in made.releases_} == {private}
-        assert all(release.card()["private"] == private for release in made.releases_)
+        assert all(release.card["private"] == private for release in made.releases_)
 
 
 def test_two_runs_on_the_same_records_do_not_share_noise() -> None:

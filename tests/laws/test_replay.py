@@ -29,6 +29,7 @@ from tests.laws.scenes import (
     LEARNINGS,
     PURE,
     SCHEDULES,
+    SCORED,
     SIMPLEST,
     SURVEYED,
     UP,
@@ -45,7 +46,7 @@ from tidegate.estimators import PrivateMean, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import LEARNERS, Pull, Task
-from tidegate.learn.loss import LOSSES
+from tidegate.learn.loss import every_loss
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
@@ -110,7 +111,7 @@ def test_every_schedule_has_a_scene() -> None:
 def test_every_learner_and_every_loss_has_a_scene() -> None:
     assert {type(learner) for _, _, learner in LEARNINGS.values()} >= {*LEARNERS.values()}
     tasks = [task for _, task, _ in LEARNINGS.values() if isinstance(task, Task)]
-    assert {type(task.loss) for task in tasks} == {*LOSSES.values()}
+    assert {type(task.loss) for task in tasks} == {*every_loss().values()}
 
 
 @pytest.mark.parametrize(("schedule", "learning"), pairs())
@@ -151,18 +152,20 @@ def test_no_neighbour_breaks_a_law_with_surveys(schedule: str, learning: str) ->
 @pytest.mark.parametrize("kind", NEIGHBOURS)
 @pytest.mark.parametrize("learning", SURVEYED)
 def test_no_record_breaks_a_law_with_surveys_and_scores(learning: str, kind: str) -> None:
-    shares = {"survey": SURVEY, "reserve": Fraction(1, 10)}
+    shares = {"survey": SURVEY, "reserve": SCORED}
     setup, data = setup_of("fading", learning, **shares), streams("fading", 20)
     assert_no_law_broken(setup, data, Slot(None, 10), [kind])
 
 
-@pytest.mark.parametrize("learning", ["logistic, gradient", "huber, pure"])
+@pytest.mark.parametrize(
+    "learning", ["logistic, gradient", "huber, pure", "target squared, gradient"]
+)
 @pytest.mark.parametrize(
     "schedule",
     ["fading", "sliding 5", pytest.param("two streams, sliding", marks=pytest.mark.slow)],
 )
 def test_no_slot_breaks_a_law_with_surveys_and_scores(schedule: str, learning: str) -> None:
-    shares = {"survey": SURVEY, "reserve": Fraction(1, 10)}
+    shares = {"survey": SURVEY, "reserve": SCORED}
     setup, data = setup_of(schedule, learning, **shares), streams(schedule, 28)
     for slot in slots(data, range(28)):
         assert_no_law_broken(setup, data, slot, ["other side and label", "unknown label"])
@@ -201,7 +204,13 @@ def test_tapered_shares_break_no_law(schedule: str, learning: str) -> None:
 
 @pytest.mark.parametrize(
     ("schedule", "learning"),
-    pairs("mean, pure", "mean, gaussian", "histogram, pure", "logistic, gradient"),
+    pairs(
+        "mean, pure",
+        "mean, gaussian",
+        "histogram, pure",
+        "logistic, gradient",
+        "target squared, gradient",
+    ),
 )
 def test_a_record_can_lose_all_that_it_pays(schedule: str, learning: str) -> None:
     """The laws are tight: a transcript can cost over 99 % of what the ledger says."""
@@ -241,10 +250,13 @@ def test_the_records_of_one_person_in_a_step_cost_their_number(learning: str, re
     [
         *(
             (f"{loss}, {kind}", confident)
-            for loss in ("logistic", "softmax", "huber")
+            for loss in ("logistic", "softmax", "huber", "target huber")
             for kind in ("pure", "gaussian")
         ),
-        *((f"{loss}, gradient", np.zeros) for loss in ("logistic", "softmax", "huber")),
+        *(
+            (f"{loss}, gradient", np.zeros)
+            for loss in ("logistic", "softmax", "huber", "target huber", "target squared")
+        ),
     ],
 )
 def test_a_record_can_move_a_model_as_far_as_declared(learning: str, script: Any) -> None:
@@ -268,6 +280,8 @@ def declared(setup: Setup, n: int) -> float:
         return setup.learner.sensitivity(setup.task, n, d=2)
     assert isinstance(setup.learner, GradientPerturbation)
     assert isinstance(setup.task, Task)
+    if setup.task.predicts_target:
+        return setup.task.norm
     return 2 * 0.35 * setup.task.loss.lipschitz(setup.task.norm)
 
 

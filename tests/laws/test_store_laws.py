@@ -159,7 +159,7 @@ class Life(RuleBasedStateMachine):
         model = self.model
         at = data.draw(st.integers(model.done + 1, model.count))
         fits = [made(model.fits + i, at, released=released) for i, released in enumerate(kinds)]
-        quality = Evaluation(release=0, share=Fraction(1, at), accuracy=0.1 + at, deviation=1 / 3)
+        quality = Evaluation(release=0, share=Fraction(1, at), value=0.1 + at, deviation=1 / 3)
         paid = quality if model.releases else None
         model.steps.append(Step(stream="records", span=Span(model.done, at), evaluation=paid))
         published = self.store.publish("records", at, fits, f"{at}", paid)
@@ -292,7 +292,7 @@ def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> 
     before = chain(store), list(store.lines()), list(store.steps()), store.done("records")
     line = made(2, 6).line
     dear = Made(line=line._replace(share=Fraction(1, 4)), weights=np.ones(3), card={"shape": [3]})
-    tried = Evaluation(release=0, share=Fraction(4, 5), accuracy=0.5, deviation=0.1)
+    tried = Evaluation(release=0, share=Fraction(4, 5), value=0.5, deviation=0.1)
     refused: list[tuple[list[Made], Evaluation | None]] = [
         ([dear, made(3, 6)], None),
         ([made(2, 6), dear], None),

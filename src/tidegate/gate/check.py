@@ -23,7 +23,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.config.source_identity import same_file
 from tidegate.gate.config.source_tables import STANDARD_INPUT, FileTable, TwoSources
 from tidegate.gate.config.tables import FILES
-from tidegate.gate.sources import Columns, Csv, Files, JsonLines, Parquet, SourceError
+from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns, SourceError
 from tidegate.gate.sources.files import Format, as_utf8, regular
 from tidegate.gate.sources.lines import LONGEST
 from tidegate.learn.owners import LONGEST as LONGEST_ID
@@ -83,7 +83,9 @@ class Check:
         records: The number of its records, which is public.
         columns: How each column is read: those that are read, then those that are ignored.
         features: How many numbers the feature maps make of a record.
-        norm: The bound to which longer records are scaled down.
+        norm: A bound on the length of a record.
+        scaled_down: Whether records can be longer, and are scaled down to the norm. If not, the
+            bound follows from the columns.
         unusable_if: The rules by which a record cannot be used, by their short names.
         plan: What is released.
         found: What the records show; None unless they are public.
@@ -96,6 +98,7 @@ class Check:
     columns: tuple[ColumnCheck, ...]
     features: int
     norm: float
+    scaled_down: bool
     unusable_if: Mapping[str, str]
     plan: Released
     found: Findings | None
@@ -115,7 +118,7 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
         if path.is_dir():
             raise SourceError(f"{path} is a folder: name one of its files")
         regular(path)
-        checked = _column_checks(reader, path, columns, public=public)
+        checked = _column_checks(reader, path, columns, label=_label(config), public=public)
         records = reader.records(path)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it is damaged"
@@ -127,21 +130,22 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
         records=records,
         columns=checked,
         features=_width(config, columns),
-        norm=config.records.norm,
+        norm=config.norm,
+        scaled_down=_scaled_down(config, columns),
         unusable_if=rules(config, reader, columns),
         plan=_released(config.plan(), config.schedule.kind, records),
         found=_found(config, reader, path, columns) if public else None,
     )
 
 
-def _columns(config: Config) -> Columns:
+def _columns(config: Config) -> SourceColumns:
     try:
-        return config.columns()
+        return config.source_columns()
     except InvalidValueError as error:
         raise InvalidValueError(f"records.{error}") from error
 
 
-def _reader(config: Config, path: Path, columns: Columns) -> tuple[str, Format]:
+def _reader(config: Config, path: Path, columns: SourceColumns) -> tuple[str, Format]:
     """The format of a file and its reader: those of [source] if it is there, or by its suffix."""
     tables = [each for each in _tables(config) if each.path != STANDARD_INPUT]
     named = [each for each in tables if _reads(each, path)]
@@ -165,10 +169,10 @@ def _reads(table: FileTable, path: Path) -> bool:
 
 
 def _column_checks(
-    reader: Format, path: Path, columns: Columns, *, public: bool
+    reader: Format, path: Path, columns: SourceColumns, *, label: str, public: bool
 ) -> tuple[ColumnCheck, ...]:
     """How each column is read; refuse a file that lacks one or has one of the wrong type."""
-    read = [_read(columns, name) for name in columns.read]
+    read = [_read(columns, name, label) for name in columns.read]
     if isinstance(reader, JsonLines):  # the keys of an object belong to its record
         return tuple(ColumnCheck(name=n, role=r, type=None, read_as=a) for n, r, a in read)
     if isinstance(reader, Parquet):
@@ -189,11 +193,25 @@ def _column_checks(
     return (*kept, *ignored)
 
 
-def _read(columns: Columns, name: str) -> tuple[str, Role, str]:
+def _label(config: Config) -> str:
+    """How the label is read."""
+    records = config.records
+    if records.cuts is not None:
+        return f"number, cut at {', '.join(f'{each:g}' for each in records.cuts)}"
+    if records.target is not None:
+        low, high = records.target
+        return f"number from {low:g} to {high:g}"
+    return "number" if config.source_columns().number_labels else TEXT
+
+
+def _read(columns: SourceColumns, name: str, label: str) -> tuple[str, Role, str]:
     if name == columns.person:
         return name, "person", ID
     if name == columns.label:
-        return name, "label", "whole number" if columns.whole_labels else TEXT
+        return name, "label", label
+    if columns.kinds is not None:
+        kinds = {each.name: each.explained for each in columns.kinds.checked}
+        return name, "feature", kinds[name]
     return (name, "text", TEXT) if name == columns.text else (name, "feature", columns.dtype)
 
 
@@ -206,7 +224,7 @@ def _schema(path: Path) -> pa.Schema:
         ) from error
 
 
-def _check_names(names: Sequence[str], path: Path, columns: Columns, *, shown: bool) -> None:
+def _check_names(names: Sequence[str], path: Path, columns: SourceColumns, *, shown: bool) -> None:
     """Refuse a file that does not have every configured column once."""
     times = Counter(names)
     if not names:
@@ -217,8 +235,8 @@ def _check_names(names: Sequence[str], path: Path, columns: Columns, *, shown: b
         if shown:
             wrong += f", which has {_few(names)}"
         hint = "" if shown else "; if its records are public, --public lists what it has"
-        keys = "records.columns, text and label"
-        keys = keys if columns.person is None else "records.columns, text, label and person.id"
+        own = "records.columns, text" if columns.kinds is None else "[[columns]]"
+        keys = f"{own} and records.label" if columns.person is None else f"{own}, label, person.id"
         raise SourceError(f"{wrong}: check {keys}{hint}")
     if twice := [name for name in columns.read if times[name] > 1]:
         raise SourceError(f"{_listed('column', twice)} more than once in {path}: rename the others")
@@ -233,7 +251,7 @@ def _listed(what: str, names: Sequence[str]) -> str:
     return f"{what}s {_few(names)} are" if len(names) > 1 else f"{what} {names[0]} is"
 
 
-def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
+def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, str]:
     """The rules by which a record cannot be used, by their short names."""
     made: dict[str, str] = {}
     longest = f"longer than {LONGEST // 2**20} MiB"
@@ -242,7 +260,9 @@ def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
         made["line"] = f"its line is not UTF-8, has {wrong}, or is {longest}"
     elif isinstance(reader, JsonLines):
         made["line"] = f"its line is not a JSON object in UTF-8, or is {longest}"
-    if columns.text is None:
+    if columns.kinds is not None:
+        made["kind"] = "a value contradicts its column's kind (a missing value does not)"
+    elif columns.text is None:
         most = float(np.finfo(columns.dtype).max)
         text = {Csv: "not a decimal numeral, ", JsonLines: "text, "}.get(type(reader), "")
         odd = f"missing, {text}NaN, or above {most:.2g} in size"
@@ -252,8 +272,13 @@ def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
     if config.features:
         made["map"] = "the feature maps make a number of it that is not finite"
     classes = config.records.classes
-    what = "whole number" if columns.whole_labels else TEXT
-    made["label"] = f"its label is not one of the {len(classes)} classes ({what})"
+    what = "whole number" if columns.number_labels else TEXT
+    if classes is None:
+        made["label"] = "its target is missing or not a finite number"
+    elif config.records.cuts is not None:
+        made["label"] = "its label is missing or not a number"
+    else:
+        made["label"] = f"its label is not one of the {len(classes)} classes ({what})"
     if columns.person is not None:
         long = f"longer than {LONGEST_ID:,} bytes"
         made["person"] = (
@@ -262,10 +287,19 @@ def rules(config: Config, reader: Format, columns: Columns) -> dict[str, str]:
     return made
 
 
-def _width(config: Config, columns: Columns) -> int:
+def _width(config: Config, columns: SourceColumns) -> int:
     """How many numbers the feature maps make of any record; refuse columns that do not fit."""
     blank: Any = [""] if columns.text is not None else np.zeros((1, len(columns.features)))
+    if columns.kinds is not None:
+        blank = [dict.fromkeys(columns.features)]
     return int(as_rows(config.feature_map().transform(blank)).shape[1])
+
+
+def _scaled_down(config: Config, columns: SourceColumns) -> bool:
+    """Whether a record can be longer than the norm; [[columns]] alone bound every record."""
+    if columns.kinds is None or config.features:
+        return True
+    return config.norm < columns.kinds.norm
 
 
 def _released(plan: Plan | TwoStreamPlan, kind: str, records: int) -> Released:
@@ -282,13 +316,15 @@ def _released(plan: Plan | TwoStreamPlan, kind: str, records: int) -> Released:
     )
 
 
-def _found(config: Config, reader: Format, path: Path, columns: Columns) -> Findings:
+def _found(config: Config, reader: Format, path: Path, columns: SourceColumns) -> Findings:
     """What the records of a public file show."""
     examined = Examined(
         features=config.feature_map(),
         classes=config.records.classes,
-        norm=config.records.norm,
+        norm=config.norm,
+        target=config.records.predicted,
         columns=columns,
+        cuts=config.records.cuts,
     )
     batches: Iterator[Any] = Files(name="check", path=path, format=reader).batches(None)
     for raw in batches:

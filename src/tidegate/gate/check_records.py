@@ -1,4 +1,4 @@
-"""Examine the records of a public file: what cannot be used and why, classes and norms."""
+"""Examine the records of a public file: what cannot be used and why, labels and norms."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.rows import as_rows, row_norms
-from tidegate.gate.sources import Columns, RawBatch
+from tidegate.gate.sources import RawBatch, SourceColumns
 from tidegate.gate.sources.columns import as_json
-from tidegate.learn.labels import as_labels, codes_of
+from tidegate.learn.labels import as_labels, codes_of, cut_codes
 from tidegate.learn.owners import owners_of
+from tidegate.learn.target import Target, numbers_of
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
@@ -35,10 +36,13 @@ class Findings:
         usable: How many records can be used.
         unusable: How many cannot, by the first rule that each breaks.
         bad_values: How many values of a column cannot be used, for columns with any.
-        classes: How many usable records each class has, in the order of the configuration.
+        classes: How many usable records each class has, in the order of the configuration; empty if
+            a target is predicted.
         unknown_labels: The most frequent labels that are no class, with their counts.
         norms: Quantiles of the norms of usable records, after the feature maps.
         longer: How many usable records are longer than the norm, so that they are scaled down.
+        targets: Quantiles of the targets of usable records, if a target is predicted.
+        clipped: How many of them are outside of the target's range, so that they are clipped.
     """
 
     usable: int
@@ -48,6 +52,8 @@ class Findings:
     unknown_labels: tuple[tuple[str, int], ...]
     norms: tuple[tuple[float, float], ...]
     longer: int
+    targets: tuple[tuple[float, float], ...] = ()
+    clipped: int = 0
 
 
 @dataclass(kw_only=True)
@@ -55,13 +61,15 @@ class Examined:
     """Adds up what the batches of a file show; a record is used if `Intake` would use it."""
 
     features: FeatureMap
-    classes: Sequence[int | str]
+    classes: Sequence[int | str] | None
     norm: float
-    columns: Columns
+    columns: SourceColumns
+    cuts: Sequence[float] | None = None
+    target: Target | None = None
     _unusable: Counter[str] = field(default_factory=Counter, init=False)
     _bad: Counter[str] = field(default_factory=Counter, init=False)
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
-    _codes: list[NDArray[np.intp]] = field(default_factory=list, init=False)
+    _labels: list[NDArray[Any]] = field(default_factory=list, init=False)
     _norms: list[NDArray[np.float64]] = field(default_factory=list, init=False)
 
     def add(self, raw: RawBatch) -> None:
@@ -69,27 +77,43 @@ class Examined:
         with np.errstate(all="ignore"):
             norms, powers = row_norms(as_rows(self.features.transform(raw.X)))
             norms /= powers
-        codes = codes_of(raw.y, self.classes)
+        labels, known = self._read(raw.y)
         parsed = np.ones(raw.n, np.bool_)
         parsed[list(raw.reasons)] = False
         given = self._given(raw.X, parsed)
         broken = {
             "line": ~parsed,
-            "text" if self.columns.text is not None else "number": ~given,
+            self._rule: ~given,
             "map": np.isnan(norms),
-            "label": codes < 0,
+            "label": ~known,
             **self._ownerless(raw, parsed),
         }
         left = np.ones(raw.n, np.bool_)
         for rule, breaks in broken.items():
             self._unusable[rule] += int((left & breaks).sum())
             left &= ~breaks
-        self._count_labels(as_labels(raw.y), np.flatnonzero(parsed & (codes < 0)))
-        self._codes.append(codes[left])
+        self._count_labels(as_labels(raw.y), np.flatnonzero(parsed & ~known))
+        self._labels.append(labels[left])
         self._norms.append(norms[left])
+
+    def _read(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The class index or the target of each record, and whether it has one."""
+        if self.target is not None:
+            numbers = numbers_of(y)
+            return numbers, np.isfinite(numbers)
+        if self.cuts is not None:
+            codes = cut_codes(y, self.cuts)
+        else:
+            codes = codes_of(y, self.classes or ())
+        return codes, codes >= 0
 
     def _given(self, X: Any, parsed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which records have a usable value in every column; counts the others by column."""
+        if self.columns.kinds is not None:
+            bad = self.columns.kinds.bad(X)
+            for name, wrong in bad.items():
+                self._bad[name] += int((wrong & parsed).sum())
+            return np.asarray(~np.any(list(bad.values()), axis=0))
         if self.columns.text is not None:
             good = np.array([[isinstance(text, str)] for text in X], np.bool_)
         else:
@@ -98,6 +122,13 @@ class Examined:
         for name, wrong in zip(names, (~good & parsed[:, None]).sum(axis=0), strict=True):
             self._bad[name] += int(wrong)
         return np.asarray(good.all(axis=1))
+
+    @property
+    def _rule(self) -> str:
+        """The rule that a record breaks whose values cannot be used."""
+        if self.columns.kinds is not None:
+            return "kind"
+        return "number" if self.columns.text is None else "text"
 
     def _ownerless(self, raw: RawBatch, parsed: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
         """Which slots have no owner, if persons are protected; counts those that were parsed."""
@@ -117,16 +148,32 @@ class Examined:
 
     def findings(self) -> Findings:
         """What all batches show."""
-        codes = np.concatenate([np.zeros(0, np.intp), *self._codes])
         norms = np.concatenate([np.zeros(0), *self._norms])
-        counts = np.bincount(codes, minlength=len(self.classes)).tolist()
         at = np.quantile(norms, QUANTILES).tolist() if norms.size else []
         return Findings(
-            usable=int(codes.size),
+            usable=int(norms.size),
             unusable={rule: count for rule, count in self._unusable.items() if count},
             bad_values={name: count for name, count in self._bad.items() if count},
-            classes=tuple(zip(self.classes, counts, strict=True)),
             unknown_labels=tuple(self._unknown.most_common(SHOWN)),
             norms=tuple(zip(QUANTILES, at, strict=False)),
             longer=int((norms > self.norm).sum()),
+            **self._found(),
         )
+
+    def _found(self) -> dict[str, Any]:
+        """What the labels or targets of usable records show."""
+        if self.target is None:
+            codes, classes = (
+                np.concatenate([np.zeros(0, np.intp), *self._labels]),
+                self.classes or (),
+            )
+            counts = np.bincount(codes, minlength=len(classes)).tolist()
+            return {"classes": tuple(zip(classes, counts, strict=True))}
+        values = np.concatenate([np.zeros(0), *self._labels])
+        at = np.quantile(values, QUANTILES).tolist() if values.size else []
+        outside = (values < self.target.low) | (values > self.target.high)
+        return {
+            "classes": (),
+            "targets": tuple(zip(QUANTILES, at, strict=False)),
+            "clipped": int(outside.sum()),
+        }

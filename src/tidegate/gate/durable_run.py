@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import StoppedError
 from tidegate.executor import FitJob, Surveyed, TrainedFit, carry_out
+from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder, quality
 from tidegate.gate.attempts import Attempts
 from tidegate.gate.config import Config
@@ -63,19 +64,27 @@ class DurableRun:
         self._stop: str | None = None  # why the first step cannot begin, if it cannot
         self._attempts = Attempts(store)
         self._task, self._learner = config.task(), config.learner.build()
+        self.packing = config.packing()
         self.intake = Intake(
-            norm=self._task.norm, classes=config.records.classes, features=config.feature_map()
+            norm=self._task.norm,
+            classes=config.records.classes,
+            cuts=config.records.cuts,
+            target=config.records.predicted,
+            features=config.feature_map(),
+            packed=None if self.packing is None else self.packing.columns,
         )
-        maps = [each.build() for each in config.features]
+        maps = config.maps()
         self.about = About(
             plan=self.plan,
             task=self._task,
             learner=self._learner,
             classes=config.records.classes,
+            target=config.records.predicted,
             features=make_pipeline(*maps) if maps else None,
             dtype=config.records.dtype,
-            columns=config.records.read,
+            columns=config.read,
             label=config.records.label,
+            cuts=config.records.cuts,
         )
 
     # --- progress
@@ -167,10 +176,18 @@ class DurableRun:
 
     def _counted(self, stream: str, step: Span) -> Records:
         """The records of a step; if persons are protected, each counts like one record."""
-        records = self.store.read(stream, step)
+        records = self._unpacked(self.store.read(stream, step))
         if self.plan.admission is None:
             return records
         return once(records, self._admitted[stream])
+
+    def _unpacked(self, records: Records) -> Records:
+        return records if self.packing is None else self.packing.records(records)
+
+    def form(self, stream: str) -> Rows | None:
+        """An empty array of the records of a stream; None before the first."""
+        form = self.store.form(stream)
+        return form if form is None or self.packing is None else self.packing.rows(form)
 
     def survey(self, stream: str, step: Span) -> Surveyed | None:
         """Survey a step, if that is configured. Nobody sees it before it is charged."""
@@ -178,10 +195,9 @@ class DurableRun:
         share, task = self.plan.survey, self._task
         if not share:
             return None
-        classes = len(self.config.records.classes)
-        records = self._counted(stream, step)
+        classes, records = task.groups, self._counted(stream, step)
         seen = survey(
-            records,
+            task.grouped(records),
             norm=task.norm,
             classes=classes,
             allowance=allowance_of(self.plan.budget, share),
@@ -232,7 +248,8 @@ class DurableRun:
         seen, survey = self._surveys.pop(stream, (None, None))
         surveyed = None
         if seen is not None and survey is not None:
-            surveyed = quality.survey_on_card(seen, survey.share, step)
+            counted = quality.counted_by(self._task)
+            surveyed = quality.survey_on_card(seen, survey.share, step, counted=counted)
         fits = [self._made(each, measured, surveyed) for each in made]
         state = as_text(self.plan, after)
         admitted = self._admitted.pop(stream, None)
@@ -284,14 +301,15 @@ class DurableRun:
         source = self.config.holdout()
         if source is None:
             return None
-        parts = (self.intake.records(raw.X, raw.y) for raw in source.batches(None))
+        batches = source.batches(None)
+        parts = (self._unpacked(self.intake.records(raw.X, raw.y)) for raw in batches)
         return quality.public_records(self.config.quality.holdout, parts)
 
     def _on_holdout(self, fit: TrainedFit) -> Card | None:
         if self.holdout is None:
             return None
-        classes = len(self.config.records.classes)
-        return quality.on_public(fit.weights, self.holdout, fit.job.transform, classes)
+        predicted = self.config.records.predicted or self._task.groups
+        return quality.on_public(fit.weights, self.holdout, fit.job.transform, predicted)
 
     # --- after a commit
 

@@ -19,14 +19,12 @@ from sklearn.pipeline import make_pipeline
 
 from tidegate.checks import InvalidValueError, optional_module, refuse
 from tidegate.features import NormClip
-from tidegate.features.codec import built_step
-from tidegate.features.feature_map import MAPS, FeatureMap, InOnnx
+from tidegate.features.feature_map import FeatureMap
+from tidegate.gate.onnx_release import from_onnx, to_onnx
 from tidegate.gate.segment_folder import sync_folder
 from tidegate.gate.whole_file import delete_unfinished, read_whole, write_whole
-from tidegate.release import Model, StoredRelease, canonical, to_markdown
-
-OPSET = 17
-"""The ONNX operator set; every runtime since 2022 supports it."""
+from tidegate.release import Model, RegressionModel, StoredRelease, to_markdown
+from tidegate.release.clipped_regression import ClippedRegression
 
 
 def export(release: StoredRelease, path: Path | str, kind: str | None = None) -> None:
@@ -51,8 +49,8 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     write(path, data)
 
 
-def load(path: Path | str, features: FeatureMap | None = None) -> Model:
-    """Load the model from an .npz or .safetensors file; refuse a file with a wrong hash.
+def load(path: Path | str, features: FeatureMap | None = None) -> Model | RegressionModel:
+    """Load the model from an .npz, .safetensors or .onnx file; refuse a file with a wrong hash.
 
     Args:
         path: A file that `export` or `publish` wrote.
@@ -62,15 +60,17 @@ def load(path: Path | str, features: FeatureMap | None = None) -> Model:
 
 
 def load_release(path: Path | str) -> StoredRelease:
-    """Load a release with its card from an .npz or .safetensors file."""
+    """Load a release with its card from an .npz, .safetensors or .onnx file."""
     path = Path(path)
     if path.suffix not in READERS:
-        raise refuse("the release file", f"a {' or '.join(READERS)} file", str(path))
+        raise refuse("the release file", f"a {', '.join(READERS)} file", str(path))
     return release_of(path, path.read_bytes())
 
 
 def release_of(path: Path, data: bytes) -> StoredRelease:
     """Parse the content of a release file; refuse it if its hash is wrong."""
+    if path.suffix == ".onnx":
+        optional_module("onnx", "onnx")
     try:
         weights, text = READERS[path.suffix](data)
         release = StoredRelease(weights=weights, **json.loads(text))
@@ -86,19 +86,19 @@ def release_of(path: Path, data: bytes) -> StoredRelease:
 def to_npz(release: StoredRelease) -> bytes:
     """Two NumPy arrays: `weights`, and `release` with the card and hashes as JSON."""
     buffer = io.BytesIO()
-    np.savez(buffer, weights=release.weights, release=np.array(_text(release)))
+    np.savez(buffer, weights=release.weights, release=np.array(release.text))
     return buffer.getvalue()
 
 
 def to_safetensors(release: StoredRelease) -> bytes:
     """The tensor `weights`, and the metadata `release` with the card and hashes as JSON."""
     weights = np.ascontiguousarray(release.weights)
-    return safetensors.save({"weights": weights}, metadata={"release": _text(release)})
+    return safetensors.save({"weights": weights}, metadata={"release": release.text})
 
 
 def to_json(release: StoredRelease) -> bytes:
     """The card, the hash and the previous hash, as canonical JSON."""
-    return (_text(release) + "\n").encode()
+    return (release.text + "\n").encode()
 
 
 def to_md(release: StoredRelease) -> bytes:
@@ -110,24 +110,34 @@ def to_md(release: StoredRelease) -> bytes:
 def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
     """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
 
-    If the release has surveys, records are centred and scaled after the clipping. Predictions equal
-    those of the release, also for losses other than the logistic one. All steps but the last are
-    transformers of `tidegate.features`, so using the pipeline requires Tidegate.
+    For a target, the last step is a `ClippedRegression` instead. If the release has surveys,
+    records are centred and scaled after the clipping. Predictions equal those of the release, also
+    for losses other than the logistic one. All steps but the last are transformers of
+    `tidegate.features`, so using the pipeline requires Tidegate.
 
     Args:
         release: The release.
         features: The feature map, if the card only names it.
     """
     model = release.model(features)
+    if isinstance(model, RegressionModel):
+        linear: Any = ClippedRegression.of(model.weights, model.target)
+    else:
+        linear = _logistic(model)
+    before = [] if model.features is None else [model.features]
+    after = [] if model.transform is None else [model.transform.feature_map()]
+    return make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
+
+
+def _logistic(model: Model) -> LogisticRegression:
+    """A classifier with the weights of a model."""
     linear = LogisticRegression(solver="lbfgs" if model.weights.ndim == 2 else "liblinear")
     linear.coef_ = np.atleast_2d(model.weights.T)
     linear.intercept_ = np.zeros(linear.coef_.shape[0])  # a learnt intercept is a feature
     linear.classes_ = model.classes
     linear.n_features_in_ = linear.coef_.shape[1]
     linear.n_iter_ = np.zeros(1, np.int32)
-    before = [] if model.features is None else [model.features]
-    after = [] if model.transform is None else [model.transform.feature_map()]
-    return make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
+    return linear
 
 
 def to_joblib(release: StoredRelease) -> bytes:
@@ -135,78 +145,6 @@ def to_joblib(release: StoredRelease) -> bytes:
     buffer = io.BytesIO()
     joblib.dump(to_sklearn(release), buffer)
     return buffer.getvalue()
-
-
-def to_onnx(release: StoredRelease) -> bytes:
-    """An ONNX graph from `records`, float64 of shape (n, columns), to `label`, `probabilities`.
-
-    It includes intercepts, clipping, and the centre and scale of surveys. Other feature maps are
-    refused: ONNX has neither text hashing nor the exact sums of the random maps. For a record with
-    a value that is not finite, `Model` raises an error; the graph returns NaN probabilities.
-    """
-    onnx = optional_module("onnx", "onnx")
-    card, weights = release.card, release.weights
-    if weights.ndim == 1:  # with two classes, the first has margin 0
-        weights = np.column_stack([np.zeros_like(weights), weights])
-    classes = np.asarray(card["classes"])
-    label, kind = ("string", object) if classes.dtype.kind == "U" else ("int64", np.int64)
-    if classes.dtype.kind not in "Uib":
-        raise refuse("classes", "whole numbers or text for ONNX", card["classes"])
-    graph = _Graph()
-    rows = "records"
-    for step in card["features"]:
-        each = built_step(step) if step["kind"] in MAPS else None
-        if not isinstance(each, InOnnx):
-            supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
-            allowed = f"{' and '.join(supported)} only for ONNX (other export kinds take all)"
-            raise refuse("features", allowed, shown=step["kind"])
-        rows = each.onnx(graph, rows)
-    rows = NormClip(norm=card["norm"]).onnx(graph, rows)
-    if release.transform is not None:
-        rows = release.transform.feature_map().onnx(graph, rows)
-    margins = graph.add(f"MatMul({rows}, {graph.constant(weights)})")
-    graph.lines += [
-        f"probabilities = Softmax <axis = 1> ({margins})",
-        f"codes = ArgMax <axis = 1, keepdims = 0> ({margins})",
-        f"label = Gather ({graph.constant(classes.astype(kind))}, codes)",
-    ]
-    model = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["": {OPSET}], producer_name: "tidegate">'
-        "release (double[n, columns] records)"
-        f" => ({label}[n] label, double[n, {weights.shape[1]}] probabilities)"
-        "{" + "\n".join(graph.lines) + "}"
-    )
-    for name, value in graph.constants.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
-    onnx.helper.set_model_props(model, {"release": _text(release)})
-    onnx.checker.check_model(model)
-    data: bytes = model.SerializeToString()
-    return data
-
-
-class _Graph:
-    """An ONNX graph in ONNX text syntax, and its constants."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.constants: dict[str, NDArray[Any]] = {}
-
-    def constant(self, value: Any) -> str:
-        """Add a constant and return its name."""
-        name = f"constant_{len(self.constants)}"
-        self.constants[name] = np.asarray(value)
-        return name
-
-    def add(self, call: str) -> str:
-        """Add a call and return the name of its result."""
-        name = f"value_{len(self.lines)}"
-        self.lines.append(f"{name} = {call}")
-        return name
-
-
-def _text(release: StoredRelease) -> str:
-    """Everything in a release except its weights, as JSON."""
-    return canonical({"card": release.card, "previous": release.previous, "hash": release.hash})
 
 
 def write(path: Path, data: bytes) -> None:
@@ -239,4 +177,4 @@ KINDS: dict[str, Callable[[StoredRelease], bytes]] = {
     "md": to_md,
 }
 ENDINGS = {"joblib" if kind == "sklearn" else kind: kind for kind in KINDS}
-READERS = {".npz": _from_npz, ".safetensors": _from_safetensors}
+READERS = {".npz": _from_npz, ".safetensors": _from_safetensors, ".onnx": from_onnx}

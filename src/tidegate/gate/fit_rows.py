@@ -111,12 +111,12 @@ def survey_of(share: str, text: str) -> StoredSurvey:
 
 
 def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:
-    """Release, share, accuracy, deviation and scores: the evaluation columns of a step's row."""
+    """Release, share, value, deviation and scores: the evaluation columns of a step's row."""
     if evaluation is None:
         return (None,) * 5
-    accuracy, deviation, scores = evaluation.accuracy, evaluation.deviation, evaluation.scores
+    value, deviation, scores = evaluation.value, evaluation.deviation, evaluation.scores
     text = None if scores is None else canonical(dict(scores))
-    return evaluation.release, str(evaluation.share), accuracy, deviation, text
+    return evaluation.release, str(evaluation.share), value, deviation, text
 
 
 @readable("an evaluation in the database")
@@ -124,11 +124,11 @@ def step_of(stream: str, start: int, stop: int, surveyed: str | None, *paid: Any
     """A step, from its span, the share of its survey, and its evaluation and scores."""
     evaluation = None
     if paid[0] is not None:
-        release, share, accuracy, deviation, scores = paid
+        release, share, value, deviation, scores = paid
         evaluation = Evaluation(
             release=release,
             share=Fraction(share),
-            accuracy=accuracy,
+            value=value,
             deviation=deviation,
             scores=None if scores is None else json.loads(scores),
         )

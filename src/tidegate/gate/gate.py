@@ -9,6 +9,7 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.executor import FitJob
+from tidegate.features.columns.table import as_table, few
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, differences
@@ -38,7 +39,10 @@ from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 
-UNUSABLE = "a value is missing or not a finite number, or the label is not a class"
+NO_CLASS, NO_TARGET = "the label is not a class", "the target is missing or not a finite number"
+NO_NUMBER = "the label is missing or not a number"
+UNUSABLE = f"a value is missing or not a finite number, or {NO_CLASS}"
+UNUSABLE_TARGET = "a value or the target is missing or not a finite number"
 
 
 class Gate(Erasing):
@@ -225,14 +229,16 @@ class Gate(Erasing):
         if raw.n == 0:
             return self.store.count(name)
         records, reasons = self.persons.owned(self._clean(name, raw), raw)
-        known = has_owners(records)
+        known, unusable = has_owners(records), np.flatnonzero(~records.usable).tolist()
+        why = self._contradictions(raw, unusable)
+        usual = UNUSABLE if self.config.records.target is None else UNUSABLE_TARGET
         quarantine = tuple(
             Quarantined(
                 slot=slot,
-                reason=reasons.get(slot, UNUSABLE),
+                reason=reasons.get(slot, why.get(slot, usual)),
                 payload=raw.arrived(slot) if known[slot] else None,
             )
-            for slot in np.flatnonzero(~records.usable).tolist()
+            for slot in unusable
         )
         return self.store.append(
             Batch(
@@ -245,6 +251,29 @@ class Gate(Erasing):
                 cut=self.progress.cut(name),
             )
         )
+
+    def _contradictions(self, raw: RawBatch, unusable: list[int]) -> dict[int, str]:
+        """Which columns' kinds unusable records contradict, by their slots."""
+        columns = self.config.column_map()
+        if columns is None or not unusable:
+            return {}
+        wrong = columns.bad(as_table(raw.X, columns.names)[unusable])
+        found = {
+            slot: [name for name in columns.names if wrong[name][place]]
+            for place, slot in enumerate(unusable)
+        }
+        of_records = self.config.records
+        no_label = NO_CLASS if of_records.target is None else NO_TARGET
+        if of_records.cuts is not None:
+            no_label = NO_NUMBER
+        return {
+            slot: f"not of its column's kind: {few(names)}" if names else no_label
+            for slot, names in found.items()
+        }
+
+    def form(self, stream: str) -> Rows | None:
+        """An empty array of the features of a stream's records; None before the first."""
+        return self._run.form(stream)
 
     def stream(self, stream: str | None) -> str:
         """The name of a stream, checked; None means the only stream."""
@@ -260,6 +289,8 @@ class Gate(Erasing):
             if name not in self._forms and (form := self.store.form(name)) is not None:
                 self._forms[name] = form
         records = replace(self._run.intake, form=self._forms.get(stream)).records(raw.X, raw.y)
+        if self._run.packing is not None:
+            return records  # all are of the columns' width
         public = self._run.holdout
         rows = [*self._forms.values(), *([] if public is None else [public.X])]
         for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
@@ -345,10 +376,9 @@ class Gate(Erasing):
     def ledger_view(self) -> LedgerView:
         """A view of all charges that can be updated as they grow."""
         descends = LEARNERS[self.config.learner.kind].descends
-        classes = len(self.config.records.classes)
         persons = self.plan.person is not None
         measured = MeasuredSteps(
-            self.store, budget=self.plan.budget, classes=classes, persons=persons
+            self.store, budget=self.plan.budget, task=self.about.task, persons=persons
         )
         return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 

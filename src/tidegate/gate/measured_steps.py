@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.gate.quality import scores_on_card, survey_on_card
+from tidegate.gate.quality import counted_by, scores_on_card, shares_of, survey_on_card
 from tidegate.gate.store import Step, Store
 from tidegate.learn.drift import Drift, Errors, drift_of, drift_of_scores
+from tidegate.learn.learner import Task
 from tidegate.learn.measure_values import DIGITS, RANGES
 from tidegate.learn.moments import Moments
-from tidegate.learn.scores import Scores
+from tidegate.learn.score_kinds import read_scores
 from tidegate.learn.survey import Survey
+from tidegate.learn.target_measures import NUMBERS
 from tidegate.privacy import Budget
 from tidegate.privacy.budget import allowance_of
 
@@ -62,15 +64,13 @@ class MeasuredSteps:
     Args:
         store: The store.
         budget: The budget of each record.
-        classes: Number of classes.
+        task: What is learnt.
         persons: Whether persons are protected; then there is no drift alarm.
     """
 
-    def __init__(
-        self, store: Store, *, budget: Budget, classes: int, persons: bool = False
-    ) -> None:
-        self._store, self._budget, self._classes = store, budget, classes
-        self._persons = persons
+    def __init__(self, store: Store, *, budget: Budget, task: Task, persons: bool = False) -> None:
+        self._store, self._budget, self._task = store, budget, task
+        self._classes, self._persons = task.groups, persons
         self._noted: deque[Step] = deque(maxlen=MOST_POINTS)  # not computed yet
         self._known: deque[MeasuredStep] = deque(maxlen=MOST_POINTS)
         self._errors: dict[str, Errors] = {}
@@ -103,7 +103,7 @@ class MeasuredSteps:
         noisy = None if step.evaluation is None else step.evaluation.scores
         measures = None
         if noisy is not None:
-            scores, before = Scores.of_json(noisy), self._errors.get(step.stream, Errors())
+            scores, before = read_scores(noisy), self._errors.get(step.stream, Errors())
             other = drift_of_scores(before, scores)
             self._errors[step.stream] = before.after(scores)
             drift = other if drift is None else drift.beside(other)
@@ -128,8 +128,11 @@ class MeasuredSteps:
         self._before[step.stream] = stored.moments
         drift = None
         if before is not None:
-            drift = drift_of(Moments(classes=self._classes, cells=before), seen)
-        return survey_on_card(seen, stored.share, step.span), drift
+            counted = "targets" if self._task.predicts_target else "classes"
+            before_it = Moments(classes=self._classes, cells=before)
+            drift = drift_of(before_it, seen, counted=counted)
+        on_card = survey_on_card(seen, stored.share, step.span, counted=counted_by(self._task))
+        return on_card, drift
 
     def _moments_before(self, step: Step, size: int) -> NDArray[np.float64] | None:
         """The moments before a step; None for the first."""
@@ -142,7 +145,10 @@ class MeasuredSteps:
 
 def compact(measures: Mapping[str, Any] | None) -> Row | None:
     """The measures that are one number, each with its deviation."""
-    return None if measures is None else {name: measures.get(name) for name in RANGES}
+    if measures is None:
+        return None
+    names = RANGES if "target" not in measures else NUMBERS
+    return {name: measures.get(name) for name in names}
 
 
 def drift_row(drift: Drift | None) -> Row | None:
@@ -161,10 +167,11 @@ def survey_row(each: MeasuredStep) -> Row | None:
     """The survey of a step in a listing; None without one."""
     if each.survey is None:
         return None
-    shares = [round(share, DIGITS) for share in each.survey["classes"]]
+    shares = [round(share, DIGITS) for share in shares_of(each.survey)]
+    counted = "parts" if "parts" in each.survey else "classes"
     return {
         **each.place(),
-        "classes": shares if len(shares) <= MOST_CLASSES else None,
+        counted: shares if len(shares) <= MOST_CLASSES else None,
         "unusable": round(each.survey["unusable"], DIGITS),
         "deviation": round(each.survey["deviation"], DIGITS),
         "drift": drift_row(each.drift),

@@ -2,12 +2,13 @@
 
 import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.sources import RawBatch, Source, StandardInput
-from tidegate.gate.sources.files import Follow
+from tidegate.gate.sources.files import Files, Follow
 from tidegate.gate.store import Store
 from tidegate.release import StoredRelease
 
@@ -93,14 +94,28 @@ def _unread(source: Source, store: Store) -> Generator[RawBatch]:
     """The batches of a source after its offset; refuse if another run reads it meanwhile."""
     offset = store.offset(source.name)
     batches = source.batches(offset)
+    coming = ahead(batches) if isinstance(source, Files) else batches
     try:
-        for raw in batches:
+        for raw in coming:
             if store.offset(source.name) != offset:  # records would be taken twice
                 raise InvalidValueError(f"another run has read {source.name} since: {AGAIN}")
             yield raw
             offset = raw.offset if raw.n else offset
     finally:
-        _close([batches])
+        _close([coming, batches])
+
+
+def ahead(batches: Iterator[RawBatch]) -> Generator[RawBatch]:
+    """The same batches, each read on another thread while the one before is made durable.
+
+    >>> list(ahead(iter([])))
+    []
+    """
+    with ThreadPoolExecutor(1, "reading") as reader:
+        coming = reader.submit(next, batches, None)
+        while (raw := coming.result()) is not None:
+            coming = reader.submit(next, batches, None)
+            yield raw
 
 
 def _ready(*pipes: Source, seconds: float = 0) -> bool:

@@ -13,6 +13,7 @@ from tidegate.gate.measured_steps import (
 )
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
+from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Person
@@ -76,7 +77,7 @@ def _quality(each: MeasuredStep) -> Row:
     return {
         **each.place(),
         "of_release": evaluation.release,
-        "accuracy": evaluation.accuracy,
+        headline_name(evaluation.scores): evaluation.value,
         "deviation": evaluation.deviation,
         "scores": compact(each.measures),
         "drift": drift_row(each.drift),

@@ -21,8 +21,8 @@ from tidegate.progress import ONLY
 from tidegate.schedule import Span, TwoStream
 
 CORRECT = (
-    "check [records] columns, label, classes and norm with tidegate check CONFIG FILE, then run "
-    "again with the corrected settings; see docs/how-to/correct-a-stopped-run.md"
+    "check [records] columns, label, classes or target and norm with tidegate check CONFIG FILE, "
+    "then run again with the corrected settings; see docs/how-to/correct-a-stopped-run.md"
 )
 
 NOBODYS = (
@@ -80,7 +80,7 @@ def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> St
         return None
     survey = Survey(
         slots=span.size,
-        classes=len(config.records.classes),
+        classes=config.task().groups,
         allowance=allowance_of(config.total(), stored.share),
         cells=stored.cells,
         persons=config.person is not None,

@@ -94,7 +94,7 @@ class Evaluation:
 
     release: int
     share: Fraction  # paid by each record of the step
-    accuracy: float  # the fraction of slots predicted correctly, plus noise
+    value: float  # the accuracy, or the mean absolute error of a target, plus noise
     deviation: float  # the standard deviation of that noise
     scores: Mapping[str, Any] | None = None  # noisy counts, as `Scores.as_json` gives them
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,8 +14,16 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.quality import on_card
 from tidegate.gate.store import UNREADABLE, Evaluation, Problem, Step, damage, reported
-from tidegate.gate.verify_noise import Recomputed, alike, same, unknown_settings, value_of
+from tidegate.gate.verify_noise import (
+    Recomputed,
+    alike,
+    rounding,
+    same,
+    unknown_settings,
+    value_of,
+)
 from tidegate.gate.verify_surveys import Surveys
+from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
 from tidegate.privacy.rounding import down
 from tidegate.progress import lines_at
@@ -118,15 +127,16 @@ def _missing_records(gate: Gate) -> Iterator[Problem]:
 def _against_cards(gate: Gate) -> Iterator[Problem]:
     """Cards that differ from the settings, charges or evaluations."""
     settings, named = text_digest(gate.store.settings()), False
-    about = json.loads(canonical(gate.about.card()))
+    about = json.loads(canonical(gate.about.entries()))
     evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
-    recomputed, surveys = Recomputed(gate.store, gate.about), Surveys(gate)
+    recomputed, surveys = Recomputed(gate.store, gate.about, gate.form), Surveys(gate)
+    rounded = rounding(about)
     for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
         named = named or SETTINGS in card
         wanted = {
             **_of_line(gate, line),
             "evaluation.step_before": _measured(evaluations.get((stream, line.fit.at))),
-            **({SETTINGS: settings} if named else {key: about[key] for key in FIXED}),
+            **({SETTINGS: settings} if named else {key: about.get(key) for key in FIXED}),
             "protects": about.get("protects"),
         }
         try:
@@ -137,14 +147,14 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             what = "its settings cannot be recomputed: its charge or its prior is damaged"
             yield damage(f"fit {line.fit.number}", what)
         for key in sorted(wanted):
-            agree = same if key.startswith("settings.") else alike
+            agree = same if key.startswith("settings.") else partial(alike, rounded=rounded)
             value, exact = value_of(card, key), not key.startswith(("settings.", "evaluation."))
             if value != wanted[key] if exact else not agree(value, wanted[key]):
                 what = f"its card says {key} {value}, not {wanted[key]}"
                 yield damage(f"fit {line.fit.number}", what)
 
 
-FIXED = ("norm", "regularization", "classes", "dtype", "columns", "label")
+FIXED = ("norm", "regularization", "classes", "target", "dtype", "columns", "label")
 """The settings in a card from before cards had their digest; these keys never change."""
 
 
@@ -180,7 +190,10 @@ class _Planned:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._recomputed, self._surveys = Recomputed(gate.store, gate.about), Surveys(gate)
+        self._recomputed, self._surveys = (
+            Recomputed(gate.store, gate.about, gate.form),
+            Surveys(gate),
+        )
         self._releases, self._stopped = 0, "not stopped"
         self.so_far = Arrived()
         self.done = dict.fromkeys(gate.streams, 0)
@@ -218,19 +231,20 @@ class _Planned:
         return f"{share} for release {self._releases - 1}" if bought else "nothing"
 
     def _check_accuracy(self, step: Step) -> None:
-        """Recompute the private accuracy of a step and its deviation."""
+        """Recompute the private accuracy (or error) of a step and its deviation."""
         if step.evaluation is None:
             return
         if bool(step.evaluation.scores) != bool(self._gate.config.quality.scores):
             self._expect(step, "its scores are", "as configured", "there or missing")
         try:
-            wanted = self._recomputed.accuracy(step.evaluation, step.span.size)
+            wanted = self._recomputed.headline(step.evaluation, step.span.size)
         except (InvalidValueError, *UNREADABLE) as error:
             self._expect(step, "its scores are", "readable", f"damaged: {error}")
             return
-        stored = (step.evaluation.accuracy, step.evaluation.deviation)
+        stored = (step.evaluation.value, step.evaluation.deviation)
         if not all(map(same, stored, wanted)):
-            self._expect(step, "its accuracy and deviation are", wanted, stored)
+            name = headline_name(step.evaluation.scores)
+            self._expect(step, f"its {name} and deviation are", wanted, stored)
 
     def _expect(self, step: Step, what: str, wanted: object, actual: object) -> None:
         if wanted != actual:

@@ -5,22 +5,25 @@ noise which its share of the budget requires.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from tidegate.checks import InvalidValueError
-from tidegate.gate.quality import accuracy_of, scores_on_card
+from tidegate.features.rows import Rows
+from tidegate.gate.quality import scores_on_card, shares_of
 from tidegate.gate.store import UNREADABLE, Evaluation, Store
 from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
-from tidegate.learn.loss import LOSSES, Loss
+from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.private_accuracy import deviation
+from tidegate.learn.score_kinds import AnyScores, headline, read_scores
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import settings, total_of
+from tidegate.learn.target import Target
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Line
@@ -49,18 +52,30 @@ ROUNDED = 2e-5
 """Largest difference between a measure on a card, which is rounded, and the recomputed one."""
 
 
-def alike(stated: Any, wanted: Any) -> bool:
+def rounding(card: Card) -> float:
+    """The largest such difference for the measures of a card, which may be of a small target.
+
+    >>> rounding({"classes": [0, 1]}), rounding({"target": [0.0, 0.5]})
+    (2e-05, 1e-05)
+    """
+    target = Target.of_card(card)
+    return ROUNDED if target is None else ROUNDED * min(2 * target.half, 1.0)
+
+
+def alike(stated: Any, wanted: Any, *, rounded: float = ROUNDED) -> bool:
     """Whether two JSON values are the same; measures may differ by their rounding.
 
     >>> alike({"auc": 0.71234, "bins": [1.0]}, {"auc": 0.71235, "bins": [1.0]}), alike([1.0], [1])
     (True, False)
     """
     if isinstance(stated, dict) and isinstance(wanted, dict):
-        return stated.keys() == wanted.keys() and all(alike(stated[k], wanted[k]) for k in wanted)
+        same_keys = stated.keys() == wanted.keys()
+        return same_keys and all(alike(stated[k], wanted[k], rounded=rounded) for k in wanted)
     if isinstance(stated, list) and isinstance(wanted, list):
-        return len(stated) == len(wanted) and all(map(alike, stated, wanted))
+        agree = partial(alike, rounded=rounded)
+        return len(stated) == len(wanted) and all(map(agree, stated, wanted))
     if type(stated) is float and type(wanted) is float:
-        return math.isclose(stated, wanted, rel_tol=CLOSE, abs_tol=ROUNDED)
+        return math.isclose(stated, wanted, rel_tol=CLOSE, abs_tol=rounded)
     return type(stated) is type(wanted) and bool(stated == wanted)
 
 
@@ -82,14 +97,17 @@ class Recomputed:
     norm of the prior, which the store keeps also when it drops a model.
     """
 
-    def __init__(self, store: Store, about: About) -> None:
+    def __init__(self, store: Store, about: About, form: Callable[[str], Rows | None]) -> None:
         self._budget, self._surveyed = about.plan.budget, bool(about.plan.survey)
         task = about.task.centred() if self._surveyed else about.task
         self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
         self._learner: NamedLearner = about.learner
-        self._classes, self._persons = len(list(about.classes)), about.plan.person is not None
+        self._predicted: int | list[float] = about.task.groups
+        if about.target is not None:
+            self._predicted = about.target.on_card()
+        self._persons = about.plan.person is not None
         self._norm = lru_cache(maxsize=1024)(store.norm)
-        self._form = lru_cache(store.form)
+        self._form = lru_cache(form)
 
     def of_fit(self, stream: str, line: Line, stated: Mapping[str, float]) -> Card:
         """The settings and the shape on the card of a fit.
@@ -114,17 +132,22 @@ class Recomputed:
         shape = self._trainer.task.loss.shape(d)
         return {"shape": list(shape), **{f"settings.{key}": settings[key] for key in settings}}
 
-    def accuracy(self, evaluation: Evaluation, slots: int) -> tuple[float, float]:
-        """The private accuracy of an evaluation and its deviation."""
+    def headline(self, evaluation: Evaluation, slots: int) -> tuple[float, float]:
+        """The private accuracy, or the error of a target, of an evaluation and its deviation."""
         allowance = allowance_of(self._budget, evaluation.share)
         if evaluation.scores is None:
-            return evaluation.accuracy, deviation(slots, allowance)
-        scores = Scores.of_json(evaluation.scores)
-        stated = scores.slots, scores.classes, scores.allowance, scores.persons
-        if stated != (slots, self._classes, allowance, self._persons):
+            return evaluation.value, deviation(slots, allowance)
+        scores = read_scores(evaluation.scores)
+        stated = scores.slots, _predicted(scores), scores.allowance, scores.persons
+        if stated != (slots, self._predicted, allowance, self._persons):
             raise InvalidValueError("its scores are not for this step, this share or this plan")
-        accuracy = accuracy_of(scores)
-        return accuracy.value, accuracy.deviation
+        found = headline(scores)
+        return found.value, found.deviation
+
+
+def _predicted(scores: AnyScores) -> int | list[float]:
+    """What scores are about: the number of classes, or the range of the target."""
+    return scores.classes if isinstance(scores, Scores) else [scores.low, scores.high]
 
 
 def problems_of_card(card: Card) -> Iterator[str]:
@@ -143,7 +166,8 @@ def problems_of_card(card: Card) -> Iterator[str]:
         return
     for key, value in wanted.items():
         stated = value_of(card, key)
-        if not (same(stated, value) if key not in ROUGH else alike(stated, value)):
+        rough = key in ROUGH and alike(stated, value, rounded=rounding(card))
+        if not (rough or same(stated, value)):
             yield f"its card says {key} {stated}, not {value}"
 
 
@@ -165,7 +189,7 @@ def _from_card(card: Card) -> Card:
     """What a card must say about the budget and the noise of its fit."""
     budget, share = _budget(card), Fraction(card["share"])
     learner: NamedLearner = _built(LEARNERS, card["learner"])
-    loss: Loss = _built(LOSSES, card["loss"])
+    loss: Loss = _built(every_loss(), card["loss"])
     task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
     if "transform" in card:
         Transform.of_card(card["transform"])
@@ -219,19 +243,20 @@ def _evaluation_from_card(card: Card) -> Card:
     if "noisy_counts" not in measured:
         return {"evaluation.step_before.deviation": deviation(slots, allowance)}
     noisy = measured["noisy_counts"]
-    scores = Scores.of_json(noisy)
-    accuracy = accuracy_of(scores)
+    scores = read_scores(noisy)
+    found = headline(scores)
+    target = Target.of_card(card)
     facts = {
         "slots": slots,
-        "classes": len(card["classes"]),
+        **({"target": card["target"]} if target else {"classes": len(card["classes"])}),
         "unit": allowance.unit,
         "amount": allowance.amount,
         "persons": None if person_of(card) is None else True,
     }
     place = "evaluation.step_before"
     return {
-        f"{place}.accuracy": accuracy.value,
-        f"{place}.deviation": accuracy.deviation,
+        f"{place}.{found.name}": found.value,
+        f"{place}.deviation": found.deviation,
         f"{place}.scores": scores_on_card(noisy)["scores"],
         **{f"{place}.noisy_counts.{key}": value for key, value in facts.items()},
     }
@@ -260,7 +285,7 @@ def _total(survey: Card, count: float) -> float:
         survey: The survey on a card.
         count: The deviation of the noise in each of its counts.
     """
-    shares = [*survey["classes"], survey["unusable"]]
+    shares = [*shares_of(survey), survey["unusable"]]
     noisy, noise = survey["total"] * math.fsum(shares), math.sqrt(len(shares)) * count
     return total_of(noisy, noise, _slots(survey))
 

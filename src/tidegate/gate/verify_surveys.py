@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
-from tidegate.gate.quality import survey_on_card
+from tidegate.gate.quality import counted_by, survey_on_card
 from tidegate.gate.stopped import stop_of
 from tidegate.gate.store import UNREADABLE, Problem, Step, damage
 from tidegate.learn.moments import Moments
@@ -23,7 +23,8 @@ class Surveys:
 
     def __init__(self, gate: Gate) -> None:
         self._gate, self._share = gate, gate.plan.survey
-        self._norm, self._classes = gate.about.task.norm, len(gate.config.records.classes)
+        self._norm, self._classes = gate.about.task.norm, gate.about.task.groups
+        self._counted = counted_by(gate.about.task)
         self._moments: dict[str, Moments] = {}
 
     def problems(self, step: Step) -> Iterator[Problem]:
@@ -60,7 +61,7 @@ class Surveys:
         """What a card must say about the survey of its step, and the transform from it."""
         if not self._share:
             return {"transform": None, "survey": None}
-        stored, form = self._gate.store.survey(stream, at), self._gate.store.form(stream)
+        stored, form = self._gate.store.survey(stream, at), self._gate.form(stream)
         if stored is None or form is None:
             raise LookupError(stream)
         span = Span(at - self._gate.progress.step(stream), at)
@@ -69,7 +70,7 @@ class Surveys:
         seen = self._survey(stored.cells, span)
         return {
             "transform": transform.on_card(),
-            "survey": survey_on_card(seen, stored.share, span),
+            "survey": survey_on_card(seen, stored.share, span, counted=self._counted),
         }
 
     def _survey(self, cells: NDArray[np.float64], span: Span) -> Survey:

@@ -1,6 +1,7 @@
 """The configuration of a gate."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.checks import InvalidValueError, refuse, whole
+from tidegate.features.columns import Columns
 from tidegate.features.feature_chain import FeatureChain
-from tidegate.features.feature_map import FeatureMap, configurable
+from tidegate.features.feature_map import FeatureMap, NamedMap, configurable
+from tidegate.gate.config.column_table import ColumnTable, column_table
 from tidegate.gate.config.feature_table import FeatureTable, feature_table
 from tidegate.gate.config.keys import (
     ConfigError,
@@ -45,10 +48,11 @@ from tidegate.gate.config.tables import (
 )
 from tidegate.gate.config.texts import canonical, confirmed, plain, tables_in, tables_of
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Columns, Files, Source, StandardInput
+from tidegate.gate.sources import Files, Source, SourceColumns, StandardInput
 from tidegate.gate.sources.broker import Resume
 from tidegate.gate.sources.files import as_utf8
 from tidegate.learn.learner import Task
+from tidegate.learn.packed import Packing
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
 from tidegate.schedule import TwoStream
@@ -110,6 +114,11 @@ class Config:
     allocation: AllocationTable = key(
         table(AllocationTable), "how the budget is split", default=AllocationTable()
     )
+    columns: tuple[ColumnTable, ...] = key(
+        tables(column_table),
+        "what the columns of a record are: numbers, categories, flags, times, texts or vectors",
+        default=(),
+    )
     features: tuple[FeatureTable, ...] = key(
         tables(feature_table), "maps that every record goes through, in this order", default=()
     )
@@ -140,9 +149,14 @@ class Config:
 
     def __post_init__(self) -> None:
         """Fill in defaults, and refuse sections that do not fit together."""
-        budget, classes = self.budget.build(), len(self.records.classes)
+        budget = self.budget.build()
+        if mistakes := list(self._column_mistakes()):
+            raise ConfigError(mistakes)
+        if self.columns and self.records.norm is None:
+            norm = Columns([each.build() for each in self.columns]).norm
+            object.__setattr__(self, "records", replace(self.records, norm=norm))
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
-        object.__setattr__(self, "learner", self.learner.resolved(budget, classes))
+        object.__setattr__(self, "learner", self.learner.resolved(budget, self._classes))
         # What does not go with [person] does not make a plan either, for the same reason.
         mistakes = list(self._person_mistakes()) or list(self._build_mistakes())
         if mistakes := [*mistakes, *self._text_mistakes(), *self._source_mistakes()]:
@@ -159,9 +173,32 @@ class Config:
             del checks["allocation"]
             left = "survey.share and quality.share must leave some of the budget for models"
             yield f"{left}, got {survey} and {scores}"
+        if self.records.target is not None and self.quality.scores is False:
+            yield "quality.scores must not be false with records.target: remove it"
         if self.source is not None or self.quality.holdout is not None:
-            checks["records"] = self.records.build
+            checks["records"] = partial(self.records.build, self.column_map())
         yield from mistakes_of(checks)
+
+    def _column_mistakes(self) -> Iterator[str]:
+        """What does not go with [[columns]], or is missing without them."""
+        if not self.columns:
+            if self.records.norm is None:
+                add = "add it, or describe the columns in [[columns]], from which it follows"
+                yield f"records.norm is missing: {add}"
+            return
+        for name in ("columns", "text"):
+            if getattr(self.records, name) is not None:
+                yield f"records.{name} must not be given with [[columns]]: remove one of the two"
+        names = Counter(each.parameters["name"] for each in self.columns)
+        for name, times in names.items():
+            if times > 1:
+                yield f"columns: column {name} is named {times} times: name each column once"
+        if self.records.label in names:
+            yield str(
+                refuse("records.label", "a column that is not in [[columns]]", self.records.label)
+            )
+        if self.features and self.records.norm is None:
+            yield "records.norm is missing: with [[features]] it does not follow from [[columns]]"
 
     def _text_mistakes(self) -> Iterator[str]:
         for index, each in enumerate(self.features):
@@ -189,7 +226,7 @@ class Config:
             if any(each.id_from == HEADER for each in self._brokers()):
                 yield "source.id_from needs [person]: add that section, or remove source.id_from"
             return
-        yield from person_mistakes(self.person, self.records, self.schedule.build())
+        yield from person_mistakes(self.person, self.read, self.records, self.schedule.build())
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":
@@ -201,7 +238,7 @@ class Config:
     @classmethod
     def parse(cls, toml: str) -> "Config":
         """From TOML text."""
-        return cls.of(tables_of(toml))
+        return cls.of(_described(tables_of(toml)))
 
     @classmethod
     def load(cls, path: str | Path) -> "Config":
@@ -209,7 +246,7 @@ class Config:
         tables = tables_in(path)
         if "members" in tables:
             raise ConfigError([f"{path} configures a fleet (it has [members]): use tidegate fleet"])
-        return cls.of(tables)
+        return cls.of(_described(tables))
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
@@ -236,9 +273,14 @@ class Config:
         """The settings that affect privacy, as canonical JSON.
 
         The other sections (`OPERATIONAL`) may change during the life of a state. So may where the
-        key of ids is kept; the state notices if the key is another one.
+        key of ids is kept; the state notices if the key is another one. So may the folders of an
+        encoder's files, which have a digest.
         """
         kept = {k: v for k, v in plain(self.settled()).items() if k not in OPERATIONAL}
+        if self.columns:
+            kept["columns"] = plain(tuple(each.without_folders() for each in self.columns))
+        if self.features:
+            kept["features"] = plain(tuple(each.without_folders() for each in self.features))
         if self.person is not None:
             kept["person"] = plain(replace(self.person, key=None))
         return canonical(kept)
@@ -256,10 +298,14 @@ class Config:
         """The budget: of a record, or of a person if persons are protected."""
         return self.budget.build(1 if self.person is None else self.person.contributions)
 
-    def columns(self) -> Columns:
+    def source_columns(self) -> SourceColumns:
         """Which columns of a source are read, with the one that says whose a record is."""
         person = None if self.person is None else self.person.id
-        return replace(self.records.build(), person=person)
+        return replace(self.records.build(self.column_map()), person=person)
+
+    def holdout_columns(self) -> SourceColumns:
+        """Which columns of public records are read."""
+        return self.records.build(self.column_map())
 
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan: what is released when, and what it costs."""
@@ -277,12 +323,53 @@ class Config:
 
     def task(self) -> Task:
         """The learning task: loss, norm and regularization."""
-        return self.learner.task(classes=len(self.records.classes), norm=self.records.norm)
+        return self.learner.task(classes=self._classes, norm=self.norm)
+
+    @property
+    def norm(self) -> float:
+        """The bound on the norm of every record: as given, or as it follows from the columns."""
+        if self.records.norm is None:
+            raise LookupError("neither records.norm nor [[columns]]")
+        return self.records.norm
+
+    @property
+    def read(self) -> tuple[str, ...] | None:
+        """The columns of a record without its label, if they have names."""
+        names = tuple(each.parameters["name"] for each in self.columns)
+        return names or self.records.read
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features of a record; of its columns, if maps change them."""
+        columns = self.column_map()
+        if columns is None or self.features:
+            return self.read or ()
+        return tuple(columns.get_feature_names_out().tolist())
+
+    def column_map(self) -> Columns | None:
+        """The map of the columns of [[columns]]; None if there are none."""
+        return Columns([each.build() for each in self.columns]) if self.columns else None
+
+    def packing(self) -> Packing | None:
+        """How records are packed in the store; None if the store keeps their features."""
+        columns = self.column_map()
+        if columns is None or self.features or not columns.dense:
+            return None
+        return Packing(columns=columns, norm=self.norm, dtype=self.records.dtype)
+
+    def maps(self) -> tuple[NamedMap, ...]:
+        """The feature maps that are applied to every record, in their order."""
+        columns = self.column_map()
+        return (*([] if columns is None else [columns]), *(each.build() for each in self.features))
+
+    @property
+    def _classes(self) -> int | None:
+        """The number of classes; None if a target is predicted."""
+        return None if self.records.classes is None else len(self.records.classes)
 
     def feature_map(self) -> FeatureMap:
         """The feature maps that are applied to every record before it is clipped."""
-        maps = tuple(each.build() for each in self.features)
-        return FeatureChain(maps=maps, dtype=self.records.dtype)
+        return FeatureChain(maps=self.maps(), dtype=self.records.dtype)
 
     def sources(self, *, pause: float | None = 1.0, follow: bool = False) -> dict[str, Source]:
         """The source of each stream, by the name of the stream; none if there is no [source].
@@ -294,7 +381,7 @@ class Config:
         streams = self._streams()
         if not streams:
             return {}
-        columns = self.columns()
+        columns = self.source_columns()
         if follow:
             streams = {name: replace(each, follow=True) for name, each in streams.items()}
         built = {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
@@ -332,11 +419,20 @@ class Config:
     def _brokers(self) -> Iterator[BrokerTable]:
         return (each for each in self._streams().values() if isinstance(each, BrokerTable))
 
-    def source_of(self, path: str | Path, resume: Resume | None = None) -> Files:
+    def source_of(
+        self,
+        path: str | Path,
+        resume: Resume | None = None,
+        aliases: Mapping[str, str] | None = None,
+    ) -> Files:
         """A single file as a source with an offset of its own.
 
-        A file that [source] names is refused: its records would be taken twice. `resume` is the
-        mark of an offset, and how many records of the file to skip instead.
+        A file that [source] names is refused: its records would be taken twice.
+
+        Args:
+            path: The file.
+            resume: The mark of an offset, and how many records of the file to skip instead.
+            aliases: The names of columns that are called otherwise in the file.
         """
         place = as_utf8(Path(path)).resolve()
         for each in self._files():
@@ -347,7 +443,7 @@ class Config:
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        reader = FILES[kind](columns=self.columns())
+        reader = FILES[kind](columns=self.source_columns().with_aliases(aliases or {}))
         return Files(
             name=file_name(path), path=Path(path), format=reader, resume=resume, remedy=BY_OPTION
         )
@@ -368,7 +464,15 @@ class Config:
 
     def holdout(self) -> Files | None:
         """The public records that releases are tested on, if there are any."""
-        return None if self.quality.holdout is None else self.quality.build(self.records.build())
+        return None if self.quality.holdout is None else self.quality.build(self.holdout_columns())
+
+
+def _described(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of a TOML text; refuse one in which all columns are still commented out."""
+    if tables.get("columns") == []:
+        what = "remove the # before each column to learn from, or describe it"
+        raise ConfigError([f"columns must have one column or more: {what}"])
+    return tables
 
 
 def file_name(path: str | Path) -> str:

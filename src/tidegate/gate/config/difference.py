@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+FILE = " (a file of the encoder changed: restore the one with the SHA-256 before)"
+
 
 def differences(old: str, new: str) -> list[str]:
     """The keys in which two configurations differ, from their JSON texts.
@@ -17,6 +19,7 @@ def differences(old: str, new: str) -> list[str]:
     )
     return [
         f"{path}: {before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
+        f"{FILE if path.endswith('.digest') else ''}"
         for path in changed
     ]
 

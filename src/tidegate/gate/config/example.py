@@ -10,8 +10,9 @@ from tidegate.gate.config.keys import one_of
 from tidegate.gate.config.sections import ALL, keys_of, sections
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
-from tidegate.learn.loss import LOSSES
+from tidegate.learn.loss import LOSSES, TARGET_LOSSES
 from tidegate.learn.loss.margins import NamedLoss
+from tidegate.learn.loss.regression import NamedTargetLoss
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, sources
 
@@ -64,6 +65,7 @@ delta = 1e-6
 # goes to quarantine and the run continues. Check `tidegate status` after the first run.
 [records]
 classes = [0, 1]
+# target = [0, 120]
 # A generous bound will do: the survey below finds the centre and the scale of each column.
 norm = 10.0
 columns = ["a", "b"]
@@ -147,7 +149,10 @@ def example(kind: str) -> str:
         sizes=_target() if two else _sizes(SCHEDULES[kind]),
         allocation=ALLOCATION if two or SCHEDULES[kind].allocated else "",
         maps=_comment(f"{MAPS}: {_choices(configurable())}."),
-        learners=_comment(f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}."),
+        learners=_comment(
+            f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}; for a target "
+            f"{_choices(TARGET_LOSSES)}."
+        ),
         source=TWO if two else ONE,
     )
     return "\n".join(_explained(text, kind)) + "\n"
@@ -171,7 +176,9 @@ def _helps(section: str, kind: str) -> dict[str, str]:
     return {each.name: each.help for each in keys_of(tables)}
 
 
-def _choices(kinds: Mapping[str, type[NamedMap | NamedLearner | NamedLoss]]) -> str:
+def _choices(
+    kinds: Mapping[str, type[NamedMap | NamedLearner | NamedLoss | NamedTargetLoss]],
+) -> str:
     """All kinds, each with its description."""
     *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())
     return f"{', '.join(most)} or {last}"

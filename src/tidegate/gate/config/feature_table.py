@@ -1,12 +1,13 @@
 """[[features]]: one feature map. The keys are the parameters of the map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tidegate.features.feature_map import NamedMap, configurable
+from tidegate.features.feature_map import NamedMap, Pinned, configurable
 from tidegate.gate.config.keys import KindTable, key, one_of_kinds, read_keys
 from tidegate.kinds import build, checks_of, values_of
 
@@ -21,6 +22,14 @@ class FeatureTable(KindTable):
     def takes_text(self) -> bool:
         """Whether the map takes text rather than numbers."""
         return configurable()[self.map].takes_text
+
+    def without_folders(self) -> "FeatureTable":
+        """The table with its files by name: a frozen file may move, as long as it is the same."""
+        built = self.build()
+        if not isinstance(built, Pinned) or built.digest is None:
+            return self
+        names = {name: Path(self.parameters[name]).name for name in built.files}
+        return replace(self, parameters={**self.parameters, **names})
 
     def build(self) -> NamedMap:
         """The feature map. An empty list stands for None, which TOML lacks."""
@@ -39,5 +48,8 @@ def feature_table(path: str, given: object) -> FeatureTable:
 def _made(map: str, **given: Any) -> FeatureTable:  # noqa: A002 (the name of the key)
     table = FeatureTable(map=map, parameters=given)
     built = table.build()
-    built.transform([""] if table.takes_text else np.zeros((1, 1)))  # checks the parameters
+    if isinstance(built, Pinned):
+        built = built.pinned()  # checks the parameters and files, unless they are pinned already
+    else:
+        built.transform([""] if table.takes_text else np.zeros((1, 1)))  # checks the parameters
     return FeatureTable(map=map, parameters={**values_of(built), **given})

@@ -1,12 +1,15 @@
 """Readers of configuration tables, which report every mistake with the path of its key."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from tidegate.checks import MAX_COUNT, InvalidValueError, positive, refuse, whole
 from tidegate.kinds import Check, Parameter, checks_of, parameters
+from tidegate.learn.target import Target
 
 Table = TypeVar("Table")
 
@@ -91,6 +94,30 @@ def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
         if isinstance(label, int):
             whole(name, label, least=-MAX_COUNT)
     return tuple(value)
+
+
+def ascending(name: str, value: object) -> tuple[float, ...]:
+    """One or more finite numbers, each larger than the one before."""
+    allowed = "a list of one or more numbers, each larger than the one before"
+    if not isinstance(value, list | tuple) or not value:
+        raise refuse(name, allowed, value)
+    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in value):
+        raise refuse(name, allowed, value)
+    numbers = tuple(map(float, value))
+    if not all(map(math.isfinite, numbers)) or any(a >= b for a, b in pairwise(numbers)):
+        raise refuse(name, allowed, value)
+    return numbers
+
+
+def number_range(name: str, value: object) -> tuple[float, float]:
+    """Two finite numbers, the lower one first."""
+    given = isinstance(value, list | tuple) and all(type(end) in (int, float) for end in value)
+    try:
+        target = Target.of(value if given else None)
+    except InvalidValueError:
+        allowed = "two finite numbers, [low, high], low below high"
+        raise refuse(name, allowed, value) from None
+    return target.low, target.high
 
 
 def table(kind: type[Table]) -> Check:

@@ -14,7 +14,14 @@ from tidegate.gate.config.keys import (
 )
 from tidegate.kinds import build, checks_of, values_of
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
-from tidegate.learn.loss import LOSSES, automatic_loss, loss_of
+from tidegate.learn.loss import (
+    LOSSES,
+    TARGET_LOSSES,
+    automatic_loss,
+    automatic_target_loss,
+    loss_of,
+    target_loss_of,
+)
 from tidegate.privacy import Budget
 
 
@@ -26,8 +33,8 @@ class LearnerTable(KindTable):
         one_of_kinds(lambda: ["auto", *LEARNERS]), '"auto" chooses by the budget', default="auto"
     )
     loss: str = key(
-        one_of_kinds(lambda: ["auto", *LOSSES]),
-        '"auto" chooses by the number of classes',
+        one_of_kinds(lambda: list(dict.fromkeys(["auto", *LOSSES, *TARGET_LOSSES]))),
+        '"auto" chooses by the number of classes; for a target by the budget',
         default="auto",
     )
     regularization: float | None = key(
@@ -36,10 +43,18 @@ class LearnerTable(KindTable):
         default=None,
     )
 
-    def resolved(self, budget: Budget, classes: int) -> "LearnerTable":
-        """The table with "auto" and all defaults replaced by values."""
+    def resolved(self, budget: Budget, classes: int | None) -> "LearnerTable":
+        """The table with "auto" and all defaults replaced by values.
+
+        Args:
+            budget: The budget.
+            classes: The number of classes; None if a target is predicted.
+        """
         kind = automatic_learner(budget.unit) if self.kind == "auto" else self.kind
-        loss = automatic_loss(classes) if self.loss == "auto" else self.loss
+        automatic = (
+            automatic_target_loss(budget.unit) if classes is None else automatic_loss(classes)
+        )
+        loss = automatic if self.loss == "auto" else self.loss
         table = replace(self, kind=kind, loss=loss)
         if self.regularization is None:
             table = replace(table, regularization=LEARNERS[kind].default_regularization)
@@ -58,9 +73,9 @@ class LearnerTable(KindTable):
         """The learner; the table must be resolved."""
         return build(LEARNERS, self.kind, self.parameters)
 
-    def task(self, *, classes: int, norm: float) -> Task:
-        """The learning task; the table must be resolved."""
-        loss = loss_of(self.loss, classes)
+    def task(self, *, classes: int | None, norm: float) -> Task:
+        """The learning task; the table must be resolved. No classes means a target."""
+        loss = target_loss_of(self.loss, "") if classes is None else loss_of(self.loss, classes)
         return Task(loss=loss, norm=norm, regularization=self.regularization)
 
 

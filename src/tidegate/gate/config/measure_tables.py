@@ -12,7 +12,7 @@ from typing import Any, Self
 from tidegate.checks import flag, fraction, refuse
 from tidegate.gate.config.keys import given_keys, key, word
 from tidegate.gate.config.tables import FILES
-from tidegate.gate.sources import Columns, Files
+from tidegate.gate.sources import Files, SourceColumns
 from tidegate.plan import default_survey
 from tidegate.privacy import Budget
 
@@ -83,7 +83,7 @@ class QualityTable:
         kept = {name: value for name, value in given_keys(state).items() if name != "holdout"}
         return replace(self, **{**kept, **given_keys(self)})
 
-    def build(self, columns: Columns) -> Files:
+    def build(self, columns: SourceColumns) -> Files:
         """The public records that releases are tested on; the table must name a holdout."""
         reader = FILES[self._type()](columns=columns)
         return Files(name="holdout", path=Path(self.holdout or ""), format=reader)

@@ -1,6 +1,6 @@
 """[person]: protects persons instead of records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -62,10 +62,13 @@ class PersonTable:
 
 
 def person_mistakes(
-    person: PersonTable, records: RecordsTable, schedule: Schedule | TwoStream
+    person: PersonTable,
+    read: Sequence[str] | None,
+    records: RecordsTable,
+    schedule: Schedule | TwoStream,
 ) -> Iterator[str]:
     """Why a record's columns, or a schedule, do not go with [person]."""
-    used = "a feature" if person.id in (records.read or ()) else None
+    used = "a feature" if person.id in (read or ()) else None
     if used or person.id == records.label:
         allowed = f"a column of its own, not that of {used or 'the label'}"
         yield str(refuse("person.id", allowed, person.id))

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.features.columns import KINDS
 from tidegate.features.feature_map import configurable
+from tidegate.gate.config.column_table import ColumnTable
 from tidegate.gate.config.feature_table import FeatureTable
 from tidegate.gate.config.learner_table import LearnerTable
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable
@@ -40,6 +42,7 @@ def sections() -> dict[str, Tables]:
         "records": {ALL: RecordsTable},
         "person": {ALL: PersonTable},
         "allocation": {ALL: AllocationTable},
+        "columns": {ALL: ColumnTable, **KINDS},
         "features": {ALL: FeatureTable, **configurable()},
         "learner": {ALL: LearnerTable, **LEARNERS},
         "survey": {ALL: SurveyTable},

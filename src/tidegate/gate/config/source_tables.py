@@ -12,11 +12,11 @@ from tidegate.gate.config.keys import given_keys, key, one_of, read_table, word,
 from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
-    Columns,
     Files,
     KafkaTopic,
     NatsStream,
     Source,
+    SourceColumns,
     StandardInput,
     every,
     once,
@@ -86,7 +86,7 @@ class FileTable:
         """What is read."""
         return of_path(Path(self.path))
 
-    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+    def build(self, name: str, columns: SourceColumns, *, pause: float | None = 1.0) -> Source:
         """The source; a followed one looks for more after each pause, in seconds.
 
         With pause None it stops at the last complete record and can be resumed.
@@ -169,7 +169,7 @@ class BrokerTable:
         default=None,
     )
 
-    def build(self, name: str, columns: Columns, *, pause: float | None = 1.0) -> Source:
+    def build(self, name: str, columns: SourceColumns, *, pause: float | None = 1.0) -> Source:
         """The source; see `FileTable.build`."""
         keys = {**given_keys(self, "type", "id_from"), "follow": _waiting(self.follow, pause)}
         if self.id_from == HEADER:

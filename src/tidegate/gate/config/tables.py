@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError, between, flag, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.gate.config.keys import given_keys, key, labels, one_of, word, words
+from tidegate.features.columns import Columns
+from tidegate.gate.config.keys import (
+    REFERENCE,
+    ascending,
+    given_keys,
+    key,
+    labels,
+    number_range,
+    one_of,
+    word,
+    words,
+)
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Columns, Csv, Dtype, JsonLines, Parquet
+from tidegate.gate.sources import Csv, Dtype, JsonLines, Parquet, SourceColumns
 from tidegate.gate.sources.files import Format
 from tidegate.kinds import build
+from tidegate.learn.target import Target
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
 
@@ -82,12 +94,20 @@ class AllocationTable:
 class RecordsTable:
     """[records]: what a record is. All of it is public, and none of it is inferred from data."""
 
-    classes: tuple[int, ...] | tuple[str, ...] = key(
-        labels, 'all possible labels: whole numbers, or texts such as ["no", "yes"]'
+    classes: tuple[int, ...] | tuple[str, ...] | None = key(
+        labels,
+        'all possible labels: whole numbers, or texts such as ["no", "yes"]',
+        default=None,
     )
-    norm: float = key(
+    target: tuple[float, float] | None = key(
+        number_range,
+        "to predict a number, not a class: its range; others are clipped into it",
+        default=None,
+    )
+    norm: float | None = key(
         partial(between, low=2**-64, high=2**64),
-        "records longer than this (root of the sum of squares) are scaled down to it",
+        "longer records are scaled down to it; it follows from [[columns]], if given",
+        default=None,
     )
     columns: tuple[str, ...] | None = key(
         words, "the columns of numbers, best near 0 and of similar size", default=None
@@ -95,32 +115,70 @@ class RecordsTable:
     text: str | None = key(
         word, "the column of text, instead of columns; the first map must take text", default=None
     )
-    label: str | None = key(word, "the column of labels", default=None)
+    label: str | None = key(word, "the column of labels, or of the target", default=None)
+    cuts: tuple[float, ...] | None = key(
+        ascending,
+        "if the label is a number: where one class ends and the next begins",
+        default=None,
+    )
     dtype: Dtype = key(one_of("float32", "float64"), "how numbers are stored", default="float32")
 
     def __post_init__(self) -> None:
+        if self.classes is None and self.target is None:
+            missing = "classes is missing: add it, or target to predict a number"
+            raise InvalidValueError(f"{missing}, see {REFERENCE}")
+        if self.classes is not None and self.target is not None:
+            raise InvalidValueError("target must not be given with records.classes: remove one")
         if self.columns is not None and self.text is not None:
             raise InvalidValueError("text must not be given with records.columns: remove one")
         if self.label in {*(self.columns or ()), self.text} - {None}:
             raise refuse("label", "a column that is not a feature", self.label)
+        if self.cuts is not None and self.classes is None:
+            raise InvalidValueError("cuts must not be given with records.target: remove one")
+        if self.cuts is not None and len(self.cuts) != len(self.classes or ()) - 1:
+            allowed = f"{len(self.classes or ()) - 1} numbers for {len(self.classes or ())} classes"
+            raise refuse("cuts", allowed, shown=f"{len(self.cuts)}")
+
+    @property
+    def predicted(self) -> Target | None:
+        """The number that is predicted; None if it is a class."""
+        return None if self.target is None else Target(*self.target)
+
+    @property
+    def number_labels(self) -> bool:
+        """Whether the column of labels holds numbers, and not texts."""
+        whole = self.classes is not None and isinstance(self.classes[0], int)
+        return whole or self.cuts is not None or self.target is not None
+
+    @property
+    def groups(self) -> tuple[int | str, ...]:
+        """What surveys count: the classes, or the parts of the target's range."""
+        return self.classes or Target(*(self.target or ())).part_names
 
     @property
     def read(self) -> tuple[str, ...] | None:
         """The columns of a record without its label, if they have names."""
         return self.columns if self.text is None else (self.text,)
 
-    def build(self) -> Columns:
-        """Which columns of a source are read."""
-        if self.columns is None and self.text is None:
-            raise InvalidValueError("columns is missing: add it or records.text to use a source")
+    def build(self, kinds: Columns | None = None) -> SourceColumns:
+        """Which columns of a source are read.
+
+        Args:
+            kinds: The columns of [[columns]], if there are any.
+        """
+        if self.columns is None and self.text is None and kinds is None:
+            raise InvalidValueError(
+                "columns is missing: describe the columns in [[columns]] to use a source"
+            )
         if self.label is None:
             raise InvalidValueError("label is missing: add it to use a source")
-        return Columns(
+        return SourceColumns(
             label=self.label,
-            features=self.columns or (),
+            features=(self.columns or ()) if kinds is None else tuple(kinds.names),
             text=self.text,
-            whole_labels=isinstance(self.classes[0], int),
+            number_labels=self.number_labels,
             dtype=self.dtype,
+            kinds=kinds,
         )
 
 

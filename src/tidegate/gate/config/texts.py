@@ -19,12 +19,14 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{name} is not valid TOML: {error}; fix the syntax"]) from error
+    except RecursionError:
+        raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
 
 
 def tables_in(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
-        return tables_of(Path(path).read_text(encoding="utf-8"), str(path))
+        return tables_of(Path(path).read_text(encoding="utf-8-sig"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         missing = isinstance(error, FileNotFoundError)

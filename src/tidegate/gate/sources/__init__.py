@@ -6,7 +6,7 @@ takes only its own slot.
 """
 
 from tidegate.gate.sources.batches import Batches, raw_batch
-from tidegate.gate.sources.columns import Columns, Dtype
+from tidegate.gate.sources.columns import Dtype, SourceColumns
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.sources.files import Files, every, once
 from tidegate.gate.sources.json_lines import JsonLines, StandardInput
@@ -17,7 +17,6 @@ from tidegate.gate.sources.source import RawBatch, Source, SourceError
 
 __all__ = [
     "Batches",
-    "Columns",
     "Csv",
     "Dtype",
     "Files",
@@ -27,6 +26,7 @@ __all__ = [
     "Parquet",
     "RawBatch",
     "Source",
+    "SourceColumns",
     "SourceError",
     "StandardInput",
     "every",

@@ -1,15 +1,17 @@
 """A source of batches made in Python."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from tidegate.checks import refuse
+from tidegate.features.columns.table import Table, as_table
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
 from tidegate.learn.owners import as_list, check_type
@@ -50,6 +52,8 @@ def raw_batch(X: Any, y: Any, persons: Any = None, *, offset: str = "") -> RawBa
     """A batch made in Python, with one record per row."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 2) == 0:
         raise refuse("X", "a batch, with one record per row", type(X).__name__)
+    if isinstance(X, Mapping | pa.Table | pa.RecordBatch):
+        X = as_table(X, list(X) if isinstance(X, Mapping) else X.schema.names)
     # np.array would give all records of a list one type, so that one record could change others.
     rows: Any = X if hasattr(X, "shape") else objects(list(X))
     rows = rows.tocsr() if sparse.issparse(rows) else rows  # other layouts cannot be sliced by row
@@ -71,6 +75,8 @@ def _ids(persons: Any, n: int) -> list[Any]:
 
 
 def _arrived(rows: Any, labels: Any, index: int) -> str:
+    if isinstance(rows, Table):
+        return as_json({"x": rows.row(index), "y": labels[index]})
     row = rows[index : index + 1]
     row = row.toarray() if hasattr(row, "toarray") else np.asarray(row)
     record = row[0].tolist() if hasattr(row[0], "tolist") else row[0]

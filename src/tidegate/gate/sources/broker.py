@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tidegate.gate.sources.columns import Columns
+from tidegate.gate.sources.columns import SourceColumns
 from tidegate.gate.sources.files import Follow
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.source import RawBatch, SourceError
@@ -68,15 +68,15 @@ class LostError(Exception):
         )
 
 
-def batch_size(columns: Columns) -> int:
+def batch_size(columns: SourceColumns) -> int:
     """The number of messages in a batch, unless fewer are available.
 
     A batch must not end by bytes, so it can be as large as this number times the longest message,
     and two batches can be in memory.
 
-    >>> batch_size(Columns(label="y", text="title"))
+    >>> batch_size(SourceColumns(label="y", text="title"))
     4096
-    >>> batch_size(Columns(label="y", features=tuple(f"x{i}" for i in range(1023))))
+    >>> batch_size(SourceColumns(label="y", features=tuple(f"x{i}" for i in range(1023))))
     1024
     """
     return max(64, min(MOST, ENTRIES // len(columns.names)))
@@ -96,7 +96,7 @@ def check_same(what: str, whose: str | None, named: str, other: str) -> None:
 
 
 def raw_batch_of(
-    bodies: list[bytes], columns: Columns, offset: str, ids: list[Any] | None = None
+    bodies: list[bytes], columns: SourceColumns, offset: str, ids: list[Any] | None = None
 ) -> RawBatch:
     """A batch of messages, each a slot with one record as a JSON object.
 
@@ -178,7 +178,7 @@ class Broker(ABC):
     """
 
     name: str
-    columns: Columns
+    columns: SourceColumns
     follow: Follow | None = None
     patience: float = PATIENCE
     resume: Resume | None = None

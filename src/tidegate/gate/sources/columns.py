@@ -3,8 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tidegate.checks import refuse
+from tidegate.features.columns import Category, Columns, Table
+from tidegate.features.columns.column import Values, as_object
 from tidegate.gate.sources.source import SourceError
 
 Dtype = Literal["float32", "float64"]
@@ -21,24 +24,35 @@ NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class SourceColumns:
     """The columns of a file that make up a record and its label.
 
     Args:
         label: The column of labels.
         features: The columns of numbers that make up a record, in this order.
         text: The one column of text, instead of `features`.
-        whole_labels: Whether labels are whole numbers rather than text.
+        number_labels: Whether labels are numbers rather than text.
         dtype: The type of the numbers; a number too large for it cannot be used.
         person: The column that says whose a record is, if persons are protected.
+        kinds: What the columns of `features` are, if they are not all numbers. Then records are
+            read as they are, into a `Table`.
+        aliases: The names of columns that are called otherwise in this file, by their own names.
     """
 
     label: str
     features: tuple[str, ...] = ()
     text: str | None = None
-    whole_labels: bool = False
+    number_labels: bool = False
     dtype: Dtype = "float32"
     person: str | None = None
+    kinds: Columns | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_any_kind(cls, names: Sequence[str]) -> "SourceColumns":
+        """All columns of a file, as they are, without a label."""
+        kinds = Columns([Category(name, hash=2) for name in names])
+        return cls(label=names[0], features=tuple(names), kinds=kinds)
 
     @property
     def names(self) -> list[str]:
@@ -50,6 +64,22 @@ class Columns:
         """All columns that are read: `names`, then the one that says whose a record is."""
         return [*self.names, *self._person]
 
+    def called(self, name: str) -> str:
+        """What a column is called in the file."""
+        return self.aliases.get(name, name)
+
+    def with_aliases(self, aliases: Mapping[str, str]) -> "SourceColumns":
+        """The same columns, some of which are called otherwise in a file."""
+        for name in aliases:
+            if name not in self.read:
+                raise refuse("--column", f"NAME=NAME_IN_FILE, NAME one of {_few(self.read)}", name)
+        renamed = replace(self, aliases=dict(aliases))
+        # An id that is also a number would be read as one, or as text beside an odd record.
+        times = Counter(map(renamed.called, dict.fromkeys(self.read)))
+        if twice := [name for name, count in times.items() if count > 1]:
+            raise refuse("--column", "another column of the file for each name", twice[0])
+        return renamed
+
     @property
     def _person(self) -> list[str]:
         return [] if self.person is None else [self.person]
@@ -58,37 +88,42 @@ class Columns:
     def batch(self) -> int:
         """The number of records in a batch of a file: fewer if a record has more columns.
 
-        >>> Columns(label="y", features=("a", "b")).batch, Columns(label="y", text="t").batch
-        (65536, 4096)
+        >>> SourceColumns(label="y", features=("a", "b")).batch
+        65536
+        >>> SourceColumns(label="y", text="t").batch
+        4096
         """
         if self.text is not None:
             return TEXTS
-        fitting = 1 << (CELLS // len(self.names)).bit_length() >> 1
+        cells, width = CELLS, len(self.names)
+        if self.kinds is not None:  # packed values take little space
+            cells, width = 4 * CELLS, max(self.kinds.packed_width, width)
+        fitting = 1 << (cells // width).bit_length() >> 1
         return max(1, min(fitting, MOST))
 
     def find(self, present: Sequence[str], file: str) -> list[int]:
         """The position of each of `read` among the columns of a file, which must have them all.
 
-        >>> Columns(label="y", features=("a", "b")).find(["b", "y", "a"], "f.csv")
+        >>> SourceColumns(label="y", features=("a", "b")).find(["b", "y", "a"], "f.csv")
         [2, 0, 1]
-        >>> Columns(label="y", features=("c",)).find(["a", "y"], "f.csv")
+        >>> SourceColumns(label="y", features=("c",)).find(["a", "y"], "f.csv")
         Traceback (most recent call last):
         tidegate.gate.sources.source.SourceError: column c is not in f.csv, which has a, y: \
 check the column names
-        >>> Columns(label="y", features=("a",)).find(["a;y"], "f.csv")
+        >>> SourceColumns(label="y", features=("a",)).find(["a;y"], "f.csv")
         Traceback (most recent call last):
         tidegate.gate.sources.source.SourceError: column a is not in f.csv, which has a;y: is the \
 delimiter of [source] right?
         """
         times, places = Counter(present), {name: index for index, name in enumerate(present)}
-        for name in self.read:
+        for name in map(self.called, self.read):
             if times[name] != 1:
                 problem = f"{times[name]} times in" if times[name] else "not in"
                 wrong = f"column {name} is {problem} {file}, which has {_few(present)}"
                 joined = len(present) == 1 and any(mark in present[0] for mark in ",;|\t")
                 hint = "is the delimiter of [source] right?" if joined else "check the column names"
                 raise SourceError(f"{wrong}: {hint}")
-        return [places[name] for name in self.read]
+        return [places[self.called(name)] for name in self.read]
 
     def divided(self, columns: Sequence[Column]) -> tuple[Sequence[Column], Column, Column | None]:
         """The columns of `read` as those of the record, the label, and the one with ids if any."""
@@ -96,8 +131,12 @@ delimiter of [source] right?
             return columns[:-1], columns[-1], None
         return columns[:-2], columns[-2], columns[-1]
 
+    def table(self, columns: Sequence[Values], n: int) -> Table:
+        """The columns of records of any kind, as they are."""
+        return Table(dict(zip(self.features, columns, strict=True)), n)
+
     def matrix(self, columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
-        """Columns of numbers as a matrix with one row per record, in `dtype`."""
+        """SourceColumns of numbers as a matrix with one row per record, in `dtype`."""
         X = np.empty((n, len(columns)), self.dtype)
         with np.errstate(over="ignore"):  # a record with an infinite value cannot be used
             for start in range(0, n, CHUNK):  # few enough rows to stay in the CPU cache
@@ -106,6 +145,9 @@ delimiter of [source] right?
                     X[rows, index] = column[rows]
         return X
 
+
+NO_LABEL = SourceColumns(label="")
+"""For reading names alone."""
 
 CHUNK = 2048
 
@@ -129,6 +171,8 @@ def numbers(texts: pa.Array) -> NDArray[np.float64]:
     >>> numbers(pa.array(["1.5", " -2e3 ", "1_000", None, "inf"]))
     array([ 1.5e+00, -2.0e+03,      nan,      nan,      nan])
     """
+    if texts.type == pa.float64():  # Arrow has parsed them
+        return np.asarray(texts.to_numpy(zero_copy_only=False))
     trimmed = pc.ascii_trim_whitespace(texts)
     try:
         parsed = pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False)
@@ -150,6 +194,12 @@ def columns_of_numbers(columns: Sequence[pa.Array]) -> list[NDArray[np.float64]]
 
 def _number(text: str | None) -> float:
     return float(text) if text is not None and NUMERAL.fullmatch(text) else np.nan
+
+
+def row_of(batch: pa.RecordBatch | pa.Table, index: int) -> dict[str, Any]:
+    """A row of a batch by the names of its columns."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return {name: as_object(column[index]) for name, column in columns}
 
 
 def as_json(value: object) -> str:

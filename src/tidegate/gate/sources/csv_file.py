@@ -2,19 +2,24 @@
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
+from tidegate.features.columns import Number
+from tidegate.features.columns.column import NULLS
 from tidegate.gate.sources.chain import ChangedError, Start
-from tidegate.gate.sources.columns import Columns, as_json, columns_of_numbers, numbers
+from tidegate.gate.sources.columns import SourceColumns, as_json, columns_of_numbers, numbers
 from tidegate.gate.sources.files import Follow, Part
 from tidegate.gate.sources.lines import LONGEST, count_lines, lines_after, tails_of_bytes
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
@@ -42,7 +47,7 @@ class Csv:
     empty file has no records.
     """
 
-    columns: Columns
+    columns: SourceColumns
     delimiter: str = ","
     count: int | None = None  # records in a batch; by default it depends on the columns
 
@@ -91,22 +96,49 @@ class Csv:
     def _check_delimiter(self, only: str, path: Path) -> None:
         """Refuse a file whose header has our columns if it is split by another delimiter."""
         for mark in ";\t|":
-            if mark in only and set(self.columns.read) <= set(only.split(mark)):
+            if mark in only and set(map(self.columns.called, self.columns.read)) <= set(
+                only.split(mark)
+            ):
                 hint = f"seem to be separated by {mark!r}: set source.delimiter to it"
                 raise SourceError(f"the columns of {path} {hint}")
 
     def _batch(self, lines: list[bytes], names: list[str], wanted: list[int]) -> RawBatch:
-        lines = [line.removesuffix(b"\r") for line in lines]
-        read, reasons = _split(lines, len(names), wanted, self.delimiter)
+        data, types = b"\n".join([*lines, b""]), self._types(wanted)
+        if b"\r\n" in data:
+            lines = [line.removesuffix(b"\r") for line in lines]
+            data = b"\n".join([*lines, b""])
+        quick = types and _is_plain(data, lines, len(names))
+        found = _typed(data, len(lines), names, types, self.delimiter) if quick else None
+        reasons: dict[int, str] = {}
+        if found is not None:
+            read = [found[column] for column in wanted]
+        else:
+            read, reasons = _split(lines, len(names), wanted, self.delimiter)
         record, label, ids = self.columns.divided(read)
-        if self.columns.text is None:
+        X: Any
+        if self.columns.kinds is not None:
+            X = self.columns.table(record, len(lines))
+        elif self.columns.text is None:
             X = self.columns.matrix(columns_of_numbers(record), len(lines))
         else:
             X = _texts(record[0])
-        y = numbers(label) if self.columns.whole_labels else _texts(label)
+        y = numbers(label) if self.columns.number_labels else _texts(label)
         arrived = partial(_arrived, lines, names, self.delimiter)
         persons = None if ids is None else ids.to_pylist()
         return RawBatch(X=X, y=y, arrived=arrived, persons=persons, reasons=reasons)
+
+    def _types(self, wanted: list[int]) -> dict[int, pa.DataType]:
+        """The types that Arrow may give the columns of any kind, by their place; else none."""
+        kinds = self.columns.kinds
+        if kinds is None:
+            return {}
+        types = dict.fromkeys(wanted, pa.string())
+        for place, each in zip(wanted, kinds.checked, strict=False):
+            if isinstance(each, Number) and not each.gaps:
+                types[place] = pa.float64()
+        if self.columns.number_labels and self.columns.label not in self.columns.features:
+            types[wanted[len(self.columns.features)]] = pa.float64()
+        return types
 
 
 def _header(path: Path, follow: Follow | None) -> bytes:
@@ -116,6 +148,37 @@ def _header(path: Path, follow: Follow | None) -> bytes:
             header = file.readline(LONGEST)
         if header.endswith(b"\n") or follow is None or not follow():
             return header
+
+
+def _is_plain(data: bytes, lines: list[bytes], width: int) -> bool:
+    """Whether Arrow can split all lines: UTF-8 without quotes or returns, and not too long.
+
+    Nor may the first line begin with a byte order mark: Arrow would drop it, but only there.
+    """
+    if width > WIDE or b'"' in data or b"\r" in data or data.startswith(BOM_UTF8):
+        return False
+    if len(data) > LONGEST and max(map(len, lines)) > LONGEST:
+        return False
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _typed(
+    data: bytes, n: int, names: list[str], types: Mapping[int, pa.DataType], delimiter: str
+) -> dict[int, pa.Array] | None:
+    """SourceColumns of given types by their place; None if a value is not of its type.
+
+    A number is one that `Number.read` also takes, so that no value's meaning depends on others.
+    """
+    found = _read(data, n, len(names), delimiter, types)
+    if found is None:
+        return None
+    for column in found.values():
+        if column.type == pa.float64() and pc.all(pc.is_finite(column)).as_py() is False:
+            return None  # a spelling of NaN or infinity that Arrow knows
+    return found
 
 
 def _split(
@@ -153,7 +216,17 @@ def _split(
 def _plain(block: list[bytes], width: int, delimiter: str) -> list[pa.Array] | None:
     """The columns of lines without quotes; None if Arrow fails or finds other lines."""
     data = b"\n".join([*block, b""])
+    texts = dict.fromkeys(range(width), pa.string())
+    found = _read(data, len(block), width, delimiter, texts)
+    return None if found is None else list(found.values())
+
+
+def _read(
+    data: bytes, n: int, width: int, delimiter: str, types: Mapping[int, pa.DataType]
+) -> dict[int, pa.Array] | None:
+    """SourceColumns by their place, as Arrow reads them; None if it fails or finds other lines."""
     names = [str(index) for index in range(width)]
+    wanted = {names[place]: kind for place, kind in types.items()}
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
@@ -164,14 +237,16 @@ def _plain(block: list[bytes], width: int, delimiter: str) -> list[pa.Array] | N
                 delimiter=delimiter, quote_char=False, ignore_empty_lines=False
             ),
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string())
+                column_types=wanted,
+                include_columns=list(wanted),
+                null_values=["", *NULLS],  # of numbers; texts stay as they are
             ),
         )
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, OverflowError):  # the latter if all lines together are too long
         return None
-    if table.num_rows != len(block):
+    if table.num_rows != n:
         return None
-    return [_one(column) for column in table.columns]
+    return {place: _one(table.column(names[place])) for place in types}
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
-from tidegate.gate.sources.columns import CHUNK, Columns, as_json
+from tidegate.gate.sources.columns import CHUNK, SourceColumns, as_json
 from tidegate.gate.sources.files import IN_CONFIG, Follow, Part
 from tidegate.gate.sources.lines import (
     LONGEST,
@@ -30,7 +30,7 @@ from tidegate.gate.sources.lines import (
     tails_of_bytes,
 )
 from tidegate.gate.sources.place import Place, as_count, consented, mark
-from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
+from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, joined, objects
 
 OLD = re.compile("([0-9]+):([0-9]+)")
 """An offset of version 0.1.0: a position and the CRC-32 of everything before it."""
@@ -50,7 +50,7 @@ class JsonLines:
     one.
     """
 
-    columns: Columns
+    columns: SourceColumns
     count: int | None = None  # records in a batch; by default it depends on the columns
 
     suffix = ".jsonl"
@@ -67,6 +67,11 @@ class JsonLines:
         """See `Format`."""
         return count_lines(path, 0)
 
+    @staticmethod
+    def parsed(line: bytes) -> dict[str, Any] | str:
+        """The object in a line, or the reason why it cannot be read."""
+        return _parsed(line)
+
     def part(self, block: list[bytes]) -> RawBatch:
         """A batch of lines."""
         reasons: dict[int, str] = {}
@@ -81,7 +86,7 @@ class JsonLines:
         X, y = zip(*made, strict=True) if made else zip(self.slots([]), strict=True)
         arrived = partial(_arrived, block)
         return RawBatch(
-            X=np.concatenate(X),
+            X=joined(X),
             y=np.concatenate(y),
             arrived=arrived,
             persons=None if self.columns.person is None else persons,
@@ -90,10 +95,13 @@ class JsonLines:
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
         """The records and labels of some objects, with NaN or None for missing keys."""
-        *record, label = self.columns.names
+        *record, label = map(self.columns.called, self.columns.names)
         if self.columns.text is not None:
-            texts = [row.get(self.columns.text) for row in objs]
+            text = self.columns.called(self.columns.text)
+            texts = [row.get(text) for row in objs]
             X: Any = objects([text if isinstance(text, str) else None for text in texts])
+        elif self.columns.kinds is not None:
+            X = self.columns.table([[row.get(name) for row in objs] for name in record], len(objs))
         else:
             values = [[_number(row.get(name)) for row in objs] for name in record]
             X = self.columns.matrix([np.array(column) for column in values], len(objs))
@@ -102,7 +110,7 @@ class JsonLines:
     def persons(self, objs: Sequence[Mapping[str, Any]]) -> list[Any] | None:
         """The ids in some objects, None for missing ones; None if no ids are read."""
         name = self.columns.person
-        return None if name is None else [row.get(name) for row in objs]
+        return None if name is None else [row.get(self.columns.called(name)) for row in objs]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,7 +130,7 @@ class StandardInput:
     """
 
     name: str
-    columns: Columns
+    columns: SourceColumns
     stream: Bytes
     step: int | None = None
     resume: tuple[str, str] | None = None

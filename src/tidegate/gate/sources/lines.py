@@ -103,7 +103,9 @@ class Splitter:
         if self._lost:
             self.at += sum(self._lost.pop(self.row + index, 0) for index in range(n))
         self.row += n
-        return [line[: self.longest + 1] for line in some]
+        if n and max(map(len, some)) > self.longest + 1:
+            return [line[: self.longest + 1] for line in some]
+        return some
 
 
 class Bytes(Protocol):

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tidegate.features.columns import Columns, Table
+from tidegate.features.columns.column import as_objects, is_number, is_text, plain
+from tidegate.gate.sources.arrow_bytes import arrow_bytes
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
-from tidegate.gate.sources.columns import MOST, Columns, as_json
+from tidegate.gate.sources.columns import MOST, SourceColumns, as_json, row_of
 from tidegate.gate.sources.files import Follow, Part
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
@@ -29,7 +32,7 @@ class Parquet:
     A file with wrong column types is refused as a whole. A null is a value that cannot be used.
     """
 
-    columns: Columns
+    columns: SourceColumns
     count: int | None = None  # records in a batch; by default it depends on the columns
 
     suffix = ".parquet"
@@ -41,7 +44,7 @@ class Parquet:
             check_passed(str(path), end, start.passed)
             if start.seen is not None and start.seen.at == end and start.seen.chain is None:
                 return  # nothing new, and no digest to check
-            chain = self._chain(start, end, named)
+            chain = self._chain(start, end, named, self._lane_count(file.schema_arrow))
             before = start.passed if start.seen is None else start.seen.at
             for batch in self._pieces(file, chain, stops([before], multiples(chain.block))):
                 if chain.at > before:
@@ -49,23 +52,30 @@ class Parquet:
                 elif chain.at == before and start.seen is not None and start.seen.chain is not None:
                     check_same(chain, start.seen)
 
-    def _chain(self, start: Start, end: int, named: str) -> Chain:
+    def _lane_count(self, schema: pa.Schema) -> int:
+        """How many byte strings the records of a file become, with their labels."""
+        if self.columns.kinds is None:
+            return 2
+        nothing = [pa.array([], kind) for kind in schema.types]
+        return len(_lanes(self.part(pa.RecordBatch.from_arrays(nothing, schema=schema)).X)) + 1
+
+    def _chain(self, start: Start, end: int, named: str, lanes: int) -> Chain:
         """The chain to check what was read before."""
         seen = start.seen
         if seen is not None and seen.at > end:
             raise ChangedError(f"has {end} rows, but {seen.at} were read before")
         if seen is None or seen.chain is None:
-            return Chain(self._count, lanes=2)
+            return Chain(self._count, lanes=lanes)
         if seen.header != named:
             raise ChangedError("has other columns than when it was read")
-        return resumed(seen, lanes=2, thorough=start.thorough)
+        return resumed(seen, lanes=lanes, thorough=start.thorough)
 
     def tails(self, path: Path, seen: list[Seen]) -> dict[Seen | None, str]:
         """See `Format`."""
         digests: dict[Seen | None, str] = {}
         with self._opened(path) as file:
             for block in {self._count, *(each.block for each in seen)}:
-                chain = Chain(block, lanes=2)
+                chain = Chain(block, lanes=self._lane_count(file.schema_arrow))
                 wanted = {each.at: each for each in seen if each.block == block}
                 for _ in self._pieces(file, chain, stops(wanted, multiples(block))):
                     if chain.at in wanted:
@@ -112,7 +122,7 @@ class Parquet:
     def _batches(self, file: pq.ParquetFile, at: int) -> Iterator[pa.RecordBatch]:
         """The rows of a file from a position on, in batches of any size."""
         groups, skip = _groups_from(file.metadata, at)
-        names = list(dict.fromkeys(self.columns.read))
+        names = list(dict.fromkeys(map(self.columns.called, self.columns.read)))
         for read in file.iter_batches(self._count, row_groups=groups, columns=names):
             batch = read.slice(min(skip, read.num_rows))
             skip -= read.num_rows - batch.num_rows
@@ -121,7 +131,7 @@ class Parquet:
     def _added(self, chain: Chain, batches: list[pa.RecordBatch]) -> RawBatch:
         raw = self.part(batches[0] if len(batches) == 1 else pa.Table.from_batches(batches))
         # Without the ids of persons: a holdout with the same records may have none.
-        chain.add(raw.n, _bytes(raw.X), _bytes(raw.y))
+        chain.add(raw.n, *_lanes(raw.X), _bytes(raw.y))
         return raw
 
     def check(self, schema: pa.Schema, where: str) -> None:
@@ -129,10 +139,15 @@ class Parquet:
         kinds, places = schema.types, self.columns.find(schema.names, where)
         textual = {
             self.columns.text: True,
-            self.columns.label: not self.columns.whole_labels,
+            self.columns.label: not self.columns.number_labels,
         }
         sound: set[tuple[pa.DataType, bool]] = set()
-        for name, place in zip(self.columns.names, places, strict=False):
+        if self.columns.kinds is not None:
+            self._check_kinds(self.columns.kinds, schema, where)
+        own = 0 if self.columns.kinds is None else len(self.columns.features)
+        if self.columns.kinds is not None and self.columns.label in self.columns.features:
+            own += 1  # no label is read
+        for name, place in list(zip(self.columns.names, places, strict=False))[own:]:
             kind, text = kinds[place], textual.get(name, False)
             if (kind, text) in sound:
                 continue
@@ -147,15 +162,25 @@ class Parquet:
                 f"column {self.columns.person} of {where} must hold {wanted}, got {held}"
             )
 
+    def _check_kinds(self, columns: Columns, schema: pa.Schema, where: str) -> None:
+        for each in columns.checked:
+            held = _held(schema.field(self.columns.called(each.name)).type)
+            if not each.takes(held):
+                wrong = f"column {each.name} of {where} holds {held}"
+                raise SourceError(f"{wrong}, which a {each.kind} column cannot be: change its kind")
+
     def part(self, batch: pa.RecordBatch | pa.Table) -> RawBatch:
         """A batch of rows."""
         places = self.columns.find(batch.schema.names, "the batch")
         read, label, ids = self.columns.divided([batch.column(place) for place in places])
-        record = list(map(values, read))
-        X: Any = record[0]
-        if self.columns.text is None:
-            X = self.columns.matrix(record, batch.num_rows)
-        persons = None if ids is None else ids.to_pylist()
+        X: Any
+        if self.columns.kinds is not None:
+            X = self.columns.table(list(map(whole_array, read)), batch.num_rows)
+        elif self.columns.text is None:
+            X = self.columns.matrix(list(map(values, read)), batch.num_rows)
+        else:
+            X = values(read[0])
+        persons = None if ids is None else _readable(whole_array(ids))
         return RawBatch(X=X, y=values(label), arrived=partial(_arrived, batch), persons=persons)
 
 
@@ -167,11 +192,6 @@ def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
     return groups, at
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def holds_ids(kind: pa.DataType) -> bool:
     """Whether a column of this type can hold the ids of persons."""
     return is_text(kind) or bool(pa.types.is_integer(kind))
@@ -180,13 +200,6 @@ def holds_ids(kind: pa.DataType) -> bool:
 def _held(kind: pa.DataType) -> pa.DataType:
     """The type of a column's values, which a dictionary may hold."""
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers."""
-    kinds = pa.types
-    numeric = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal
-    return any(is_kind(kind) for is_kind in numeric)
 
 
 def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
@@ -201,10 +214,15 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
         if is_text(column.type):
-            return objects(column.to_pylist())
+            return objects(_readable(column))
         if column.type not in FLOATS:
             column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _readable(column: pa.Array) -> list[Any]:
+    """Texts or ids; None for one that is not UTF-8, which Parquet files do not rule out."""
+    return [None if isinstance(each, tuple) else each for each in as_objects(column)]
 
 
 def _digest(schema: pa.Schema) -> str:
@@ -212,6 +230,21 @@ def _digest(schema: pa.Schema) -> str:
     fields = zip(schema.names, map(str, schema.types), strict=True)
     text = "".join(f"{len(name)} {name} {kind}\n" for name, kind in fields)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def whole_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without a dictionary."""
+    if isinstance(column, pa.ChunkedArray):
+        joined = column.combine_chunks()
+        column = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+    return plain(column)
+
+
+def _lanes(X: Any) -> list[bytes | memoryview]:
+    """The byte strings of records: one, or a few for each column of any kind."""
+    if not isinstance(X, Table):
+        return [_bytes(X)]
+    return [lane for column in X.columns.values() for lane in arrow_bytes(column)]
 
 
 def _bytes(array: NDArray[Any]) -> bytes | memoryview:
@@ -223,4 +256,4 @@ def _bytes(array: NDArray[Any]) -> bytes | memoryview:
 
 
 def _arrived(batch: pa.RecordBatch | pa.Table, index: int) -> str:
-    return as_json(batch.slice(index, 1).to_pylist()[0])
+    return as_json(row_of(batch, index))

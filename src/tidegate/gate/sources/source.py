@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
+from tidegate.features.columns import Table
 
 OTHER_SOURCE = "earlier records came from another kind of source; use that one"
 """What to do about an offset that a source cannot read."""
@@ -22,8 +23,8 @@ class RawBatch:
     """Records as they arrived, each in its slot, ready for `tidegate.learn.intake.clean`.
 
     Attributes:
-        X: One row per slot: numbers of shape (n, d) with NaN for missing values, or texts of shape
-            (n,) with None for missing ones.
+        X: One row per slot: numbers of shape (n, d) with NaN for missing values, texts of shape
+            (n,) with None for missing ones, or a `Table` of columns of any kind.
         y: One label per slot; None or NaN if it is missing.
         arrived: Returns what arrived in a slot, as JSON text. Only the operator may see it.
         persons: The id of each slot's person as it arrived, of any type, None if it is missing;
@@ -69,6 +70,15 @@ class Source(Protocol):
         Where a batch ends depends only on counts or on when records arrive, never on their length
         or content. The store and the fits divide records again, by counts.
         """
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The records of several parts, one after the other: arrays, or tables of lists."""
+    if not isinstance(parts[0], Table):
+        return np.concatenate(parts)
+    names = parts[0].columns
+    columns = {name: [v for part in parts for v in part.columns[name]] for name in names}
+    return Table(columns, sum(part.n for part in parts))
 
 
 def objects(values: list[Any]) -> NDArray[np.object_]:

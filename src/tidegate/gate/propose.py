@@ -1,0 +1,243 @@
+"""Proposes a configuration for a file: by the names of its columns, or by its public records."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.columns import Column, Flag, Number, Time, Vector
+from tidegate.features.columns.column import as_objects, is_text
+from tidegate.gate.config.skeleton import Proposed, Source, in_toml
+from tidegate.gate.config.tables import FILES
+from tidegate.gate.sources import Csv, Files, JsonLines, SourceColumns
+from tidegate.gate.sources.columns import NO_LABEL
+from tidegate.gate.sources.files import as_utf8, regular
+from tidegate.gate.sources.source import SourceError
+
+MOST = 100_000
+"""The most records of a public file that are read."""
+
+FEW = 60
+"""With more different values than this, a category is hashed."""
+
+WORDS = 4
+"""Texts with more words than this on average are texts, not categories."""
+
+
+def propose(path: Path, *, label: str | None = None, public: bool = False) -> Source:
+    """What the columns of a file may be.
+
+    Args:
+        path: A .csv, .parquet or .jsonl file.
+        label: The column to predict.
+        public: Whether everyone may know the records. Only then are they read.
+    """
+    kind = as_utf8(path).suffix.removeprefix(".").lower()
+    if kind not in FILES:
+        raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
+    try:
+        regular(path)
+        names, delimiter, types = _header(path, kind, public=public)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "it is damaged"
+        raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
+    _check(path, names, label)
+    read = [name for name in names if name != label]
+    known: dict[str, Any] = {
+        "path": str(path),
+        "type": kind,
+        "delimiter": delimiter,
+        "label": label,
+    }
+    if not public:
+        proposed = [_by_type(name, types.get(name)) for name in read]
+        return Source(columns=proposed, typed=bool(types), **known)
+    values, count = _sample(path, kind, delimiter, names)
+    return Source(
+        columns=[_by_values(name, values[name]) for name in read],
+        outcome=[] if label is None else _outcome(values[label]),
+        records=count,
+        **known,
+    )
+
+
+def _check(path: Path, names: Sequence[str], label: str | None) -> None:
+    if not names:
+        raise SourceError(f"{path} has no columns: its first line must name them")
+    if twice := [name for name in names if list(names).count(name) > 1]:
+        raise SourceError(f"column {twice[0]} is more than once in {path}: rename the others")
+    if label is not None and label not in names:
+        shown = ", ".join(names[:20])
+        raise SourceError(f"column {label} is not in {path}, which has {shown}: check --label")
+
+
+def _header(
+    path: Path, kind: str, *, public: bool
+) -> tuple[list[str], str | None, dict[str, pa.DataType]]:
+    """The names of a file's columns, its delimiter and, if the file has them, their types."""
+    if kind == "parquet":
+        try:
+            schema = pq.read_schema(path)
+        except pa.ArrowException as error:
+            wrong = f"{path} is not a readable Parquet file"
+            raise SourceError(f"{wrong}: restore it, or write it again") from error
+        return schema.names, None, dict(zip(schema.names, schema.types, strict=True))
+    if kind == "csv":
+        delimiter = likely_delimiter(path)
+        return Csv(columns=NO_LABEL, delimiter=delimiter).header(path), delimiter, {}
+    if not public:
+        where = (
+            "the names of its columns are in its records, so they can be read only with --public"
+        )
+        raise InvalidValueError(f"{path} is a file of JSON lines: {where}")
+    keys: dict[str, None] = {}
+    for row in _json_rows(path):
+        keys.update(dict.fromkeys(row))
+    return list(keys), None, {}
+
+
+def likely_delimiter(path: Path) -> str:
+    """The likely delimiter, by the first line alone."""
+    with path.open("rb") as file:
+        first = file.readline(2**20).decode(errors="replace")
+    return max(",;\t|", key=first.count)
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    lines = JsonLines(columns=NO_LABEL)
+    with path.open("rb") as file:
+        yield from (row for row in map(lines.parsed, islice(file, MOST)) if isinstance(row, dict))
+
+
+def _sample(
+    path: Path, kind: str, delimiter: str | None, names: Sequence[str]
+) -> tuple[dict[str, list[Any]], int]:
+    """The first records of a public file, column by column."""
+    if kind == "jsonl":
+        rows = list(_json_rows(path))
+        return {name: [row.get(name) for row in rows] for name in names}, len(rows)
+    if kind == "parquet":
+        return _parquet_sample(path, names)
+    reader = Csv(columns=SourceColumns.of_any_kind(names), delimiter=delimiter or ",")
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    count = 0
+    for raw in Files(name="init", path=path, format=reader).batches(None):
+        for name in names:
+            values[name] += raw.X[: MOST - count].columns[name].to_pylist()
+        count = min(count + raw.n, MOST)
+        if count == MOST:
+            break
+    return values, count
+
+
+def _parquet_sample(path: Path, names: Sequence[str]) -> tuple[dict[str, list[Any]], int]:
+    """The first rows of a public Parquet file, whatever the types of its columns."""
+    taken: list[pa.RecordBatch] = []
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches():
+                taken.append(batch.slice(0, MOST - sum(each.num_rows for each in taken)))
+                if not taken[-1].num_rows:
+                    break
+    except (pa.ArrowException, OSError) as error:
+        wrong = f"{path} is not a readable Parquet file"
+        raise SourceError(f"{wrong}: restore it, or write it again") from error
+    lists = {name: [v for each in taken for v in as_objects(each[name])] for name in names}
+    return lists, sum(each.num_rows for each in taken)
+
+
+def _by_type(name: str, kind: pa.DataType | None) -> Proposed:
+    """What a column may be, by its type in a Parquet file."""
+    if kind is None or is_text(kind) or isinstance(kind, pa.DictionaryType):
+        return Proposed(name=name)
+    if pa.types.is_boolean(kind):
+        return Proposed(name=name, kind="flag", keys={})
+    if pa.types.is_temporal(kind):
+        return Proposed(name=name, kind="time", keys={"parts": ["hour", "weekday", "month"]})
+    if pa.types.is_fixed_size_list(kind):
+        return Proposed(name=name, kind="vector", keys={"size": kind.list_size, "norm": 1.0})
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Proposed(name=name, kind="number", keys={"low": 0, "high": 1})
+    return Proposed(name=name)
+
+
+def _by_values(name: str, values: Sequence[Any]) -> Proposed:
+    """What a column may be, by its public values."""
+    given = [each for each in values if each is not None and each != ""]
+    if vector := _vector(name, given):
+        return vector
+    texts = [str(each) for each in given]
+    different = sorted(set(texts))
+    varies = len(different) > 1
+    if _all_are(Flag(name), given) and len(different) == 2:
+        return Proposed(name=name, kind="flag", keys={}, active=True)
+    if _all_are(number := Number(name, low=0, high=1), given):
+        return Proposed(name=name, kind="number", keys=_range(number, given), active=varies)
+    if _all_are(Time(name), given):
+        parts = {"parts": ["hour", "weekday", "month"]}
+        return Proposed(name=name, kind="time", keys=parts, active=varies)
+    if sum(len(each.split()) for each in texts) > WORDS * len(texts):
+        return Proposed(name=name, kind="text", keys={"size": 1024}, active=varies)
+    keys: dict[str, Any] = {"values": different}
+    if len(different) > FEW:
+        keys = {"hash": min(1024, 1 << (len(different) // 2).bit_length())}
+    return Proposed(name=name, kind="category", keys=keys, active=varies)
+
+
+def _vector(name: str, given: Sequence[Any]) -> Proposed | None:
+    """A column of lists of one length; None if it is not."""
+    sizes = {len(each) if isinstance(each, list) else 0 for each in given}
+    if len(sizes) != 1 or not (size := sizes.pop()):
+        return None
+    cells = Vector(name, size=size, norm=1.0).cells(list(given))
+    if cells.wrong.any():
+        return None
+    norm = float(f"{np.quantile(np.linalg.norm(cells.values, axis=1), 0.999):.2g}") or 1.0
+    return Proposed(name=name, kind="vector", keys={"size": size, "norm": norm}, active=True)
+
+
+def _all_are(column: Column, values: Sequence[Any]) -> bool:
+    """Whether all values, of which there are some, are of a kind."""
+    cells = column.cells(list(values))
+    return bool(values) and not cells.wrong.any()
+
+
+def _range(column: Number, values: Sequence[Any]) -> dict[str, float]:
+    """A range that holds nearly all values, with round ends."""
+    cells = column.cells(list(values))
+    numbers = cells.values[~cells.gap]
+    if not numbers.size:
+        return {"low": 0, "high": 1}
+    low, high = np.quantile(numbers, [0.001, 0.999]).tolist()
+    unit = 10.0 ** math.floor(math.log10(max(high - low, 1e-9)) - 1)
+    ends = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    low, high = (round(each, 12) for each in ends)
+    high = high if high > low else low + 1
+    return {name: int(v) if v == int(v) else v for name, v in (("low", low), ("high", high))}
+
+
+def _outcome(values: Sequence[Any]) -> list[str]:
+    """The lines of [records] that say what a public label is."""
+    given = [each for each in values if each is not None and each != ""]
+    different = sorted({str(each) for each in given})
+    number = Number("label", low=0, high=1)
+    if len(different) <= FEW or not _all_are(number, given):
+        whole = all(each.lstrip("-").isdigit() for each in different)
+        classes: list[Any] = sorted(map(int, different)) if whole else different
+        return [f"classes = {in_toml(classes[:FEW])}  # all possible labels"]
+    ends = _range(number, given)
+    middle = float(pc.quantile(pa.array(number.cells(given).values), 0.5)[0].as_py())
+    return [
+        f"# The label is a number, mostly from {ends['low']} to {ends['high']}. To predict it as",
+        f"# one, write target = {in_toml(list(ends.values()))} in place of classes and cuts.",
+        'classes = ["low", "high"]  # all possible labels',
+        f"cuts = [{in_toml(middle)}]  # above it is the second class",
+    ]
