@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 
 if TYPE_CHECKING:
-    from tidegate.release import Model
+    from tidegate.release import Model, RegressionModel
 
 ARROW = "application/vnd.apache.arrow.stream"
 AGAIN = {429, 502, 503, 504}
@@ -46,8 +46,8 @@ class Prediction:
 
     Attributes:
         release: The number of the release.
-        labels: The class of each record, shape (n,).
-        probabilities: The probability of each class, shape (n, K).
+        labels: The class of each record, or its predicted target, shape (n,).
+        probabilities: The probability of each class, shape (n, K); K is 0 for a target.
     """
 
     release: int
@@ -145,6 +145,10 @@ class Client:
     def predict(self, X: Any) -> Prediction:
         """Predict with the newest release."""
         answer = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
+        if "predictions" in answer:
+            numbers = np.asarray(answer["predictions"], np.float64)
+            none = np.empty((numbers.size, 0))
+            return Prediction(release=answer["release"], labels=numbers, probabilities=none)
         return Prediction(
             release=answer["release"],
             labels=np.asarray(answer["labels"]),
@@ -170,7 +174,7 @@ class Client:
                 if error.status != 404:  # 404: there is no release yet
                     raise
 
-    def model(self, number: int | None = None) -> "Model":
+    def model(self, number: int | None = None) -> "Model | RegressionModel":
         """Download a model, by default the newest, and check it against its hash."""
         from tidegate.gate.export import load  # noqa: PLC0415 (slow to load)
 

@@ -170,7 +170,7 @@ def test_predictions_are_those_of_the_release(service: Served) -> None:
     with Gate.look(service.folder) as gate:
         newest = gate.store.newest()
         assert newest is not None
-        model = newest.model()
+        model = newest.classifier()
     rows = [{"a": a, "b": b} for a, b in X.tolist()]
     table = pa.table({"a": X[:, 0], "b": X[:, 1]})
     for body, kind in (
@@ -291,7 +291,7 @@ def test_predictions_name_their_classes_and_missing_columns(service: Served) -> 
     columns = service.runner.gate.config.records.columns or ()
     record = dict.fromkeys(columns, 0.5)
     told = service.ask("POST", "/v1/predict", {"records": [record]}).json
-    assert told["classes"] == list(service.runner.gate.config.records.classes)
+    assert told["classes"] == list(service.runner.gate.config.records.groups)
     assert len(told["probabilities"][0]) == len(told["classes"])
     del record[columns[-1]]
     answer = service.ask("POST", "/v1/predict", {"records": [record]})

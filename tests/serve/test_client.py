@@ -19,6 +19,7 @@ from tests.serve.served import Served, config, served, stream
 from tidegate import Client
 from tidegate.checks import InvalidValueError
 from tidegate.client import ServiceError
+from tidegate.release import Model
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def client(service: Served) -> Iterator[Client]:
 def test_the_model_predicts_here_as_the_service_does(client: Client) -> None:
     X, _ = stream(30, 77)
     there, model = client.predict(X), client.model()
+    assert isinstance(model, Model)
     assert np.array_equal(there.labels, model.predict(X))
     np.testing.assert_allclose(there.probabilities, model.predict_proba(X))
     assert client.model(0).weights.shape == model.weights.shape
@@ -47,6 +49,7 @@ def test_surveyed_releases_predict_alike_on_every_way(tmp_path: Path) -> None:
         lists = running.ask("POST", "/v1/predict", {"x": X.tolist()}).json
         wide = running.ask("POST", "/v1/predict", {"x": [[0.5] * 3]})
         assert (wide.status, "of 2 columns" in wide.json["error"]) == (422, True)
+    assert isinstance(model, Model)
     assert model.transform is not None
     assert model.weights.shape == (3,)
     expected = model.predict_proba(X)

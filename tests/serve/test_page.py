@@ -375,7 +375,10 @@ def test_can_be_read(browser: Browser, url: str, axe: Any) -> None:
             for scheme in SCHEMES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
-                page.wait_for_timeout(300)  # for the charts to be drawn anew
+                page.wait_for_timeout(300)
+                page.wait_for_function(  # the charts are drawn anew, however busy the machine is
+                    "width => document.documentElement.scrollWidth === width", arg=size["width"]
+                )
                 assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
                 assert page.evaluate(CONTRAST) == []
         assert axe.run(page).response["violations"] == []

@@ -70,6 +70,65 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
         assert page.evaluate("window.same")  # it was never loaded again
 
 
+def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) -> None:
+    records = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
+    settings = config(records=records, budget={"epsilon": 8.0, "delta": 1e-6})
+    with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
+        service.send(750)
+        shown(page, 750)
+        expect(page.locator("#releases li")).to_have_count(5)
+        expect(page.locator("#task")).to_contain_text("predict minutes (from 0 to 120) from a, b")
+        expect(page.locator("#quality-words")).to_contain_text("mean absolute error")
+        releases = json_lines("releases", str(service.folder))
+        quality = [tried["mae"] for release in releases for tried in release["tried"]]
+        assert become(lambda: values(page, "#quality-table") == quality[::-1])
+        page.wait_for_selector("#quality-chart .main-svg", state="attached")
+        expect(page.locator("#scores-measures")).to_contain_text("MAE")
+        expect(page.locator("#confusion-title")).to_have_text("Predictions beside the truth")
+        expect(page.locator("#survey-legend")).to_contain_text("0 to 15")
+        for field in page.locator("#predict input").all():
+            field.fill("0.5")
+        page.locator("#predict button[type=submit]").click()
+        expect(page.locator("#prediction")).to_contain_text("models predict numbers from 0 to 120")
+
+
+TABLE = [
+    {"name": "age", "kind": "number", "low": 0, "high": 100},
+    {"name": "ward", "kind": "category", "values": ["A", "B"]},
+    {"name": "code", "kind": "category", "hash": 8},
+    {"name": "smoker", "kind": "flag"},
+    {"name": "seen", "kind": "time"},
+]
+
+
+def test_the_form_has_a_field_for_each_column(browser: Browser, tmp_path: Path) -> None:
+    records = {"classes": ["well", "ill"], "label": "y"}
+    settings = config(records=records, columns=TABLE, budget={"epsilon": 8.0, "delta": 1e-6})
+    rows = [
+        {"age": i % 90, "ward": "AB"[i % 2], "code": f"x{i % 5}", "smoker": None,
+         "seen": "2020-01-01T10:00:00", "y": "ill" if i % 90 > 45 else "well"}
+        for i in range(450)
+    ]  # fmt: skip
+    with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
+        assert service.ask("POST", "/v1/records", {"records": rows}).status == 200
+        shown(page, 450)
+        expect(page.locator("#releases li")).to_have_count(2)
+        expect(page.locator("#predict label")).to_have_count(5)
+        expect(page.locator("#predict label").first).to_contain_text("number from 0 to 100")
+        assert page.locator("#predict select").count() == 2
+        page.locator("#predict [name=age]").fill("old")
+        page.locator("#predict button[type=submit]").click()
+        expect(page.locator("#prediction")).to_contain_text("is not a number")
+        page.locator("#predict [name=age]").fill("80")
+        page.locator("#predict [name=ward]").select_option("B")
+        page.locator("#predict [name=seen]").fill("2020-01-01T10:00")
+        page.locator("#predict button[type=submit]").click()
+        record = {"age": "80", "ward": "B", "code": None, "smoker": None}
+        record["seen"] = "2020-01-01T10:00"
+        said = service.ask("POST", "/v1/predict", {"records": [record]}).json
+        expect(page.locator("#prediction strong")).to_have_text(said["labels"][0])
+
+
 def test_shows_what_the_records_of_a_stopped_step_paid(browser: Browser, tmp_path: Path) -> None:
     wrong = config(**SECTIONS, records={"classes": [7, 8], "norm": 1.5})
     with served(tmp_path / "state", wrong) as service:

@@ -18,8 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
+from tidegate.features.columns.column import is_text
 from tidegate.gate.sources.columns import as_json
-from tidegate.gate.sources.parquet import is_text, values
+from tidegate.gate.sources.columns import row_of as in_batch
+from tidegate.gate.sources.parquet import values
 
 NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"
 
@@ -110,6 +112,8 @@ def unfolded(kind: Any, rows: int, size: int) -> int:
         return int(kind.list_size) * unfolded(kind.value_type, rows, size)
     if is_text(kind):
         return WIDEST * size
+    if pa.types.is_nested(kind):  # lists of any length; a byte may become a float64
+        return 8 * size
     return rows * (4 if kind == pa.float32() else 8)
 
 
@@ -186,7 +190,7 @@ def row_of(batches: Sequence[Any]) -> Any:
 
     def shown(slot: int) -> str:
         which = bisect_right(starts, slot) - 1
-        return as_json(batches[which].slice(slot - starts[which], 1).to_pylist()[0])
+        return as_json(in_batch(batches[which], slot - starts[which]))
 
     return shown
 

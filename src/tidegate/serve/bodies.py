@@ -6,6 +6,7 @@ A record that cannot be used keeps its slot, and no response mentions it. No mes
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -15,11 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.columns import Column, Columns, Table, Text
+from tidegate.features.columns.column import is_number, is_text
+from tidegate.features.columns.columns import WIDEST
+from tidegate.features.columns.table import as_table
 from tidegate.gate.config import Config
-from tidegate.gate.sources import Columns, RawBatch
+from tidegate.gate.sources import RawBatch, SourceColumns
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.parquet import Parquet, holds_ids, is_number, is_text, values
+from tidegate.gate.sources.parquet import Parquet, holds_ids, values
 from tidegate.gate.sources.source import check_ids, objects
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
@@ -30,6 +35,7 @@ JSON = "application/json"
 
 NO_RECORDS = 'the body must have "x" and "y", or "records"'
 NO_MATRIX = "x must be a matrix: one list of numbers per record, all of the same length"
+NO_ROWS = "x must have a list of values for each record, in the order of the columns"
 NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
 
 PERSONS = "persons"
@@ -66,8 +72,22 @@ class Reader:
 
     @property
     def text(self) -> bool:
-        """Whether records are texts."""
-        return any(each.takes_text for each in self.config.features[:1])
+        """Whether records are, or contain, texts that are hashed or encoded."""
+        return any(each.takes_text for each in self.config.features[:1]) or bool(self._texts)
+
+    @cached_property
+    def _kinds(self) -> Columns | None:
+        """The columns of any kind that records have, if they do."""
+        return self.config.column_map()
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The names of the columns of text."""
+        return [each.name for each in self._columns_of_any_kind if isinstance(each, Text)]
+
+    @property
+    def _columns_of_any_kind(self) -> tuple[Column, ...]:
+        return () if self._kinds is None else self._kinds.checked
 
     def batch(self, kind: str, body: Body, *, labelled: bool = True) -> RawBatch:
         """The records of a body, which is read as JSON unless its media type is `ARROW`.
@@ -81,12 +101,22 @@ class Reader:
             check_ids(raw, protected=self.config.person is not None)
         if raw.persons is not None and len(raw.persons) != raw.n:
             raise refuse(PERSONS, f"as long as x ({raw.n})", len(raw.persons))
+        if isinstance(raw.X, Table):
+            return self._checked(raw)
         columns = self.config.records.columns
         if columns is not None and raw.n and raw.X.shape[1] != len(columns):
             raise refuse("x", f"of {len(columns)} columns ({_few(columns)})", raw.X.shape[1])
         if raw.n and 0 in raw.X.shape:
             raise InvalidValueError(NO_MATRIX)
         return _without_long_texts(raw) if self.text else raw
+
+    def _checked(self, raw: RawBatch) -> RawBatch:
+        """Refuse more records of any kind than fit, and mark too long texts as unusable."""
+        if self._kinds is not None:
+            arrow.check_size(4 * raw.n * min(self._kinds.width, WIDEST), self.limits.unfolded)
+        for name in self._texts:
+            raw = _without_long_values(raw, name)
+        return raw
 
     def _of_json(self, body: Body, labelled: bool) -> RawBatch:
         given = _object(body, self.limits.records)
@@ -114,12 +144,24 @@ class Reader:
         check_number(len(x), self.limits.records)
         lists = {"x": x, "y": labels, **({} if persons is None else {PERSONS: persons})}
         return RawBatch(
-            X=_texts(x) if self.text else _matrix(x, self.limits.unfolded),
+            X=self._rows(x),
             y=objects(_readable(labels)),
             arrived=lambda slot: as_json({n: _raw(each[slot]) for n, each in lists.items()}),
             persons=None if persons is None else _readable(persons),
             reasons={**_reasons(persons or []), **_reasons(labels), **_reasons(x)},
         )
+
+    def _rows(self, x: list[Any]) -> Any:
+        """The records of "x": texts, rows of columns of any kind, or rows of numbers."""
+        if self._kinds is not None:
+            names = self._kinds.names
+            rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
+            if not all(isinstance(row, list) for row in rows):
+                raise InvalidValueError(NO_ROWS)
+            for width in {len(row) for row in rows} - {len(names)}:
+                raise refuse("x", f"of {len(names)} columns ({_few(names)})", width)
+            return as_table(rows, names) if rows else Table({name: [] for name in names}, 0)
+        return _texts(x) if self.text else _matrix(x, self.limits.unfolded)
 
     def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
         stream = arrow.stream(body)
@@ -131,6 +173,8 @@ class Reader:
         reader.check(stream.schema, "the body")
         stream.check(reader.columns.read, self.limits.unfolded)
         batches = list(stream.batches(reader.columns.read))
+        if reader.columns.kinds is not None:
+            return _of_any_kind(reader, batches)
         X, y, stop = _room(stream.rows, reader.columns), list[NDArray[Any]](), 0
         persons = list[Any]()
         for batch in batches:
@@ -147,11 +191,11 @@ class Reader:
         kind = stream.schema.field("x").type
         if not is_number(kind.value_type):
             raise InvalidValueError(NO_MATRIX)
-        of_kind = is_number if isinstance(self.config.records.classes[0], int) else is_text
+        of_kind = is_number if self.config.records.number_labels else is_text
         names = stream.schema.names
         if labelled and (names.count("y") != 1 or not of_kind(stream.schema.field("y").type)):
             raise InvalidValueError(
-                "y must be one column of labels, of the type of records.classes"
+                "y must be one column of labels, of the type of records.classes, or of targets"
             )
         owned = labelled and PERSONS in names
         if owned and (
@@ -167,15 +211,26 @@ class Reader:
         ids = _ids(batches) if owned else None
         return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]), persons=ids)
 
-    def _columns(self, labelled: bool) -> Columns:
+    def _columns(self, labelled: bool) -> SourceColumns:
         """The columns that the configuration names."""
         table = self.config.records
-        if (table.columns is None and table.text is None) or (labelled and table.label is None):
+        names = self.config.read
+        if names is None or (labelled and table.label is None):
             raise InvalidValueError(NO_COLUMNS)
         if labelled:
-            return self.config.columns()
-        first = (table.columns or (table.text,))[0]  # in place of the label: it exists in any case
-        return replace(replace(table, label="?").build(), label=str(first), whole_labels=True)
+            return self.config.source_columns()
+        built = replace(table, label="?").build(self._kinds)
+        return replace(built, label=names[0], number_labels=True)  # it exists in any case
+
+
+def _of_any_kind(reader: Parquet, batches: Sequence[Any]) -> RawBatch:
+    """Records with columns of any kind."""
+    table = pa.Table.from_batches([arrow.decoded(each) for each in batches] or [_empty(reader)])
+    return replace(reader.part(table), arrived=arrow.row_of(batches))
+
+
+def _empty(reader: Parquet) -> Any:
+    return pa.RecordBatch.from_pydict({name: [] for name in dict.fromkeys(reader.columns.read)})
 
 
 def _ids(batches: Sequence[Any]) -> list[Any]:
@@ -195,7 +250,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join([*names[:MOST_NAMES], *["..."] * (len(names) > MOST_NAMES)])
 
 
-def _room(n: int, columns: Columns) -> NDArray[Any]:
+def _room(n: int, columns: SourceColumns) -> NDArray[Any]:
     """An empty array for `n` records."""
     if columns.text is not None:
         return np.empty(n, object)
@@ -245,6 +300,20 @@ def _without_long_texts(raw: RawBatch) -> RawBatch:
     return replace(raw, X=texts, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
 
 
+def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
+    """The batch, whose records with a too long text in a column are marked as unusable."""
+    given = raw.X.columns[name]
+    values = given.to_pylist() if isinstance(given, pa.Array) else list(given)
+    long = [slot for slot, v in enumerate(values) if isinstance(v, str) and len(v) > LONGEST]
+    if not long:
+        return raw
+    for slot in long:
+        values[slot] = ()  # neither a text nor missing
+    reason = f"{name} is longer than {LONGEST} characters"
+    table = replace(raw.X, columns={**raw.X.columns, name: values})
+    return replace(raw, X=table, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
+
+
 def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
     """Rows as a matrix of at most `most` bytes; NaN for anything that is not a number."""
     rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
@@ -274,6 +343,8 @@ def shown(record: Any, label: Any) -> str:
     >>> shown(np.array([1.5, np.nan]), 0)
     '{"x": [1.5,null], "y": 0}'
     """
+    if isinstance(record, Table):
+        return as_json({"x": record.row(0), "y": label})
     if not isinstance(record, np.ndarray):
         return as_json({"x": record, "y": label})
     few = (record[start : start + CHUNK] for start in range(0, record.size, CHUNK))

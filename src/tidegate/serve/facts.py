@@ -89,7 +89,7 @@ class Facts:
         with self._reading:
             self._view.catch_up()
             chain = self._view.chain()
-        records, window = self.gate.config.records, None
+        records, read, window = self.gate.config.records, self.gate.config.read, None
         if chain:  # with two streams, only the blocks of the stream of the newest fit
             own = [block for block in chain if block["stream"] == chain[-1]["stream"]]
             start = min(block["start"] for block in own)
@@ -99,14 +99,21 @@ class Facts:
             "allocation": described(self.gate.plan.allocation),
             "forever": self._forever(),
             "records": {
-                "columns": None if records.columns is None else list(records.columns),
+                "columns": None if records.text or read is None else list(read),
+                "kinds": self._kinds(),
                 "text": records.text,
                 "label": records.label,
-                "classes": list(records.classes),
+                "classes": list(records.groups),
+                "target": None if records.target is None else list(records.target),
             },
             "chain": chain,
             "window": window,
         }
+
+    def _kinds(self) -> list[Fields] | None:
+        """What the columns are, if they are not all numbers."""
+        columns = self.gate.config.column_map()
+        return None if columns is None else [each.described() for each in columns.checked]
 
     def _forever(self) -> dict[str, float]:
         """The most that any record of each stream ever pays; at most 1."""

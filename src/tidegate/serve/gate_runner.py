@@ -16,7 +16,7 @@ from tidegate.gate.erasure import Erasure
 from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.gate.sources import RawBatch
-from tidegate.release import Model, StoredRelease
+from tidegate.release import Model, RegressionModel, StoredRelease
 
 log = logging.getLogger("tidegate.serve")
 
@@ -35,7 +35,7 @@ class Current:
     release: StoredRelease
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> Model | RegressionModel:
         """The model of the release, built once."""
         return self.release.model()
 

@@ -14,6 +14,11 @@ MEASURES = {
     "constant_log_loss": "Log-loss of a constant that answers the class shares, noisy.",
     "auc": "AUC of the newest scored release, two classes only, noisy.",
     "bias": "Mean probability of class 1 minus its share, two classes only, noisy.",
+    "mae": "Mean absolute error of the newest scored release, targets only, noisy.",
+    "rmse": "Root mean squared error of the newest scored release, targets only, noisy.",
+    "constant_rmse": "Deviation of the targets: the RMSE of a constant, noisy.",
+    "r2": "R^2 of the newest scored release, targets only, noisy.",
+    "mean_error": "Mean prediction minus mean target, noisy.",
     "unusable_share": "Share of unusable records in the newest step, noisy.",
 }
 """The metrics that have a deviation."""
@@ -56,8 +61,9 @@ def _of_stream(status: Fields, stream: str) -> Iterator[tuple[str, float]]:
     measures: Fields = {}
     if quality:
         newest = quality[-1]
-        plain = {"value": newest["accuracy"], "deviation": newest["deviation"]}
-        measures = {**(newest["scores"] or {}), "accuracy": plain}
+        first = "mae" if "mae" in newest else "accuracy"
+        plain = {"value": newest[first], "deviation": newest["deviation"]}
+        measures = {**(newest["scores"] or {}), first: plain}
         measures["unusable_share"] = measures.get("unusable")
     if surveys:
         newest = surveys[-1]

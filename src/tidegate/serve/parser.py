@@ -9,17 +9,21 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.features.columns import Table
+from tidegate.gate.config import Config
 from tidegate.gate.sources import RawBatch
 from tidegate.gate.sources.source import objects
-from tidegate.learn.labels import class_codes
+from tidegate.learn.labels import class_codes, cut_codes
 from tidegate.serve.bodies import ARROW, Reader, shown
 from tidegate.serve.process import Answer, Process
+
+Wrong = Mapping[str, NDArray[np.bool_]]
 
 
 class Parser:
@@ -65,18 +69,23 @@ class Parsed:
         y = objects(self.y)
 
         def arrived(slot: int) -> str:
-            return self.odd[slot] if slot in self.odd else shown(self.X[slot], y[slot])
+            return self.odd[slot] if slot in self.odd else shown(_record(self.X, slot), y[slot])
 
         return RawBatch(X=self.X, y=y, arrived=arrived, persons=self.persons, reasons=self.reasons)
+
+
+def _record(X: Any, slot: int) -> Any:
+    return X[slot : slot + 1] if isinstance(X, Table) else X[slot]
 
 
 @contextmanager
 def _reading(reader: Reader) -> Iterator[Answer]:
     def read(kind: str, body: bytearray, labelled: bool) -> Parsed:
         raw = reader.batch(kind, body, labelled=labelled)
-        odd = _odd(raw, reader.config.records.classes) if labelled else []
+        wrong = _wrong(raw, reader.config)
+        odd = _odd(raw, wrong, reader.config) if labelled else []
         return Parsed(
-            X=raw.X,
+            X=_sendable(raw.X, wrong),
             y=[each if isinstance(each, str | int | float) else None for each in raw.y],
             persons=None if raw.persons is None else list(map(_id, raw.persons)),
             reasons=raw.reasons,
@@ -86,15 +95,52 @@ def _reading(reader: Reader) -> Iterator[Answer]:
     yield read
 
 
-def _odd(raw: RawBatch, classes: Any) -> list[int]:
+def _wrong(raw: RawBatch, config: Config) -> Wrong:
+    """Which values contradict the kinds of their columns, if these have kinds."""
+    kinds = config.column_map()
+    return {} if kinds is None else kinds.bad(raw.X)
+
+
+def _sendable(X: Any, wrong: Wrong) -> Any:
+    """Records without wrong values, which may be nested too deep to send, or take much memory."""
+    if not isinstance(X, Table):
+        return X
+    columns = {name: _without(values, wrong[name]) for name, values in X.columns.items()}
+    return replace(X, columns=columns)
+
+
+def _without(values: Any, wrong: NDArray[np.bool_]) -> Any:
+    """Values with an empty tuple, which no kind of column takes, for the wrong ones."""
+    if not wrong.any():
+        return values
+    return [() if bad else value for bad, value in zip(wrong.tolist(), values, strict=True)]
+
+
+def _odd(raw: RawBatch, wrong: Wrong, config: Config) -> list[int]:
     """The slots whose record or label cannot be used."""
-    if raw.X.dtype == object:
-        bad: NDArray[np.bool_] = np.array([text is None for text in raw.X], np.bool_)
+    bad = np.zeros(raw.n, np.bool_)
+    if isinstance(raw.X, Table):
+        for each in wrong.values():
+            bad |= each
+    elif raw.X.dtype == object:
+        bad = np.array([text is None for text in raw.X], np.bool_)
     else:
         bad = ~np.isfinite(raw.X).all(axis=1)
     if raw.persons is not None:
         bad |= np.array([not _is_id(each) for each in raw.persons], np.bool_)
-    return [int(slot) for slot in np.flatnonzero(bad | (class_codes(list(raw.y), classes) < 0))]
+    target = config.records.predicted
+    if target is not None:
+        bad |= ~target.codes(raw.y)[1]
+    else:
+        bad |= _codes(raw, config) < 0
+    return [int(slot) for slot in np.flatnonzero(bad)]
+
+
+def _codes(raw: RawBatch, config: Config) -> NDArray[np.intp]:
+    cuts = config.records.cuts
+    if cuts is not None:
+        return cut_codes(list(raw.y), cuts)
+    return class_codes(list(raw.y), config.records.groups)
 
 
 def _id(given: Any) -> Any:

@@ -1,6 +1,6 @@
 // The two charts, drawn by Plotly, whose bundle comes with its Python package.
 
-import { accuracy, around, count, el, percent } from "./elements.js";
+import { accuracy, around, count, el, inUnits, percent } from "./elements.js";
 
 /** Loaded in the background: the page does not wait for its five megabytes. */
 const plotly = new Promise((ready, failed) => {
@@ -136,6 +136,40 @@ export function drawQuality(root, quality, axis, alarms) {
   return draw(root, words, traces, look);
 }
 
+/** Draw the mean absolute error over time, with two standard deviations of noise on each side. */
+export function drawErrors(root, errors, axis, alarms) {
+  const x = errors.map((point) => point.at);
+  const edge = (deviations) => errors.map(({ value, deviation }) =>
+    Math.max(0, value + deviations * deviation));
+  const line = ink("base");
+  const side = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
+  const top = Math.max(...edge(+2)) * 1.1;
+  const traces = [
+    { ...side, y: edge(-2) },
+    { ...side, y: edge(+2), fill: "tonexty", fillcolor: faint(line, 0.2) },
+    {
+      type: "scatter",
+      mode: errors.length > 60 ? "lines" : "lines+markers",
+      x,
+      y: edge(0),
+      customdata: errors.map(inUnits),
+      line: { color: line, width: 2 },
+      marker: { color: line, size: 5 },
+      hovertemplate: `%{x:,} (${axis}): %{customdata}<extra></extra>`,
+    },
+    marks(alarms, top * 0.97),
+  ];
+  const look = layout(300, {
+    xaxis: { title: { text: axis }, tickformat: ",d" },
+    yaxis: { range: [0, top] },
+  });
+  const last = errors.at(-1);
+  const words = `Private mean absolute error over time, the newest ${inUnits(last)} at ` +
+    `${count(last.at)} (${axis}); ${count(alarms.length)} drift alarms. ` +
+    "The table below says the same.";
+  return draw(root, words, traces, look);
+}
+
 /** A triangle at the top for each drift alarm. */
 function marks(alarms, top) {
   return {
@@ -198,7 +232,7 @@ export function drawShares(root, { x, lines, unusable, axis, alarms }) {
   });
   const traces = [
     ...lines.map(({ name, shares }, index) =>
-      trace(`class ${name}`, shares, { color: ink(LINES[index]), width: 2 })),
+      trace(name, shares, { color: ink(LINES[index]), width: 2 })),
     trace("unusable", unusable, { color: ink("soft"), width: 2, dash: "dot" }),
     marks(alarms, top),
   ];

@@ -25,6 +25,13 @@ export const around = ({ value, deviation }) =>
 export const plain = ({ value, deviation }) =>
   `${value.toFixed(3)}${deviation ? ` ± ${(2 * deviation).toFixed(3)}` : ""}`;
 
+/** A noisy number in any unit, with two standard deviations; as many digits as the noise allows. */
+export const inUnits = ({ value, deviation }) => {
+  if (!deviation) return String(+value.toPrecision(4));
+  const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(2 * deviation))));
+  return `${value.toFixed(digits)} ± ${(2 * deviation).toFixed(digits)}`;
+};
+
 /** Average each few items into one, so that a chart has at most `most` points. */
 export function grouped(items, most) {
   const each = Math.max(1, Math.ceil(items.length / most));

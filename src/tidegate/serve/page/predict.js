@@ -1,5 +1,6 @@
 // A form to try the newest model: a field for each column, or one for all numbers or text.
 
+import { columnFields, columnValue } from "./columns.js";
 import { $, accuracy, count, el } from "./elements.js";
 import { post } from "./service.js";
 
@@ -12,15 +13,16 @@ export function showForm(asked, card) {
     el("div", { class: "fields" }, ...fields(asked, card)),
     el("p", { class: "row" },
       el("button", { type: "submit", class: "main" }, "Predict"),
-      ...(asked.text || !$("predict").dataset.width ? [] : [random])),
+      ...(asked.text || asked.kinds || !$("predict").dataset.width ? [] : [random])),
   );
   $("predict").onsubmit = (event) => {
     event.preventDefault();
-    predict(asked.classes);
+    predict(asked.classes, Boolean(asked.kinds));
   };
 }
 
-function fields({ columns, text }, card) {
+function fields({ columns, kinds, text }, card) {
+  if (kinds) return columnFields(kinds);
   const area = { rows: 3, required: true, spellcheck: "false" };
   const number = { inputmode: "decimal", autocomplete: "off", required: true };
   const width = columns?.length ?? widthOf(card);
@@ -58,7 +60,11 @@ function fillIn() {
 }
 
 /** The body for /v1/predict. */
-function written() {
+function written(ofAnyKind) {
+  if (ofAnyKind) {
+    const values = inputs().map((input) => [input.name, columnValue(input)]);
+    return { records: [Object.fromEntries(values)] };
+  }
   const [first] = inputs();
   if (first.dataset.kind === "list") {
     return { x: [first.value.split(/[\s,;]+/).filter(Boolean).map(numberIn)] };
@@ -75,16 +81,21 @@ function numberIn(text) {
   return value;
 }
 
-async function predict(classes) {
+async function predict(classes, ofAnyKind) {
   try {
-    const answer = await post("/v1/predict", written());
+    const answer = await post("/v1/predict", written(ofAnyKind));
     $("prediction").replaceChildren(...result(answer, classes));
   } catch (error) {
     $("prediction").replaceChildren(el("p", { class: "error" }, error.message));
   }
 }
 
-function result({ release, labels, probabilities }, classes) {
+function result({ release, labels, probabilities, predictions, target }, classes) {
+  if (predictions) {
+    const number = el("strong", {}, String(+predictions[0].toPrecision(6)));
+    const range = ` (models predict numbers from ${target.join(" to ")})`;
+    return [el("p", {}, "Release ", count(release), " predicts ", number, range, ".")];
+  }
   const rows = probabilities[0]
     .map((probability, index) => ({ probability, name: String(classes[index]) }))
     .sort((one, other) => other.probability - one.probability)

@@ -45,12 +45,13 @@ const names = (all) => all.slice(0, MOST_NAMES).join(", ") +
   (all.length > MOST_NAMES ? ` and ${count(all.length - MOST_NAMES)} more` : "");
 
 /** What models predict, and from what, according to the public configuration. */
-export function showTask({ streams }, { records: { columns, text, label, classes } }) {
+export function showTask({ streams }, { records: { columns, text, label, classes, target } }) {
   const from = text ? `the text in ${text}` : columns ? names(columns) : "the numbers of a record";
   const of = streams.length > 1 ? `streams ${streams.map((each) => `“${each.stream}”`).join(" and ")}`
     : `stream “${streams[0].stream}”`;
   $("task").replaceChildren(
-    `Models of the ${of} predict ${label ?? "the class"} (${names(classes)}) from ${from}.`,
+    `Models of the ${of} predict ${label ?? (target ? "a number" : "the class")} ` +
+      `(${target ? `from ${target.join(" to ")}` : names(classes)}) from ${from}.`,
   );
 }
 

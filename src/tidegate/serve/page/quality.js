@@ -1,7 +1,9 @@
-// The private accuracy of the models, if a share of the budget is reserved for it.
+// How good the models are, if a share of the budget is reserved for it: accuracy, or errors.
 
-import { drawQuality } from "./charts.js";
-import { $, accuracy, around, count, exact, grouped, meanOf, plain, table } from "./elements.js";
+import { drawErrors, drawQuality } from "./charts.js";
+import {
+  $, accuracy, around, count, exact, grouped, inUnits, meanOf, plain, table,
+} from "./elements.js";
 
 const MOST_POINTS = 80;
 
@@ -11,6 +13,12 @@ export function showQuality({ quality: points, streams }) {
   const quality = points.map((point) => ({ ...point, at: point[place] }));
   const groups = grouped(quality, MOST_POINTS);
   const each = groups[0]?.length ?? 0;
+  for (const part of ["newest", "chart", "more"]) $(`quality-${part}`).hidden = !quality.length;
+  const means = each > 1 ? ` The chart shows means of ${each} steps.` : "";
+  if (quality.length && "mae" in quality[0]) {
+    showErrors(quality, groups, axis, means);
+    return;
+  }
   const majority = quality.some((point) => point.scores?.majority);
   $("quality-words").textContent = quality.length
     ? "Each model is tested on the step after it, which it was not trained on. The accuracy is " +
@@ -18,10 +26,9 @@ export function showQuality({ quality: points, streams }) {
       "deviations of the noise on each side. Values above 100 % are shown as 100 %." +
       (majority ? " The dashed line is the share of the most frequent class: what a constant " +
         "answer would score. A triangle marks a drift alarm." : "") +
-      (each > 1 ? ` The chart shows means of ${each} steps.` : "")
+      means
     : "Not measured yet. With a share in [quality] of the configuration, a private accuracy is " +
       "measured at each step, from the second model on.";
-  for (const part of ["newest", "chart", "more"]) $(`quality-${part}`).hidden = !quality.length;
   if (quality.length) {
     const newest = quality.at(-1);
     $("quality-newest").replaceChildren(
@@ -41,6 +48,30 @@ export function showQuality({ quality: points, streams }) {
   const heads = [axis, "accuracy", "two standard deviations", "majority class", "log-loss",
     "drift", "alarm"];
   table($("quality-table"), "Private accuracy", heads, rows);
+}
+
+/** The errors of models that predict a number. */
+function showErrors(quality, groups, axis, means) {
+  const known = (point, name) => (point.scores?.[name] ? inUnits(point.scores[name]) : "–");
+  const mae = ({ mae: value, deviation }) => ({ value, deviation });
+  $("quality-words").textContent =
+    "Each model is tested on the step after it, which it was not trained on. The line is the mean " +
+    "absolute error, in the unit of the target; it is noisy and costs a share of the budget, like " +
+    "a model. The band shows two standard deviations of the noise on each side. A triangle marks a " +
+    `drift alarm.${means}`;
+  const newest = quality.at(-1);
+  $("quality-newest").replaceChildren(exact(newest.mae, inUnits(mae(newest))));
+  drawErrors($("quality-chart"), groups.map((group) => ({
+    at: group.at(-1).at, ...meanOf(group.map(mae)),
+  })), axis, quality.filter((point) => point.drift?.alarm));
+  const rows = [...quality].reverse().map((point) => [
+    count(point.at), exact(point.mae, inUnits(mae(point))), known(point, "rmse"),
+    known(point, "constant_rmse"), point.scores?.r2 ? plain(point.scores.r2) : "–",
+    point.drift ? point.drift.statistic.toFixed(2) : "–",
+    point.drift?.alarm ? point.drift.what : "–",
+  ]);
+  const heads = [axis, "MAE", "RMSE", "RMSE of a constant", "R²", "drift", "alarm"];
+  table($("quality-table"), "Private errors", heads, rows);
 }
 
 /** Average a few points; their noise is independent, so the means are less noisy. */

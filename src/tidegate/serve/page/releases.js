@@ -1,6 +1,6 @@
 // The list of releases, newest first, each with its card and files.
 
-import { $, accuracy, count, el, moment, percent, span } from "./elements.js";
+import { $, accuracy, count, el, inUnits, moment, percent, span } from "./elements.js";
 import { inWords } from "./scores.js";
 import { ask, save } from "./service.js";
 
@@ -89,16 +89,20 @@ function facts({ card, hash, trained_on: trained }) {
       : ["Starts from", `the model of fit ${count(card.started_from)}`],
     [card.emphasis?.length > 1 ? "Cost of the newest" : "Cost per record", `${percent(card.share_rounded_down)} of its budget ` +
       `(${unit === "mu" ? "μ" : "ε"} = ${card[unit].toPrecision(3)})`],
-    ...(before ? [["Model before", `${accuracy(before.accuracy)} ± ` +
-      `${accuracy(2 * before.deviation)} correct on the step after it`]] : []),
+    ...(before ? [["Model before", `${tried(before)} on the step after it`]] : []),
     ...(before?.scores ? [["Its scores", inWords(before.scores)]] : []),
     ...(holdout ? [["On the holdout", holdout.scores ? inWords(holdout.scores)
-      : `${accuracy(holdout.accuracy)} correct`]] : []),
+      : tried({ ...holdout, deviation: 0 })]] : []),
     ["Learner", [card.learner?.kind, card.loss?.kind].filter(Boolean).join(", ")],
     ["Hash", el("code", {}, hash)],
   ];
   return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
 }
+
+/** How good a model was: its accuracy, or its mean absolute error. */
+const tried = ({ accuracy: right, mae, deviation }) => (mae == null
+  ? `${accuracy(right)}${deviation ? ` ± ${accuracy(2 * deviation)}` : ""} correct`
+  : `off by ${inUnits({ value: mae, deviation })} (MAE)`);
 
 async function download(release, file, message) {
   message.textContent = "";

@@ -1,7 +1,7 @@
 // What the newest scores tell: measures, the calibration curve and the confusion matrix.
 
 import { drawCalibration } from "./charts.js";
-import { $, around, count, el, plain, table, term } from "./elements.js";
+import { $, around, count, el, inUnits, plain, table, term } from "./elements.js";
 
 /** The measures in reading order: name, label, term of the glossary, format, what to compare with. */
 const MEASURES = [
@@ -13,9 +13,23 @@ const MEASURES = [
   ["unusable", "Unusable", "unusable", around],
 ];
 
+/** The same for a target. */
+const ERRORS = [
+  ["mae", "MAE", "mae", inUnits],
+  ["rmse", "RMSE", "rmse", inUnits, "constant_rmse", "of a constant"],
+  ["r2", "R²", "r2", plain],
+  ["mean_error", "Bias", null, inUnits],
+  ["unusable", "Unusable", "unusable", around],
+];
+
+const known = (scores) =>
+  (scores.target ? ERRORS : MEASURES).filter(([name]) => scores[name]);
+
+const small = (label) => (label === label.toUpperCase() ? label : label.toLowerCase());
+
 /** The measures in one line. */
-export const inWords = (scores) => MEASURES.filter(([name]) => scores[name]).map(
-  ([name, label, , text, other, words]) => `${label.toLowerCase().replace("auc", "AUC")} ` +
+export const inWords = (scores) => known(scores).map(
+  ([name, label, , text, other, words]) => `${small(label)} ` +
     `${text(scores[name])}${scores[other] ? ` (${words} ${text(scores[other])})` : ""}`,
 ).join(", ");
 
@@ -25,7 +39,7 @@ export function showScores({ scores }, { records: { classes } }) {
       `${count(scores.at)}. After ± stand two standard deviations of the noise. What the noise ` +
       "hides is left out."
     : "Not measured yet. With a share in [quality], each release is scored on the step after it.";
-  const rows = scores ? MEASURES.filter(([name]) => scores[name]) : [];
+  const rows = scores ? known(scores) : [];
   $("scores-measures").replaceChildren(...rows.map(([name, label, meaning, text, other, words]) =>
     el("div", {},
       el("dt", {}, meaning ? term(meaning, label) : label),
@@ -33,7 +47,16 @@ export function showScores({ scores }, { records: { classes } }) {
       el("dd", {}, scores[other] ? `${words} ${text(scores[other])}` : ""),
     )));
   showCalibration(scores?.calibration ?? []);
-  showConfusion(scores?.confusion, classes);
+  if (scores?.target) showTable(scores.table, scores.target);
+  else showConfusion(scores?.confusion, classes, ["Confusion matrix", "true class", "class"]);
+}
+
+/** Predictions beside the truth, by equal parts of the target's range. */
+function showTable(found, [low, high]) {
+  const parts = found.counts.length;
+  const end = (part) => String(+(low + (part / parts) * (high - low)).toPrecision(4));
+  const names = found.counts.map((_, part) => `${end(part)} to ${end(part + 1)}`);
+  showConfusion(found, names, ["Predictions beside the truth", "truth", "part of the range"]);
 }
 
 function showCalibration(bins) {
@@ -50,10 +73,11 @@ function showCalibration(bins) {
 }
 
 /** Rows are true classes, columns are predicted ones; a darker cell is a larger part of its row. */
-function showConfusion(confusion, classes) {
+function showConfusion(confusion, classes, [title, corner, what]) {
   $("confusion-part").hidden = !confusion;
   if (!confusion) return;
-  const caption = "Records by true class (row) and predicted class (column), each ± " +
+  $("confusion-title").textContent = title;
+  const caption = `Records by true ${what} (row) and predicted ${what} (column), each ± ` +
     `${count(Math.round(2 * confusion.deviation))}`;
   const head = (text) => el("th", { scope: "col" }, String(text));
   const rows = confusion.counts.map((counts, index) => {
@@ -64,10 +88,10 @@ function showConfusion(confusion, classes) {
       return cell;
     }));
   });
-  $("confusion-table").ariaLabel = "Confusion matrix";
+  $("confusion-table").ariaLabel = title;
   $("confusion-table").replaceChildren(el(
     "table", {}, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, head("true class"), ...classes.map(head))),
+    el("thead", {}, el("tr", {}, head(corner), ...classes.map(head))),
     el("tbody", {}, ...rows),
   ));
 }

@@ -5,7 +5,9 @@ import { $, around, count, el, grouped, meanOf, table, term } from "./elements.j
 
 const MOST_POINTS = 40; // each survey is noisy, so the chart shows means of several
 
-export function showSurvey({ surveys, streams }, { records: { classes } }) {
+export function showSurvey({ surveys: given, streams }, { records: { classes, target } }) {
+  const surveys = given.map((row) => ({ ...row, classes: row.parts ?? row.classes }));
+  const named = (index) => (target ? classes[index] : `class ${classes[index]}`);
   $("survey-part").hidden = !surveys.length;
   $("survey-words").replaceChildren(...(surveys.length ? ["At each step a ", term("survey"),
     " adds up its records, with noise that a share of their budget pays for."]
@@ -20,7 +22,7 @@ export function showSurvey({ surveys, streams }, { records: { classes } }) {
   }
   const share = (row, index) => ({ value: row.classes[index], deviation: row.deviation });
   const lines = shown.every((row) => row.classes) ? largest(shown).map((index) => ({
-    name: String(classes[index]),
+    name: named(index),
     shares: groups.map((group) => meanOf(group.map((row) => share(row, index)))),
   })) : [];
   drawShares($("survey-chart"), {
@@ -32,15 +34,15 @@ export function showSurvey({ surveys, streams }, { records: { classes } }) {
   });
   $("survey-legend").replaceChildren(
     ...lines.map(({ name }, index) => el("li", {},
-      el("i", { class: `line ${LINES[index]}` }), `class ${name}`)),
+      el("i", { class: `line ${LINES[index]}` }), name)),
     el("li", {}, el("i", { class: "line none" }), "unusable"),
   );
-  const named = lines.length ? shown[0].classes.map((_, index) => index).slice(0, 20) : [];
+  const all = lines.length ? shown[0].classes.map((_, index) => index).slice(0, 20) : [];
   const rows = [...shown].reverse().map((row) => [
-    count(row.at), ...named.map((index) => around(share(row, index))), around(unusable(row)),
+    count(row.at), ...all.map((index) => around(share(row, index))), around(unusable(row)),
     row.drift ? row.drift.statistic.toFixed(2) : "–", row.drift?.alarm ? row.drift.what : "–",
   ]);
-  const heads = ["records", ...named.map((index) => `class ${classes[index]}`), "unusable",
+  const heads = ["records", ...all.map(named), "unusable",
     "drift", "alarm"];
   table($("survey-table"), "The surveys", heads, rows);
 }

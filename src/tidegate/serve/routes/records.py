@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tidegate.checks import refuse
 from tidegate.gate.sources import RawBatch
+from tidegate.release import Model, RegressionModel
 from tidegate.serve import examples
 from tidegate.serve.bodies import ARROW, JSON
 from tidegate.serve.gate_runner import BusyError, Current
@@ -84,12 +85,17 @@ def records(service: Service) -> APIRouter:
         responses=examples.answers(examples.PREDICTED, 408, 409, 413, 415, 422, 429),
     )
     async def predict(request: Request) -> Response:
-        """Predict with the newest release. The request is not stored."""
+        """Predict with the newest release. The request is not stored.
+
+        If the gate predicts a number, the answer has "target" (its range) and "predictions" in
+        place of classes, labels and probabilities.
+        """
         async with read(request, labelled=False) as (raw, _):
             current = runner.current
             if current is None:
                 raise HTTPException(409, NOTHING_YET)
-            classes = len(current.model.classes)
+            model = current.model
+            classes = len(model.classes) if isinstance(model, Model) else 1
             if raw.n * classes > service.limits.answers:
                 most = max(1, service.limits.answers // classes)
                 raise refuse("a body", f"of at most {most} records, with {classes} classes", raw.n)
@@ -108,17 +114,25 @@ def predicted(current: Current, raw: RawBatch) -> bytes:
     It predicts a few records at a time, so that other threads can run and memory use stays small.
     """
     model, labels, probabilities = current.model, list[bytes](), list[bytes]()
+    number = current.release.number
     width = raw.X.shape[1] if raw.X.ndim == 2 else 0
     if raw.n and model.features is None and width != model.width:
         raise refuse("x", f"of {model.width} columns", width)
     few = max(1, FEW // max(1, width // FEW))
+    if isinstance(model, RegressionModel):
+        for start in range(0, raw.n, few):
+            values = model.predict(raw.X[start : start + few])
+            labels.append(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
+        target = orjson.dumps(model.target.on_card())
+        predictions = b",".join(labels)
+        return b'{"release":%d,"target":%b,"predictions":[%b]}' % (number, target, predictions)
     for start in range(0, raw.n, few):
         proba = model.predict_proba(raw.X[start : start + few])
         best = model.classes[proba.argmax(axis=1)]
         labels.append(orjson.dumps(best.tolist())[1:-1])
         probabilities.append(orjson.dumps(proba, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
     return b'{"release":%d,"classes":%b,"labels":[%b],"probabilities":[%b]}' % (
-        current.release.number,
+        number,
         orjson.dumps(model.classes.tolist()),
         b",".join(labels),
         b",".join(probabilities),

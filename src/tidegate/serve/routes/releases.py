@@ -15,7 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from tidegate.checks import MAX_COUNT, InvalidValueError
-from tidegate.gate.export import to_md, to_onnx, to_safetensors
+from tidegate.gate.export import to_md, to_safetensors
+from tidegate.gate.onnx_release import to_onnx
 from tidegate.release import StoredRelease
 from tidegate.serve import examples
 from tidegate.serve.facts import Fields
