@@ -30,6 +30,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.sources import Files, RawBatch, Source, StandardInput
 from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.verify import verify
+from tidegate.release import Model
 
 
 def written(folder: Path) -> str:
@@ -188,11 +189,14 @@ def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None
     assert json_lines("predict", str(model), str(new)) == by_state
     renamed = folder / "renamed.csv"
     renamed.write_text(new.read_text().replace("a,b,c,y", "x,y,z,a"))
-    columns = [word for name in "xyz" for word in ("--column", name)]
+    columns = [f"--column={name}={other}" for name, other in zip("abc", "xyz", strict=True)]
     assert json_lines("predict", str(model), str(renamed), *columns) == by_state
-    two = tidegate("predict", str(model), str(new), *columns[:4])
-    assert (two.returncode, two.stderr.count("\n")) == (2, 1)
-    assert "--column must be given once for each of a, b, c" in two.stderr
+    for wrong in (["--column=x=a"], ["--column=a"], [*columns, "--column=a=b"]):
+        refused = tidegate("predict", str(model), str(new), *wrong)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "--column must be NAME=NAME_IN_FILE" in refused.stderr
+    tidegate("export", state, str(folder / "model.onnx"))
+    assert json_lines("predict", str(folder / "model.onnx"), str(new)) == by_state
     expected = load(model).predict(stream(5)[0])
     assert np.array_equal([row["label"] for row in by_state], expected)
     assert all(0.5 <= row["probability"] <= 1 for row in by_state)
@@ -384,7 +388,9 @@ def test_a_record_that_cannot_be_used_is_not_predicted(state: str, folder: Path)
     assert [row["label"] is None for row in rows] == [False, True, True, False]
     (told,) = json_lines("export", state, str(folder / "m.npz"))
     X = np.array([[0.5, 1, 0.25], [0.2, 0.1, 0.3]], np.float32)  # as records are kept
-    chances = load(told["file"]).predict_proba(X).max(axis=1)
+    model = load(told["file"])
+    assert isinstance(model, Model)
+    chances = model.predict_proba(X).max(axis=1)
     assert [row["probability"] for row in rows if row["label"] is not None] == chances.tolist()
 
 

@@ -28,7 +28,8 @@ def unusable(gate: Gate) -> Iterator[str]:
         if first is not None:
             count, of = gate.store.quarantined(stream), gate.store.count(stream)
             many = 2 * count > of
-            names = "[records] columns, label and classes"
+            last = "classes" if gate.config.records.target is None else "target"
+            names = f"[records] columns, label and {last}"
             names += " and [person] id" * (gate.config.person is not None)
             advice = f"; check that {names} match the records"
             if first.reason in WHY_NOBODY:

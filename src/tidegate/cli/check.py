@@ -25,7 +25,7 @@ Examples:
 """
 
 NOT_SHOWN = (
-    "Not shown: how many records cannot be used, the classes and the norms. Choosing settings by "
+    "Not shown: how many records cannot be used, the labels and the norms. Choosing settings by "
     "private records voids the guarantee. For public records add --public."
 )
 
@@ -112,10 +112,11 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _about_records(found: Check) -> Iterator[str]:
-    yield (
-        f"A record becomes {found.features:,} numbers. One longer than records.norm "
-        f"({found.norm:g}) is scaled down to it."
-    )
+    made = f"A record becomes {found.features:,} numbers"
+    if found.scaled_down:
+        yield f"{made}. One longer than records.norm ({found.norm:g}) is scaled down to it."
+    else:
+        yield f"{made}, of norm at most {found.norm:.4g}: that follows from the columns."
     yield "A record keeps its slot but is not learnt from if"
     for rule, meaning in found.unusable_if.items():
         count = "" if found.found is None else f": {found.found.unusable.get(rule, 0):,}"
@@ -140,12 +141,19 @@ def _about_plan(plan: Released, records: int) -> Iterator[str]:
 
 def _about_findings(found: Check, shown: Findings) -> Iterator[str]:
     yield f"Usable: {shown.usable:,} of {found.records:,} records."
-    classes = ", ".join(f"{label} {count:,}" for label, count in shown.classes)
-    yield f"Classes: {classes}."
+    if shown.classes:
+        classes = ", ".join(f"{label} {count:,}" for label, count in shown.classes)
+        yield f"Classes: {classes}."
+    if shown.targets:
+        at = ", ".join(f"{quantile:.0%} {value:.4g}" for quantile, value in shown.targets)
+        yield f"Targets (quantiles): {at}."
+        yield f"{shown.clipped:,} of them are outside of records.target and are clipped into it."
     if shown.unknown_labels:
         labels = ", ".join(f"{label} {count:,}" for label, count in shown.unknown_labels)
-        yield f"Most frequent labels that are no class: {labels}."
+        what = "no class" if shown.classes else "no number"
+        yield f"Most frequent labels that are {what}: {labels}."
     if shown.norms:
         at = ", ".join(f"{quantile:.0%} {norm:.3g}" for quantile, norm in shown.norms)
         yield f"Norms (quantiles): {at}."
-    yield f"{shown.longer:,} usable records are longer than records.norm ({found.norm:g})."
+    if found.scaled_down:
+        yield f"{shown.longer:,} usable records are longer than records.norm ({found.norm:g})."

@@ -146,8 +146,8 @@ class Report:
         table.add_row(
             "majority class",
             _shown(recommendation.constant("majority"), ".1%"),
-            f"{1 / len(self.comparison.config.records.classes):.1%}",
-            "0.500" if len(self.comparison.config.records.classes) == 2 else "-",
+            f"{1 / self.comparison.config.task().groups:.1%}",
+            "0.500" if self.comparison.config.task().groups == 2 else "-",
             _shown(recommendation.constant("constant_log_loss"), ".3f"),
             "-",
         )

@@ -5,21 +5,29 @@ from pathlib import Path
 
 import click
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.gate.config import example
+from tidegate.gate.config.skeleton import skeleton
+from tidegate.gate.propose import propose
+from tidegate.schedule import TwoStream
 
 EPILOG = """\b
 Examples:
   tidegate init                            tidegate.toml, for a sliding window
   tidegate init continual --output a.toml
+  tidegate init fading --from records.csv --label diagnosis
+  tidegate init fading --from sample.csv --label diagnosis --public
 """
 
 
 HELP = f"""Write a commented configuration; edit it to describe your records.
 
 KIND is {kinds_text()}.
+
+With --from, the columns of a file are listed, to say what each is: by their names alone, or, if
+--public says that the file's records are public, with kinds, ranges and values that they suggest.
 """
 
 
@@ -32,15 +40,33 @@ KIND is {kinds_text()}.
     show_default=True,
     help="File to write; it must not exist yet.",
 )
+@click.option(
+    "--from", "source", type=PATH, help="List the columns of this file; no record is read."
+)
+@click.option("--label", help="The column of the file to predict.")
+@click.option("--public", is_flag=True, help="The file's records are public: look at them, too.")
 @options.form
-def init(kind: str, output: Path, form: str) -> None:
+def init(  # noqa: PLR0913, PLR0917 (options)
+    kind: str, output: Path, source: Path | None, label: str | None, public: bool, form: str
+) -> None:
     """Write the configuration of a kind of schedule."""
+    if source is None and (label is not None or public):
+        raise click.UsageError("--label and --public need --from.")
+    text = example(kind) if source is None else _for_file(kind, source, label, public=public)
     try:
         with output.open("x", encoding="utf-8") as file:
-            file.write(example(kind))
+            file.write(text)
     except FileExistsError:
         raise InvalidValueError(f"{output} exists already; use --output NAME") from None
     if form == "json":
         click.echo(json.dumps({"file": str(output), "kind": kind}))
     else:
         click.echo(f"Wrote {output}. Edit it to describe your records, then: tidegate run {output}")
+        if source is not None:
+            click.echo(f"To see how each column is read: tidegate check {output} {source}")
+
+
+def _for_file(kind: str, source: Path, label: str | None, *, public: bool) -> str:
+    if kind == TwoStream.kind:
+        raise refuse("KIND", "a schedule of one stream with --from", kind)
+    return skeleton(kind, propose(source, label=label, public=public))

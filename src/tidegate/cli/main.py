@@ -41,7 +41,7 @@ GROUPS = {
     },
     "use": {
         "export": ("export", "Write a release or its card to a file."),
-        "predict": ("export", "Predict the class of each record in a file."),
+        "predict": ("predict", "Predict the class or the number of each record in a file."),
     },
     "operate": {
         "serve": ("serve", "Serve a gate over HTTP, with a live page."),
@@ -159,5 +159,6 @@ def _fail(message: str, code: int) -> NoReturn:
     if "--traceback" in sys.argv:
         traceback.print_exc()
     lines = "; ".join(message.strip().splitlines())  # a configuration may have several errors
-    print(f"tidegate: {' '.join(lines.split())}", file=sys.stderr)
+    line = "".join(each if each.isprintable() else "?" for each in " ".join(lines.split()))
+    print(f"tidegate: {line}", file=sys.stderr)  # a file may name its columns as it likes
     sys.exit(code)

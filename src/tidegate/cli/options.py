@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tidegate.checks import refuse
 from tidegate.cli.types import PATH
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
@@ -30,8 +31,30 @@ form = click.option(
 weak_delta = click.option(
     "--weak-delta", is_flag=True, help="Allow a delta above 0.001, which protects little."
 )
+aliases = click.option(
+    "--column",
+    "aliases",
+    multiple=True,
+    metavar="NAME=NAME_IN_FILE",
+    help="What a column is called in FILE, if not by its own name; repeat for each.",
+)
 quiet = click.option("--quiet", is_flag=True, help="Print errors only.")
 state = click.argument("state", type=PATH)
+
+
+def pairs(aliases: Iterable[str]) -> dict[str, str]:
+    """The values of --column, each NAME=NAME_IN_FILE.
+
+    >>> pairs(["age=Alter", "ward=a=b"])
+    {'age': 'Alter', 'ward': 'a=b'}
+    """
+    made: dict[str, str] = {}
+    for each in aliases:
+        name, equals, in_file = each.partition("=")
+        if not (name and equals and in_file) or name in made:
+            raise refuse("--column", "NAME=NAME_IN_FILE, once for each NAME", each)
+        made[name] = in_file
+    return made
 
 
 def progress(text: str, quiet: bool, form: str) -> Progress:

@@ -84,6 +84,7 @@ def _conclude(gate: Gate) -> None:
     metavar="MARK RECORDS",
     help="Continue with a changed FILE after so many records; the error message names both values.",
 )
+@options.aliases
 @options.form
 @options.quiet
 def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
@@ -91,6 +92,7 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
     file: Path,
     stream: str | None,
     resume: tuple[str, str] | None,
+    aliases: tuple[str, ...],
     form: str,
     quiet: bool,
 ) -> None:
@@ -100,7 +102,8 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
     at its end.
     """
     with Gate.open(state) as gate:
-        name, source = gate.stream(stream), gate.config.source_of(file, resume)
+        name = gate.stream(stream)
+        source = gate.config.source_of(file, resume, options.pairs(aliases))
         before = gate.store.count(name)
         _show(gate, partial(gate.run, {name: source}), form=form, quiet=quiet)
         if form == "table" and not quiet:
@@ -151,20 +154,36 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
         f"{name} after {row['at']:,}{whose} records: {row['trained_on']}{payers} paid "
         f"{row['share']:.4g} of their budget for it"
     ]
-    if row["accuracy_on_holdout"] is not None:
+    if row.get("accuracy_on_holdout") is not None:
         parts.append(f"{name} scored {row['accuracy_on_holdout']:.1%} on the holdout")
-    if row["accuracy_before"] is not None:
-        tried = release.card["evaluation"]["step_before"]
-        newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
-        scores = shown("accuracy", {"value": tried["accuracy"], "deviation": tried["deviation"]})
-        before = f"release {tried['of_release']:,}"
-        if scores == TOO_NOISY:
-            parts.append(f"the accuracy of {before} on {newest} is {scores}")
-        else:
-            if row["scores_before"] is not None:
-                scores += _beside(row["scores_before"])
-            parts.append(f"{before} scored {scores} on {newest}")
+    if row.get("mae_on_holdout") is not None:
+        parts.append(f"{name} is off by {row['mae_on_holdout']:.4g} on the holdout (MAE)")
+    if (evaluation := release.card["evaluation"]) and "step_before" in evaluation:
+        parts.append(_scored(evaluation["step_before"], row["scores_before"], whose))
     return "; ".join(parts)
+
+
+def _scored(tried: Mapping[str, Any], scores: Mapping[str, Any] | None, whose: str) -> str:
+    """How good the release before was on the step."""
+    newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
+    before = f"release {tried['of_release']:,}"
+    if "mae" in tried:
+        value = shown("mae", {"value": tried["mae"], "deviation": tried["deviation"]})
+        if tried["mae"] < tried["deviation"]:  # it may even be below 0
+            return f"the mean error of {before} on {newest} is {TOO_NOISY}"
+        return f"{before} is off by {value} on {newest} (MAE{_rest(scores or {})})"
+    value = shown("accuracy", {"value": tried["accuracy"], "deviation": tried["deviation"]})
+    if value == TOO_NOISY:
+        return f"the accuracy of {before} on {newest} is {value}"
+    beside = "" if scores is None else _beside(scores)
+    return f"{before} scored {value}{beside} on {newest}"
+
+
+def _rest(scores: Mapping[str, Any]) -> str:
+    """The other measures of a target that are known and not lost in the noise."""
+    names = {"rmse": "RMSE", "r2": "R^2"}
+    words = {names[name]: shown(name, scores[name]) for name in names if scores.get(name)}
+    return "".join(f"; {name} {text}" for name, text in words.items() if text != TOO_NOISY)
 
 
 def _beside(scores: Mapping[str, Any]) -> str:

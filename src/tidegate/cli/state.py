@@ -23,6 +23,7 @@ from tidegate.gate.person_view import paid_by
 from tidegate.gate.status import status as status_of
 from tidegate.gate.status import stopped_rows
 from tidegate.gate.store import Evaluation, Step
+from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
@@ -193,10 +194,10 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             found.append((before["release"], "next step", row["scores_before"]))
         if row is not None and row["scores_on_holdout"] is not None:
             found.append((row["release"], "holdout", row["scores_on_holdout"]))
-    used = [name for name in SCORES if any(scores[name] is not None for _, _, scores in found)]
+    used = [name for name in SCORES if any(scores.get(name) is not None for *_, scores in found)]
     for number, where, scores in found:
         cells = {
-            SCORES[name]: None if scores[name] is None else shown(name, scores[name])
+            SCORES[name]: None if scores.get(name) is None else shown(name, scores[name])
             for name in used
         }
         yield {"release": number, "on": where, **cells}
@@ -210,19 +211,24 @@ SCORES = {
     "constant_log_loss": "of_a_constant",
     "auc": "AUC",
     "bias": "bias",
+    "mae": "MAE",
+    "rmse": "RMSE",
+    "constant_rmse": "of_a_constant",
+    "r2": "R^2",
+    "mean_error": "bias",
     "unusable": "unusable",
 }
 """The measures in the table of `releases`, with their headings."""
 
 
 def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:
-    """The accuracy of a release on a later step."""
+    """The accuracy of a release on a later step, or its mean absolute error."""
     return {
         "stream": step.stream,
         "start": step.span.start,
         "stop": step.span.stop,
         "share": down(evaluation.share),
-        "accuracy": evaluation.accuracy,
+        headline_name(evaluation.scores): evaluation.value,
         "deviation": evaluation.deviation,
     }
 
@@ -235,6 +241,7 @@ def _setting(name: str, value: int | str) -> str:
 
 
 ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"} | {
+    "mae_before",
     "scores_before",
     "scores_on_holdout",
 }
@@ -244,7 +251,7 @@ ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before"
 def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows for a terminal: the records behind each release, no empty columns, short hashes."""
     for row in rows:
-        row["tried"] = _mean_accuracy(row["tried"])
+        row["tried"] = _mean_tried(row["tried"])
     empty = {name for name in (rows or [{}])[0] if all(row[name] is None for row in rows)}
     for row in rows:
         records = row["trained_on"].partition(", ")[0].removeprefix("a model of ")
@@ -258,14 +265,14 @@ def _narrow(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in short.items() if name not in empty | ELSEWHERE}
 
 
-def _mean_accuracy(tried: list[dict[str, Any]]) -> str | None:
-    """The mean accuracy of a release on later steps, with the deviation of its noise."""
+def _mean_tried(tried: list[dict[str, Any]]) -> str | None:
+    """The mean accuracy (or error) of a release on later steps, with the noise's deviation."""
     if not tried:
         return None
+    name = "mae" if "mae" in tried[0] else "accuracy"
     noise = math.hypot(*(each["deviation"] for each in tried)) / len(tried)
-    return shown(
-        "accuracy", {"value": mean(each["accuracy"] for each in tried), "deviation": noise}
-    )
+    value = {"value": mean(each[name] for each in tried), "deviation": noise}
+    return shown(name, value) if name == "accuracy" else f"MAE {shown(name, value)}"
 
 
 def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
@@ -281,8 +288,11 @@ def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
         "stop": card["stop"],
         "share": card["share_rounded_down"],
         unit: card[unit],
-        "accuracy_before": evaluation.get("step_before", {}).get("accuracy"),
-        "accuracy_on_holdout": evaluation.get("holdout", {}).get("accuracy"),
+        **{
+            f"{name}_{where}": evaluation.get(part, {}).get(name)
+            for name in (["mae"] if "target" in card else ["accuracy"])
+            for where, part in (("before", "step_before"), ("on_holdout", "holdout"))
+        },
         "scores_before": compact(evaluation.get("step_before", {}).get("scores")),
         "scores_on_holdout": compact(evaluation.get("holdout", {}).get("scores")),
         "time": card["time"],

@@ -13,6 +13,7 @@ from tidegate.cli import options
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
+from tidegate.gate.quality import shares_of
 from tidegate.learn.feature_summary import FeatureSummary, summarize
 from tidegate.learn.moments import Moments
 from tidegate.progress import ONLY
@@ -46,6 +47,8 @@ Examples:
 def survey(state: Path, stream: str | None, last: int, form: str) -> None:
     """Show what records look like: class shares, unusable records, centre and spread of features.
 
+    If a target is predicted, the shares are those of eight equal parts of its range.
+
     Every number is noisy and paid for, so you may show it to anyone. The value after ± is the
     standard deviation of its noise. Drift is the largest difference to the steps before, relative
     to its threshold: above 1 is an alarm.
@@ -73,7 +76,7 @@ def _nothing(gate: Gate, state: Path) -> str:
 def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> None:
     if not steps:
         return
-    names, newest = [str(name) for name in gate.config.records.classes], steps[-1]
+    names, newest = [str(name) for name in gate.config.records.groups], steps[-1]
     features = _features(gate, newest)
     if form == "json":
         for each in steps:
@@ -104,9 +107,9 @@ def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
         "start": card["start"],
         "stop": card["stop"],
         "share": card["share"],
-        "classes": {
+        "parts" if "parts" in card else "classes": {
             name: {"value": value, "deviation": noise}
-            for name, value in zip(names, card["classes"], strict=True)
+            for name, value in zip(names, shares_of(card), strict=True)
         },
         "unusable": {"value": card["unusable"], "deviation": noise},
         "drift": drift_row(each.drift),
@@ -115,11 +118,12 @@ def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
 
 def _row(each: MeasuredStep, names: Sequence[str]) -> Row:
     card = each.survey or {}
-    shares = dict(zip(names, card["classes"], strict=True))
+    shares = dict(zip(names, shares_of(card), strict=True))
     columns = {f"class_{name[:12]}": _percent(share) for name, share in shares.items()}
     if len(names) > MOST_SHARES:  # too many for columns: only the largest class of each step
         largest = max(shares, key=shares.__getitem__)
-        columns = {"largest_class": largest, "its_share": _percent(shares[largest])}
+        what = "most_targets" if "parts" in card else "largest_class"
+        columns = {what: largest, "its_share": _percent(shares[largest])}
     drift = each.drift
     return {
         "at": card["stop"],
@@ -138,9 +142,9 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
     stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
     if stored is None:
         return []
-    moments = Moments(classes=len(gate.config.records.classes), cells=stored.moments)
+    moments = Moments(classes=gate.about.task.groups, cells=stored.moments)
     summary = summarize(moments, norm=gate.about.task.norm)
-    columns = gate.config.records.read or ()
+    columns = gate.config.feature_names
     named = len(columns) == summary.center.size
     return [
         {

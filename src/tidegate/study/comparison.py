@@ -18,7 +18,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.config.schedule_table import schedule_table
 from tidegate.gate.sources import Source
 from tidegate.kinds import parameters
-from tidegate.learn.intake import clean
+from tidegate.learn.intake import Intake
 from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
@@ -114,6 +114,8 @@ class Comparison:
     def config(self) -> Config:
         """The configuration."""
         config = Config.of(self.tables)
+        if config.records.classes is None:
+            raise InvalidValueError("records.target: schedules are compared on classes only")
         if config.schedule.kind not in alone():
             raise refuse("schedule.kind", f"one of {', '.join(alone())}", config.schedule.kind)
         return config
@@ -140,14 +142,14 @@ class Comparison:
 
         Test on one in `every` records, which are held out, or on the records of the next step.
         """
-        task, classes = self.config.task(), len(self.config.records.classes)
+        task = self.config.task()
         if every is None:
             learnt, test = prequential(records, ahead=self.size("step"))
         else:
             near = max(1, self.size("block") // every)
             learnt, test = interleaved(records, every=every, near=near)
         return StudyStream(
-            records=learnt, classes=classes, norm=task.norm, test=test, loss=task.loss
+            records=learnt, classes=task.groups, norm=task.norm, test=test, loss=task.loss
         )
 
     def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
@@ -295,12 +297,11 @@ def load(path: Path) -> Mapping[str, Any]:
 
 def read(config: Config, source: Source) -> Labelled:
     """All records of a source, as a gate would keep them."""
-    kept, features = config.records, config.feature_map()
-    parts = [
-        clean(raw.X, raw.y, classes=kept.classes, norm=kept.norm, features=features)
-        for raw in source.batches(None)
-        if raw.n
-    ]
+    kept = config.records
+    intake = Intake(
+        norm=config.norm, classes=kept.classes, cuts=kept.cuts, features=config.feature_map()
+    )
+    parts = [intake.records(raw.X, raw.y) for raw in source.batches(None) if raw.n]
     if not parts:
         raise refuse("the number of records", "above 0", 0)
     records = join(parts)
