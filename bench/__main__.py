@@ -15,6 +15,8 @@ ALL = (
     "fading",
     "accuracy",
     "flights",
+    "tables",
+    "encoders",
     "people",
     "gate",
     "persons",

@@ -16,7 +16,6 @@ NO_ARRAY_API = "SCIPY_ARRAY_API is not set: not checking array_api input"
 
 ALLOWED = {
     NO_DATA: "they are large and no part of the project; all else is tested with made-up records",
-    NO_FLIGHTS: "only a benchmark reads it; its encoding is tested with made-up flights",
     NO_ARRAY_API: "a check of scikit-learn's with a setting of scipy's that users do not have",
 }
 """The reasons for which a strict run may skip tests, and why each may stand."""

@@ -162,6 +162,7 @@ def test_measures_beside_scikit_learn() -> None:
     assert found.auc == pytest.approx(np.mean([a > b for a, b in pairs]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed(), reason=NO_FLIGHTS)
 def test_the_year_of_flights() -> None:
     X, y = flights()
