@@ -8,7 +8,6 @@ import click
 import pytest
 
 from tidegate.cli.main import tidegate
-from tidegate.gate import Config
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -97,9 +96,3 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 def test_an_unknown_command_or_option_is_found() -> None:
     assert mistake(["runn", "a.toml"], tidegate) == "no command runn"
     assert mistake(["token", "create", "STATE", "--color", "red"], tidegate) == "no option --color"
-
-
-def test_the_configuration_of_the_tutorial_is_valid() -> None:
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    (toml,) = re.findall(r"(?s)```toml\n(.*?)```", text)
-    assert Config.parse(toml).records.label == "outcome"
