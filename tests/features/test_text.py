@@ -1,5 +1,7 @@
 """Hashed text against counting by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -43,6 +45,14 @@ def test_the_features_of_a_text_are_those_of_earlier_releases() -> None:
 def test_what_is_not_a_sequence_of_texts_is_refused(texts: object) -> None:
     with pytest.raises(InvalidValueError, match="must be a sequence of texts"):
         HashedText().transform(texts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("none", [(), None])
+def test_an_empty_list_of_lengths_counts_none(none: Any) -> None:
+    words = HashedText(n_features=64, words=(1, 1), characters=none).transform(["low tide"])
+    grams = HashedText(n_features=64, words=none, characters=(3, 3)).transform(["low tide"])
+    assert abs(words).sum() == 2
+    assert abs(grams).sum() == 7
 
 
 @pytest.mark.parametrize("parameters", [{"words": (2, 1)}, {"characters": (0, 3)}])

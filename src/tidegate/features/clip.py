@@ -95,10 +95,10 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
     def onnx(self, graph: Graph, rows: str) -> str:
         """See `InOnnx`; a row is divided by its peak first, so that no square overflows."""
         one = graph.constant(1.0)
-        highest = graph.add(f"ReduceMax <axes = [1]> ({graph.add(f'Abs({rows})')})")
+        highest = graph.reduced("ReduceMax", graph.add(f"Abs({rows})"))
         peak = graph.add(f"Max({highest}, {one})")
         small = graph.add(f"Div({rows}, {peak})")
-        length = graph.add(f"ReduceL2 <axes = [1]> ({small})")
+        length = graph.reduced("ReduceL2", small)
         within = graph.add(f"Div({graph.constant(self.norm)}, {peak})")
         factor = graph.add(f"Min({graph.add(f'Div({within}, {length})')}, {one})")
         return graph.add(f"Mul({rows}, {factor})")

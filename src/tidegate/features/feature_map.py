@@ -51,6 +51,15 @@ class Graph(Protocol):
     def add(self, call: str) -> str:
         """Add a call; return the name of its result."""
 
+    def node(self, op: str, operand: str, **attributes: Any) -> str:
+        """Add a call that the text syntax cannot hold; return the name of its result."""
+
+    def need(self, opset: int) -> None:
+        """Use this operator set, or a later one."""
+
+    def reduced(self, op: str, rows: str) -> str:
+        """Add a reduction of each row to one number; return the name of the column."""
+
     def with_gap(self, values: str, missing: str) -> str:
         """Add an indicator column to values, which are set to 0 where it is true."""
 

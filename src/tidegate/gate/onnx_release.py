@@ -1,15 +1,15 @@
 """A release as an ONNX graph, and back."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import optional_module, refuse
+from tidegate.checks import InvalidValueError, optional_module, refuse
 from tidegate.features import NormClip
-from tidegate.features.codec import built_step, columns_in
+from tidegate.features.codec import built_step, columns_in, takes_text
 from tidegate.features.feature_map import MAPS, InOnnx
 from tidegate.learn.target import Target
 from tidegate.release import StoredRelease
@@ -17,8 +17,15 @@ from tidegate.release import StoredRelease
 WEIGHTS = "weights"
 """The name of the constant that holds the weights of a release."""
 
-OPSET = 17
-"""The ONNX operator set; every runtime since 2022 supports it."""
+OPSET, IR = 17, 8
+"""The ONNX operator set and format, unless a graph needs later ones: every runtime since 2022
+supports them."""
+
+LATER_IR = 9
+"""The format of graphs that need a later operator set."""
+
+AXES_ARE_INPUTS = 18
+"""From this operator set on, the axes of a reduction are an input of it."""
 
 INT64, DOUBLE = 7, 11
 """The numbers of ONNX types."""
@@ -27,20 +34,24 @@ INT64, DOUBLE = 7, 11
 def to_onnx(release: StoredRelease) -> bytes:
     """An ONNX graph from `records`, float64 of shape (n, columns), to `label`, `probabilities`.
 
-    If the columns have kinds, the graph has an input for each instead, of shape (n, 1): numbers and
-    flags are float64 with NaN for missing ones, categories texts, times whole seconds since 1970 by
-    their own clock, with the smallest int64 for missing ones. If a target is predicted, the only
-    output is `prediction`, float64 of shape (n,).
+    If records are texts, `records` are texts of shape (n, 1). If the columns have kinds, the graph
+    has an input for each instead, of shape (n, 1): numbers and flags are float64 with NaN for
+    missing ones, categories and texts are texts, empty for missing ones, times whole seconds since
+    1970 by their own clock, with the smallest int64 for missing ones. If a target is predicted, the
+    only output is `prediction`, float64 of shape (n,).
 
-    It includes intercepts, clipping, and the centre and scale of surveys. Other feature maps are
-    refused: ONNX has neither text hashing nor the exact sums of the random maps. For a record with
-    a value that is not finite, `Model` raises an error; the graph returns NaN probabilities or
-    predictions.
+    It includes intercepts, clipping, the centre and scale of surveys, and hashed text. Words and
+    n-grams are those of `HashedText` for every text, by the Unicode version of the Python that
+    exports. Hashed categories need ONNX Runtime, hashed text its version 1.17 or later. Other
+    feature maps are refused: ONNX has neither encoders of texts and images nor the exact sums of
+    the random maps. For a record with a value that is not finite, `Model` raises an error; the
+    graph returns NaN probabilities or predictions.
     """
     onnx = optional_module("onnx", "onnx")
     card = release.card
     graph, columns = _Graph(), columns_in(card["features"])
-    inputs, rows = "double[n, columns] records", "records"
+    text = takes_text(card["features"])
+    inputs, rows = "string[n, 1] records" if text else "double[n, columns] records", "records"
     if columns is not None:
         given = columns.checked
         inputs = ", ".join(
@@ -53,15 +64,17 @@ def to_onnx(release: StoredRelease) -> bytes:
         each = built_step(step) if step["kind"] in MAPS else None
         if not isinstance(each, InOnnx):
             supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
-            allowed = f"{' and '.join(supported)} only for ONNX (other export kinds take all)"
+            allowed = f"{', '.join(supported)} only for ONNX (other export kinds take all)"
             raise refuse("features", allowed, shown=step["kind"])
         rows = each.onnx(graph, rows)
     rows = NormClip(norm=card["norm"]).onnx(graph, rows)
     if release.transform is not None:
         rows = release.transform.feature_map().onnx(graph, rows)
     outputs = _predicted(graph, rows, release)
+    form = IR if graph.opset == OPSET else LATER_IR
     model = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["": {OPSET}, "ai.onnx.ml": 3, "com.microsoft": 1], '
+        f"<ir_version: {form}, opset_import: "
+        f'["": {graph.opset}, "ai.onnx.ml": 3, "com.microsoft": 1], '
         f'producer_name: "tidegate"> release ({inputs}) => ({outputs})'
         "{" + "\n".join(graph.lines) + "}"
     )
@@ -85,10 +98,10 @@ def _predicted(graph: "_Graph", rows: str, release: StoredRelease) -> str:
     if classes.dtype.kind not in "Uib":
         raise refuse("classes", "whole numbers or text for ONNX", release.card["classes"])
     margins = graph.add(f"MatMul({rows}, {graph.constant(weights, WEIGHTS)})")
+    codes = graph.add(f"ArgMax <axis = 1, keepdims = 0> ({margins})")
     graph.lines += [
         f"probabilities = Softmax <axis = 1> ({margins})",
-        f"codes = ArgMax <axis = 1, keepdims = 0> ({margins})",
-        f"label = Gather ({graph.constant(classes.astype(kind))}, codes)",
+        f"label = Gather ({graph.constant(classes.astype(kind))}, {codes})",
     ]
     return f"{label}[n] label, double[n, {weights.shape[1]}] probabilities"
 
@@ -127,6 +140,8 @@ class _Graph:
         self.lines: list[str] = []
         self.constants: dict[str, NDArray[Any]] = {}
         self.others: dict[str, dict[str, Any]] = {}
+        self.reductions: list[str] = []
+        self.opset = OPSET
 
     def constant(self, value: Any, name: str | None = None) -> str:
         """Add a constant and return its name."""
@@ -148,7 +163,7 @@ class _Graph:
 
     def labels(self, texts: str, keys: Sequence[str], codes: Sequence[int], *, other: int) -> str:
         """Add a look-up of texts among keys; return the name of their codes, int64."""
-        return self._other(
+        return self.node(
             "LabelEncoder",
             texts,
             domain="ai.onnx.ml",
@@ -159,11 +174,21 @@ class _Graph:
 
     def hashed(self, texts: str, buckets: int) -> str:
         """Add a hash of texts; return the name of their buckets, int64."""
-        key = self._other("MurmurHash3", texts, domain="com.microsoft", positive=1, seed=0)
+        key = self.node("MurmurHash3", texts, domain="com.microsoft", positive=1, seed=0)
         wide = self.add(f"Cast <to = {INT64}> ({key})")
         return self.add(f"Mod({wide}, {self.constant(np.int64(buckets))})")
 
-    def _other(self, op: str, operand: str, **attributes: Any) -> str:
+    def need(self, opset: int) -> None:
+        """Use this operator set, or a later one."""
+        self.opset = max(self.opset, opset)
+
+    def reduced(self, op: str, rows: str) -> str:
+        """Add a reduction of each row to one number; `finished` adds the axis."""
+        name = self.node(op, rows)
+        self.reductions.append(name)
+        return name
+
+    def node(self, op: str, operand: str, **attributes: Any) -> str:
         """Add a node that the text syntax cannot hold; `finished` puts it in its place."""
         name = self.add(f"Identity({operand})")
         self.others[name] = {"op_type": op, "inputs": [operand], "outputs": [name], **attributes}
@@ -171,14 +196,34 @@ class _Graph:
 
     def finished(self, onnx: Any, model: Any, inputs: Sequence[str]) -> Any:
         """A parsed model with the constants, the other nodes and the names of its inputs."""
+        for name in self.reductions:
+            if self.opset < AXES_ARE_INPUTS:
+                self.others[name]["axes"] = [1]
+            else:
+                self.others[name]["inputs"].append(self.constant(np.array([1])))
         for node in model.graph.node:
             if node.output[0] in self.others:
                 node.CopyFrom(onnx.helper.make_node(**self.others[node.output[0]]))
         for name, value in self.constants.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+        if taken := set(inputs) & set(_names(model.graph)):
+            raise InvalidValueError(
+                f"column {min(taken)} has a name that ONNX files use for something else: "
+                "export another kind, or give the column another name in a new state"
+            )
         names = {f"column_{place}": name for place, name in enumerate(inputs)}
         for each in model.graph.input:
             each.name = names.get(each.name, each.name)
         for node in model.graph.node:
             node.input[:] = [names.get(each, each) for each in node.input]
         return model
+
+
+def _names(graph: Any) -> Iterator[str]:
+    """The names of all values in an ONNX graph, except for its inputs."""
+    yield from (each.name for each in graph.initializer)
+    for node in graph.node:
+        yield from node.output
+        for each in node.attribute:
+            yield from (given.name for given in each.g.input)
+            yield from _names(each.g)

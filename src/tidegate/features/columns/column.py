@@ -263,7 +263,8 @@ class Column(ABC):
             The name of the features, of shape (n, width), float64.
         """
         del graph, values
-        raise refuse("the columns", "kinds that ONNX can encode", shown=f"{self.name}: {self.kind}")
+        allowed = "kinds that ONNX can encode (other export kinds take all)"
+        raise refuse("the columns", allowed, shown=f"{self.name}: {self.kind}")
 
     onnx_type: ClassVar[str] = "double"
     """The type of its input in an ONNX graph."""

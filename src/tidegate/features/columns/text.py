@@ -28,6 +28,7 @@ from tidegate.features.columns.column import (
 from tidegate.features.encoder import Encoder, text_encoder
 from tidegate.features.encoder.frozen_file import digests, path
 from tidegate.features.encoder.tokens import LENGTH
+from tidegate.features.feature_map import Graph
 from tidegate.features.text import HashedText, lengths
 from tidegate.kinds import parameter
 
@@ -61,6 +62,7 @@ class Text(Column):
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "text: hashed words, or a public encoder"
     files: ClassVar[tuple[str, ...]] = ("encoder", "tokenizer")
+    onnx_type: ClassVar[str] = "string"
 
     size: int = parameter(
         "the number of features that words are hashed into",
@@ -228,3 +230,17 @@ class Text(Column):
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
         return is_text(kind) or bool(pa.types.is_null(kind))
+
+    def onnx(self, graph: Graph, values: str) -> str:
+        """See `Column`; an empty text is a missing one."""
+        if self.encoder is not None:
+            raise self.mistake(
+                "an encoder cannot be part of an ONNX file: export another kind, such as "
+                ".safetensors, or predict with the service or tidegate predict"
+            )
+        counts = self._hasher.onnx(graph, values)
+        length = graph.add(f"Max({graph.reduced('ReduceL2', counts)}, {graph.constant(1.0)})")
+        gaps = list(dict.fromkeys(["", *self.gaps]))
+        missing = graph.labels(values, gaps, [1] * len(gaps), other=0)
+        is_gap = graph.add(f"Cast <to = 9> ({missing})")
+        return graph.with_gap(graph.add(f"Div({counts}, {length})"), is_gap)

@@ -142,7 +142,7 @@ class Vector(Column):
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input has shape (n, size), NaN throughout where it is missing."""
         each = graph.add(f"Cast <to = 11> ({graph.add(f'IsNaN({values})')})")
-        missing = graph.add(f"Cast <to = 9> ({graph.add(f'ReduceMin <axes = [1]> ({each})')})")
+        missing = graph.add(f"Cast <to = 9> ({graph.reduced('ReduceMin', each)})")
         given = graph.add(f"Where({missing}, {graph.constant(0.0)}, {values})")
         clipped = NormClip(norm=self.norm).onnx(graph, given)
         return graph.with_gap(graph.add(f"Div({clipped}, {graph.constant(self.norm)})"), missing)
