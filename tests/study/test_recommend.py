@@ -108,12 +108,13 @@ def test_a_tie_goes_to_what_retains_less() -> None:
     assert [r.contender.name for r in found.ranked] == ["independent", "sliding", "growing"]
 
 
-def test_a_constant_that_is_as_good_is_noticed() -> None:
+def test_the_best_is_compared_with_the_constant() -> None:
     noise = np.random.default_rng(0).uniform(-0.001, 0.001, (2, 5, 3))
-    for reached, expected in ((0.9, True), (0.95, True), (0.8, False)):
-        found = ranked(("sliding", 0.9 + noise[0]), ("constant", reached + noise[1]))
-        assert found.constant_as_good == expected
-    assert not ranked(("sliding", 0.9 + noise[0])).constant_as_good
+    found = ranked(("sliding", 0.9 + noise[0]), ("constant", 0.95 + noise[1]))
+    assert found.over_constant == found.behind(found.results[1])
+    assert found.over_constant is not None
+    assert found.over_constant.size == pytest.approx(-0.05, abs=0.002)
+    assert ranked(("sliding", 0.9 + noise[0])).over_constant is None
 
 
 # --- runs

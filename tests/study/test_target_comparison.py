@@ -283,8 +283,12 @@ def test_the_plot_shows_errors(tmp_path: Path) -> None:
     assert [each.get_title() for each in axes[2:4]] == ["MAE", "R^2"]
     assert [text.get_text() for text in axes[0].get_legend().get_texts()] == ["mean target"]
     assert "%" not in axes[0].yaxis.get_major_formatter()(12.5, 0)
-    (dashed,) = [line for line in axes[0].lines if line.get_linestyle() == "--"]
-    assert dashed.get_ydata().tolist() == found[0].curve.median_of("constant_rmse").tolist()
+    lines = axes[0].lines
+    assert [line.get_linestyle() for line in lines].count("--") == 1
+    own = found[0].curve
+    expected = (own.median - own.median_of("constant_rmse")).tolist()
+    assert lines[0].get_ydata().tolist() == expected
+    assert not np.any(lines[-1].get_ydata())  # the constant itself
 
 
 def test_classes_and_targets_have_the_same_contenders() -> None:

@@ -95,6 +95,9 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     [schedule] table of the best is printed for CONFIG, with the margin by which it won, and with
     the schedules that are within the noise of the runs.
 
+    Classes are compared by accuracy, a number (records.target) by RMSE, each beside other measures
+    and what a constant reaches.
+
     DATA is a .csv, .parquet or .jsonl file of labelled records, in order of arrival and with the
     columns that CONFIG describes. NEVER USE PRIVATE RECORDS: this table and every setting that you
     choose from it would be releases that no budget covers. Use public or synthetic records.

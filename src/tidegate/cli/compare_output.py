@@ -212,8 +212,10 @@ class Report:
         for each in recommendation.baselines_ahead:
             size = words.difference(-recommendation.behind(each).size)
             yield f"{words.ahead.format(each.contender.name, size)}, but it is no schedule."
-        if self.runs > 1 and recommendation.constant_as_good:
-            yield f"A constant is as good, within the noise: {words.doubt}."
+        over = recommendation.over_constant
+        if self.runs > 1 and over is not None and (over.within_noise or over.size < 0):
+            good = "as good, within the noise" if over.within_noise else "better"
+            yield f"A constant is {good}: {words.doubt}."
         if self._remove_allocation(best):
             yield f"It sets its own shares: remove [allocation] from {self.config}."
         if other := self._other_sizes(best):

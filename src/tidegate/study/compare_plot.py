@@ -6,19 +6,25 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidegate.picture import new_figure
 from tidegate.privacy.meaning import amounts
 from tidegate.study.compared import Result
+from tidegate.study.curve import Curve
 from tidegate.study.recommend import Recommendation, retained
 from tidegate.study.wording import Shown, Wording
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Floats = NDArray[np.float64]
+
 COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C6D31", "#882255", "#44AA99", "0.6")
 """Mostly by Okabe and Ito; people with any colour vision can distinguish them."""
 
-FADING = ("#08306b", "#1f65ab", "#4b97c9", "#85bcdc", "#b5d4e9", "#54278f")
+FADING = ("#08306b", "#1f65ab", "#4b97c9", "#85bcdc", "#b5d4e9", "#54278f", "#9e9ac8")
 """Shades for the settings of fading, which belong together."""
 
 WIDTHS = (4.6, 1.6, 1.2, 1.2, 1.2, 1.2)
@@ -70,11 +76,13 @@ def _over_time(axes: "Axes", each: Recommendation, colors: dict[int, str], words
     for result in each.results:
         curve, color = result.curve, colors[id(result)]
         marked = result is each.best or result.contender.configured
+        base = _base(curve, words)
         if marked:
-            axes.fill_between(curve.at, *curve.quartiles, color=color, alpha=0.2, linewidth=0)
+            lower, upper = (each - base for each in curve.quartiles)
+            axes.fill_between(curve.at, lower, upper, color=color, alpha=0.2, linewidth=0)
         axes.plot(
             curve.at,
-            curve.median,
+            curve.median - base,
             color=color,
             linestyle="-" if curve.private else next(dotted),
             linewidth=2.6 if marked else 1.1,
@@ -90,11 +98,23 @@ def _over_time(axes: "Axes", each: Recommendation, colors: dict[int, str], words
     axes.set_ylabel(words.axis)
 
 
+def _base(curve: Curve, words: Wording) -> Floats:
+    """What is subtracted over time: what a constant reaches, if words say so, or else nothing.
+
+    How far numbers are spread differs from time to time by more than models do.
+    """
+    name = words.ranks.constant
+    if words.relative and isinstance(name, str) and name in curve.measures:
+        return curve.median_of(name)
+    return np.zeros(len(curve.at))
+
+
 def _constant_over_time(axes: "Axes", each: Recommendation, words: Wording) -> None:
     """What a constant reaches that knows the test records of each time, if it was measured."""
     curve, name = each.configured.curve, words.ranks.constant
     if isinstance(name, str) and name in curve.measures:
-        axes.plot(curve.at, curve.median_of(name), label=words.constant, **CONSTANT)
+        reached = curve.median_of(name) - _base(curve, words)
+        axes.plot(curve.at, reached, label=words.constant, **CONSTANT)
         axes.legend(loc="best", frameon=False, fontsize="small")
 
 
@@ -111,6 +131,7 @@ def _measure(axes: "Axes", each: Recommendation, colors: dict[int, str], shown: 
     values = [result.measure(shown.name, each.times) for result in each.ordered]
     heading = shown.heading.replace("-\n", "-").replace("\n", " ")
     _dots(axes, values, each.ordered, colors, heading)
+    axes.locator_params("x", nbins=3)
     if not math.isnan(reached := each.constant(shown.constant)):
         axes.axvline(reached, **CONSTANT)
 

@@ -153,10 +153,10 @@ class Recommendation:
         return [each for each in self.ranked[1:] if self.behind(each).within_noise]
 
     @property
-    def constant_as_good(self) -> bool:
-        """Whether the constant was run, and the best schedule is not clearly better than it."""
-        margins = [self.behind(r) for r in self.results if r.contender.name == CONSTANT]
-        return any(each.within_noise or each.size < 0 for each in margins)
+    def over_constant(self) -> Margin | None:
+        """By how much the best schedule is ahead of the constant; None if that was not run."""
+        margins = (self.behind(r) for r in self.results if r.contender.name == CONSTANT)
+        return next(margins, None)
 
     @property
     def baselines_ahead(self) -> list[Result]:

@@ -43,6 +43,7 @@ class Wording:
         plotted: Those of which the plot shows the first that is defined.
         title: What the title of a table adds.
         axis: The plot's axis of the measure that ranks.
+        relative: Whether the plot over time shows the difference from the constant.
         constant: The name of the constant that knows the test records.
         behind: The heading of the differences from the best.
         unit: What a difference is multiplied by.
@@ -60,6 +61,7 @@ class Wording:
     plotted: tuple[Shown, ...]
     title: str
     axis: str
+    relative: bool
     constant: str
     behind: str
     unit: float
@@ -102,6 +104,7 @@ def _classes(groups: int) -> Wording:
         plotted=(auc, balanced),
         title="accuracy",
         axis="right on new records, median of runs",
+        relative=False,
         constant="majority class",
         behind="points\nbehind",
         unit=100.0,
@@ -132,7 +135,8 @@ def _errors(yardstick: ByError, label: str | None) -> Wording:
         measures=(mae, r2, Shown("mean_error", "bias", f"+{spec}", 0.0)),
         plotted=(r2,),
         title="RMSE",
-        axis="RMSE on new records, median of runs (lower is better)",
+        axis="RMSE minus that of the mean target (lower is better)",
+        relative=True,
         constant="mean target",
         behind="RMSE\nbehind",
         unit=1.0,
