@@ -4,7 +4,9 @@ import io
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -43,8 +45,8 @@ def test_the_table_lines_up_and_warns(config: str, monkeypatch: pytest.MonkeyPat
     assert sorted(names[:3]) == ["naive", "not-private", "sliding"]
     assert "Recommended" not in done.stdout  # of one schedule
     assert [line.strip() for line in lines if "epsilon =" in line] == [
-        "epsilon = 1, delta = 1e-06",
-        "epsilon = 10, delta = 1e-06",
+        "epsilon = 1, delta = 1e-06: accuracy",
+        "epsilon = 10, delta = 1e-06: accuracy",
     ]
     assert "sliding *" in done.stdout
     assert next(line.split()[:2] for line in lines if "majority" in line) == ["majority", "class"]
@@ -167,3 +169,121 @@ def test_the_records_of_the_gate_itself_are_refused(config: str) -> None:
     done = tidegate("compare", config, str(Path(config).parent / "records.csv"), *QUICK)
     assert done.returncode == 2
     assert "is in [source]" in done.stderr
+
+
+# --- tables as they come, classes and numbers
+
+COLUMNS = """
+columns = [
+    {name = "carrier", kind = "category", values = ["UA", "B6"]},
+    {name = "miles", kind = "number", low = 0, high = 3000},
+    {name = "left", kind = "time", parts = ["hour"]},
+    {name = "cargo", kind = "flag"},
+    {name = "note", kind = "text", size = 64},
+]
+[schedule]
+kind = "fading"
+step = 200
+[budget]
+epsilon = 20.0
+delta = 1e-6
+[records]
+label = "minutes"
+"""
+LATE = 'classes = ["on time", "late"]\ncuts = [15]\n'
+MINUTES = "target = [-60, 180]\n"
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    """Flights with categories, times, texts and gaps: each column but miles tells of minutes."""
+    rng, rows = np.random.default_rng(5), ["carrier,miles,left,cargo,note,minutes"]
+    for _ in range(2400):
+        late, hour = rng.random() < 0.5, int(rng.integers(24))
+        carrier = ["UA", "B6", "", "ZZ"][rng.choice(4, p=[0.4, 0.4, 0.1, 0.1])]
+        minutes = str(round(40 * late + 20 * (carrier == "UA") + rng.normal(0, 5)))
+        note = ["storm ahead", "snow"][rng.integers(2)] if late else "calm"
+        miles = "" if rng.random() < 0.1 else f"{rng.uniform(0, 3500):.0f}"
+        left = "" if rng.random() < 0.1 else f"2013-01-05T{hour:02}:30:00Z"
+        gone = "NA" if rng.random() < 0.03 else minutes  # cancelled
+        rows.append(f"{carrier},{miles},{left},{['true', 'false'][rng.integers(2)]},{note},{gone}")
+    (tmp_path / "public.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "late.toml").write_text(COLUMNS + LATE)
+    (tmp_path / "minutes.toml").write_text(COLUMNS + MINUTES)
+    return tmp_path
+
+
+FEW = ["--method", "independent", "--method", "not-private", "--method", "constant", "--runs", "2"]
+
+
+def by_method(*words: str) -> dict[str, dict[str, Any]]:
+    done = tidegate("compare", *words, *FEW, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["method"]: row for row in rows}
+
+
+def test_tables_as_they_come_are_compared_by_class(flights: Path) -> None:
+    words = str(flights / "late.toml"), str(flights / "public.csv")
+    named = by_method(*words)
+    assert {row["measure"] for row in named.values()} == {"accuracy"}
+    assert named["not-private"]["accuracy"] > 0.85
+    assert named["constant"]["accuracy"] < 0.7
+    assert named["constant"]["auc"] == 0.5
+    assert named["fading"]["accuracy"] > 0.75
+
+
+def test_tables_as_they_come_are_compared_by_error(flights: Path) -> None:
+    words = str(flights / "minutes.toml"), str(flights / "public.csv")
+    plot = flights / "plot.png"
+    named = by_method(*words, "--plot", str(plot))
+    assert plot.stat().st_size > 10_000
+    assert {row["measure"] for row in named.values()} == {"rmse"}
+    assert not {"accuracy", "auc", "log_loss"} & set(named["fading"])
+    constant, learnt = named["constant"], named["not-private"]
+    assert constant["rmse"] == pytest.approx(22.5, rel=0.1)  # of 40 and 20 minutes, and noise
+    assert constant["r2"] == pytest.approx(0, abs=0.05)
+    assert constant["rmse"] >= constant["constant_rmse"]
+    assert learnt["rmse"] < 9
+    assert learnt["mae"] < learnt["rmse"]
+    assert learnt["r2"] > 0.8
+    assert named["fading"]["rmse"] < 0.8 * constant["rmse"]
+    (best,) = [row for row in named.values() if row["recommended"]]
+    schedules = [row for row in named.values() if row["schedule"]]
+    assert best["rmse"] == min(row["rmse"] for row in schedules)
+    other = next(row for row in schedules if row is not best)
+    assert best["recommended"]["next"]["margin"] == other["behind"] >= 0
+    assert other["behind"] == pytest.approx(other["rmse"] - best["rmse"], abs=2e-4)
+
+
+def test_the_table_of_errors_reads_well(flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.cli.run.VARIABLES", {"COLUMNS": "80", "NO_COLOR": "1"})
+    words = str(flights / "minutes.toml"), str(flights / "public.csv")
+    done = tidegate("compare", *words, *FEW)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].strip() == "epsilon = 20, delta = 1e-06: RMSE"
+    heading = next(line.split() for line in lines if line.startswith("method") and "R^2" in line)
+    assert heading == ["method", "RMSE", "MAE", "R^2", "bias"]
+    (mean,) = [line.split() for line in lines if line.startswith("mean target")]
+    assert mean[4:] == ["0.000", "+0.00"]
+    shown = [float(line.split()[-4]) for line in lines if line.startswith("not-private")]
+    assert 4 < shown[-1] < 9  # the noise of the targets is 5
+    assert "%" not in done.stdout.replace("95 %", "")
+    text = " ".join(done.stdout.split())
+    assert "with an RMSE of " in text
+    assert "Its RMSE is " in text
+    assert "in the unit of minutes" in text
+    assert "accurac" not in text
+
+
+def test_columns_that_tell_nothing_are_noticed(flights: Path) -> None:
+    text = (flights / "minutes.toml").read_text()
+    kept = [line for line in text.splitlines() if '"carrier"' not in line and '"note"' not in line]
+    (flights / "blind.toml").write_text("\n".join(kept))
+    words = str(flights / "blind.toml"), str(flights / "public.csv")
+    done = tidegate("compare", *words, *FEW)
+    assert "A constant is as good, within the noise: the columns say little" in " ".join(
+        done.stdout.split()
+    )

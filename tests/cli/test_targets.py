@@ -128,9 +128,3 @@ def test_the_how_to_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     errors = [row["mae_before"] for row in rows[-5:]]
     assert 4 < np.mean(errors) < 18
     assert tidegate("verify", "flights.state").returncode == 0
-
-
-def test_compare_refuses_a_target_in_one_line(folder: Path) -> None:
-    done = tidegate("compare", str(folder / "gate.toml"), str(folder / "flights.csv"))
-    assert done.returncode == 2
-    assert done.stderr.strip().endswith("records.target: schedules are compared on classes only")

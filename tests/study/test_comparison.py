@@ -14,21 +14,17 @@ from tidegate.gate.sources import Batches
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.schedule import Basic, SlidingWindow
 from tidegate.schedule.registry import alone
+from tidegate.study.baselines.constant import WithConstant
 from tidegate.study.baselines.ftrl import DPFTRL
 from tidegate.study.baselines.refit import NaiveSplitting, WindowRefit
 from tidegate.study.compare_plot import draw
-from tidegate.study.comparison import (
-    BASELINES,
-    Comparison,
-    Contender,
-    Result,
-    common_times,
-    read,
-    results,
-)
+from tidegate.study.compared import Result, common_times, results
+from tidegate.study.comparison import BASELINES, Comparison, Contender, read
 from tidegate.study.curve import Curve
+from tidegate.study.grid import CONSTANT
 from tidegate.study.method import Scheduled
 from tidegate.study.recommend import Recommendation
+from tidegate.study.study_stream import UNUSABLE
 from tidegate.study.trial import Trial
 
 TABLES: dict[str, Any] = {
@@ -48,12 +44,18 @@ def labelled(n: int) -> list[tuple[Any, Any]]:
 
 
 def trial(curve: Curve) -> Trial:
-    return Trial(curve=curve, log_losses=1 - curve.runs, seconds=np.ones(len(curve.runs)))
+    return Trial(curve=curve, seconds=np.ones(len(curve.runs)))
+
+
+def plain(contender: Contender) -> Any:
+    """The method of a contender, without its constant column."""
+    method = contender.methods[0]
+    return method.method if isinstance(method, WithConstant) else method
 
 
 def methods(comparison: Comparison, *names: str, n: int = 10_000) -> dict[str, Any]:
     found, _ = comparison.contenders(names, n)
-    return {each.name: each.methods[0] for each in found}
+    return {each.name: plain(each) for each in found}
 
 
 def test_the_configured_plan_is_compared_as_it_would_run() -> None:
@@ -87,7 +89,7 @@ def test_all_can_be_had_and_sizes_and_budgets_can_be_changed() -> None:
     expected = [*names[:at], "fading 1/4", "fading 1/5, memory 1", *names[at + 1 :]]
     assert [each.name for each in found] == expected * 2
     assert [each.name for each in found if each.configured] == ["sliding", "sliding"]
-    by_name: dict[str, Any] = {each.name: each.methods[0] for each in found}
+    by_name: dict[str, Any] = {each.name: plain(each) for each in found}
     assert by_name["window-refit"].times.window == 500
     assert by_name["naive"].times.window == 500  # the configuration wants the newest records
     continual = Comparison(tables=TABLES | {"schedule": {"kind": "continual"} | TWICE})
@@ -114,7 +116,7 @@ def test_what_cannot_be_had_is_left_out_unless_it_was_asked_for() -> None:
 def test_the_records_are_those_that_a_gate_would_keep() -> None:
     config = Config.of(TABLES)
     records = read(config, Batches(name="made", pairs=labelled(500)))
-    assert records.y[7] == -1
+    assert records.y[7] == UNUSABLE
     assert not records.X[7].any()
     assert np.linalg.norm(records.X, axis=1).max() <= 1
     stream = Comparison(tables=TABLES).stream(records, every=None)
@@ -140,11 +142,13 @@ def test_every_contender_runs() -> None:
     found = list(results(contenders, stream, 2, lambda: ticks.append(None)))
     assert [result.contender.name for result in found] == [each.name for each in contenders]
     settings = {each.name: len(each.methods) for each in contenders}
-    assert len(ticks) == 2 * sum(settings.values()) - 1  # what has no noise runs once
+    assert len(ticks) == 2 * sum(settings.values()) - 2  # what has no noise runs once
     times = common_times(found, 100)
     assert list(times) == [300, 400, 500, 600, 700]
-    assert min(result.at(times).min() for result in found) > 0.9
-    kinds = {type(each.methods[0]) for each in contenders}
+    learnt = [result for result in found if result.contender.name != CONSTANT]
+    assert min(result.at(times).min() for result in learnt) > 0.9
+    assert max(result.at(times).max() for result in found if result not in learnt) < 0.7
+    kinds = {type(plain(each)) for each in contenders}
     assert {DPFTRL, NaiveSplitting, WindowRefit, Scheduled} <= kinds
 
 
@@ -165,10 +169,12 @@ def test_two_streams_are_refused() -> None:
 def test_ticks_of_accuracies_that_are_close_can_be_told_apart(tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     curve = Curve(private=True, at=(2, 4), runs=np.array([[0.871, 0.879]]))
-    (who,), _ = Comparison(tables=TABLES).contenders(["sliding"], 1000)
+    comparison = Comparison(tables=TABLES)
+    (who,), _ = comparison.contenders(["sliding"], 1000)
     with patch.object(figures.Figure, "savefig", autospec=True) as saved:
         measured = [Result(contender=who, trial=trial(curve))]
-        draw(tmp_path / "p.png", [Recommendation(results=measured, times=range(2, 5, 2))])
+        found = Recommendation(results=measured, times=range(2, 5, 2))
+        draw(tmp_path / "p.png", [found], comparison.wording)
     figure = saved.call_args.args[0]
     figure.draw_without_rendering()
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]

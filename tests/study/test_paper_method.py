@@ -122,7 +122,7 @@ def test_without_noise_it_learns_and_with_it_says_that_it_is_not_private() -> No
     assert curve.at == (48, 64, 80, 96, 112)
     assert curve.runs.min() > 0.9
     # Noise of this size leaves nothing: one model in three guesses right, and no run is like it.
-    assert measure(noisy, clusters, range(2)).mean < 0.9
+    assert measure(noisy, clusters, range(2)).gain < 0.9
     assert not clear.private
     assert not noisy.private
     assert "NOT PRIVATE" in noisy.name

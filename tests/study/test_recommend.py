@@ -7,27 +7,22 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
-from sklearn.metrics import log_loss as reference_log_loss
+from scipy import stats
 
-from tests.study.test_comparison import TABLES, labelled, trial
+from tests.study.test_comparison import TABLES, labelled, plain, trial
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.sources import Batches
-from tidegate.learn.transform import Transform
 from tidegate.privacy import ApproxDP, PureDP
-from tidegate.release.model import Model
 from tidegate.schedule import Fading
 from tidegate.study.compare_plot import draw
-from tidegate.study.comparison import Comparison, Contender, Result, common_times, read, results
+from tidegate.study.compared import Result, common_times, results
+from tidegate.study.comparison import Comparison, Contender, read
 from tidegate.study.curve import Curve
 from tidegate.study.grid import FORGETS, GRID, settings_of
-from tidegate.study.measured import measured
 from tidegate.study.method import Scheduled
 from tidegate.study.recommend import Recommendation, margin, retained, toml
-from tidegate.study.study_stream import Labelled, Transformed
-from tidegate.study.trial import attempt, log_loss
+from tidegate.study.trial import attempt
 
 PURE = TABLES | {"budget": {"epsilon": 1.0}}
 
@@ -36,10 +31,11 @@ def ranked(*accuracies: tuple[str, Any]) -> Recommendation:
     """Results with given accuracies, shape (runs, times); the first is configured."""
     found, _ = Comparison(tables=TABLES).contenders(["growing", "independent"], 10_000)
     by_name = {each.name: each for each in found}
-    baseline = Contender(name="naive", budget=PureDP(1.0), methods=(), configured=False)
+    for name in ("naive", "constant"):
+        by_name[name] = Contender(name=name, budget=PureDP(1.0), methods=(), configured=False)
     measured = [
         Result(
-            contender=by_name.get(name, baseline),
+            contender=by_name[name],
             trial=trial(Curve(private=True, at=(1, 2, 3), runs=np.array(runs))),
         )
         for name, runs in accuracies
@@ -112,28 +108,16 @@ def test_a_tie_goes_to_what_retains_less() -> None:
     assert [r.contender.name for r in found.ranked] == ["independent", "sliding", "growing"]
 
 
-# --- measures
+def test_the_best_is_compared_with_the_constant() -> None:
+    noise = np.random.default_rng(0).uniform(-0.001, 0.001, (2, 5, 3))
+    found = ranked(("sliding", 0.9 + noise[0]), ("constant", 0.95 + noise[1]))
+    assert found.over_constant == found.behind(found.results[1])
+    assert found.over_constant is not None
+    assert found.over_constant.size == pytest.approx(-0.05, abs=0.002)
+    assert ranked(("sliding", 0.9 + noise[0])).over_constant is None
 
 
-@pytest.mark.parametrize("sparse_rows", [False, True])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_log_loss_is_that_of_the_released_probabilities(sparse_rows: bool, classes: int) -> None:
-    rng = np.random.default_rng(1)
-    X, y = rng.uniform(-0.5, 0.5, (50, 4)), rng.integers(classes, size=50)
-    y[:classes] = range(classes)
-    weights = rng.normal(size=4 if classes == 2 else (4, classes))
-    model = Model(weights=weights, classes=np.arange(classes), norm=1.0)
-    expected = reference_log_loss(y, model.predict_proba(X))
-    given = Labelled(X=sparse.csr_array(X) if sparse_rows else X, y=y)
-    assert log_loss(model, given) == pytest.approx(expected)
-    unusable = Labelled(X=np.vstack([X, np.zeros((5, 4))]), y=np.append(y, [-1] * 5))
-    assert log_loss(model, unusable) == pytest.approx(expected)
-    assert np.isnan(log_loss(model, unusable[50:]))
-
-
-def test_a_model_that_is_sure_and_wrong_has_a_finite_loss() -> None:
-    model = Model(weights=np.array([1e6]), classes=np.arange(2), norm=1.0)
-    assert 700 < log_loss(model, Labelled(X=np.ones((1, 1)), y=np.array([0]))) < np.inf
+# --- runs
 
 
 def test_runs_are_reproducible_and_differ_by_seed() -> None:
@@ -143,9 +127,10 @@ def test_runs_are_reproducible_and_differ_by_seed() -> None:
     )
     (own,), _ = comparison.contenders(["sliding"], stream.n)
     first, again = (attempt(own.methods[0], stream, [3, 4]) for _ in range(2))
-    assert first.log_losses.tolist() == again.log_losses.tolist()
-    assert first.log_losses[0].tolist() != first.log_losses[1].tolist()
-    assert first.log_losses.shape == first.curve.runs.shape == (2, 5)
+    losses = first.curve.measures["log_loss"]
+    assert losses.tolist() == again.curve.measures["log_loss"].tolist()
+    assert losses[0].tolist() != losses[1].tolist()
+    assert losses.shape == first.curve.runs.shape == (2, 5)
     assert (first.seconds > 0).all()
 
 
@@ -219,8 +204,8 @@ def test_baselines_beside_fading_read_a_window() -> None:
     tables = TABLES | {"schedule": {"kind": "fading", "step": 100}}
     found, _ = Comparison(tables=tables).contenders(["naive", "not-private"], 10_000)
     for each in found[1:]:
-        (method,) = each.methods
-        assert method.times.window == method.times.first == 700  # type: ignore[attr-defined]
+        times = plain(each).times
+        assert times.window == times.first == 700
 
 
 # --- the plot
@@ -241,7 +226,7 @@ def test_the_plot_has_a_row_for_every_method_and_budget(tmp_path: Any) -> None:
         for budget in budgets
     ]
     with patch.object(figures.Figure, "savefig", autospec=True) as saved:
-        draw(tmp_path / "p.png", recommendations)
+        draw(tmp_path / "p.png", recommendations, comparison.wording)
     figure = saved.call_args.args[0]
     assert len(figure.axes) == 12
     for each, axes in zip(recommendations, (figure.axes[1], figure.axes[7]), strict=True):
@@ -250,47 +235,5 @@ def test_the_plot_has_a_row_for_every_method_and_budget(tmp_path: Any) -> None:
         assert [label for label in labels if "(best)" in label] == [
             each.best.contender.name + " *" * each.best.contender.configured + " (best)"
         ]
-    draw(tmp_path / "p.png", recommendations)
+    draw(tmp_path / "p.png", recommendations, comparison.wording)
     assert (tmp_path / "p.png").stat().st_size > 10_000
-
-
-def test_measures_are_those_of_the_test_records() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(500, 2))
-    y = (X[:, 0] + rng.normal(size=500) > 0.5).astype(np.intp)
-    y[:20] = -1
-    weights = np.array([1.0, 0.2])
-    found = measured(weights, Labelled(X=X, y=y), 2)
-    assert found["accuracy"] == Labelled(X=X, y=y).score(weights)
-    X, y = X[20:], y[20:]
-    assert found["auc"] == pytest.approx(roc_auc_score(y, X @ weights))
-    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, X @ weights > 0))
-    assert found["majority"] == pytest.approx(max(y.mean(), 1 - y.mean()))
-    assert found["bias"] == pytest.approx((1 / (1 + np.exp(-X @ weights))).mean() - y.mean())
-
-
-def test_a_column_for_each_of_two_classes_measures_the_same() -> None:
-    rng = np.random.default_rng(4)
-    test = Labelled(X=rng.normal(size=(200, 3)), y=rng.integers(-1, 2, size=200))
-    columns = rng.normal(size=(3, 2))
-    assert measured(columns, test, 2) == pytest.approx(
-        measured(columns[:, 1] - columns[:, 0], test, 2)
-    )
-
-
-def test_margins_without_probabilities_are_not_read_as_such() -> None:
-    test = Labelled(X=np.array([[1.0], [-1.0], [2.0]]), y=np.array([1, 0, 0]))
-    plain, without = (measured(np.ones(1), test, 2, probabilities=p) for p in (True, False))
-    assert np.isnan([without["log_loss"], without["bias"]]).all()
-    rest = plain.keys() - {"log_loss", "bias"}
-    assert {name: without[name] for name in rest} == {name: plain[name] for name in rest}
-
-
-def test_a_transformed_model_is_tested_with_its_transform() -> None:
-    rng = np.random.default_rng(3)
-    test = Labelled(X=rng.normal(size=(50, 2)), y=rng.integers(2, size=50))
-    transform = Transform.of(np.array([0.5, -0.5]), np.array([2.0, 0.25]))
-    model = Transformed(np.array([1.0, -1.0, 3.0]), transform)
-    margins = transform.rows(test.X) @ model.weights
-    assert test.margins(model).tolist() == np.asarray(margins).tolist()
-    assert test.score(model) == np.mean((margins > 0) == test.y)

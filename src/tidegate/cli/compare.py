@@ -1,4 +1,4 @@
-"""`tidegate compare`: how accurate a configuration would be, measured on public records."""
+"""`tidegate compare`: how good a configuration's models would be, measured on public records."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -22,16 +22,8 @@ from tidegate.cli.compare_output import Report, print_plot
 from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
 from tidegate.picture import new_figure
 from tidegate.study.compare_plot import draw
-from tidegate.study.comparison import (
-    METHODS,
-    Comparison,
-    Contender,
-    Result,
-    common_times,
-    load,
-    read,
-    results,
-)
+from tidegate.study.compared import Result, common_times, results
+from tidegate.study.comparison import METHODS, Comparison, Contender, load, read
 from tidegate.study.grid import FORGETS
 from tidegate.study.study_stream import StudyStream
 
@@ -103,6 +95,9 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     [schedule] table of the best is printed for CONFIG, with the margin by which it won, and with
     the schedules that are within the noise of the runs.
 
+    Classes are compared by accuracy, a number (records.target) by RMSE, each beside other measures
+    and what a constant reaches.
+
     DATA is a .csv, .parquet or .jsonl file of labelled records, in order of arrival and with the
     columns that CONFIG describes. NEVER USE PRIVATE RECORDS: this table and every setting that you
     choose from it would be releases that no budget covers. Use public or synthetic records.
@@ -129,10 +124,10 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         progress.remove_task(reading)
         stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
         contenders, left_out = comparison.contenders(methods, stream.n)
-        compared = run_all(contenders, stream, runs, progress)
+        compared = run_all(contenders, stream, runs, progress, comparison.size("step"))
     times = common_times(compared, comparison.size("step"))
     if not times:
-        short = f"{data} has too few records: at no time does every method have a model"
+        short = f"{data} has too few records: at no time can a model of every method be tested"
         raise InvalidValueError(f"{short}; use more records, or a smaller --window or --block")
     report = Report(
         comparison=comparison,
@@ -143,7 +138,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         left_out=left_out,
     )
     if plot is not None:
-        draw(plot, report.recommendations)
+        draw(plot, report.recommendations, comparison.wording)
     if form == "json":
         report.print_json()
         return
@@ -165,7 +160,11 @@ def progress_bar(console: Console) -> Progress:
 
 
 def run_all(
-    contenders: Sequence[Contender], stream: StudyStream, runs: int, progress: Progress
+    contenders: Sequence[Contender],
+    stream: StudyStream,
+    runs: int,
+    progress: Progress,
+    step: int | None = None,
 ) -> list[Result]:
     """Run all contenders; the progress bar names the one that is running."""
     total = sum(len(each.methods) * (1 if each.runs_once else runs) for each in contenders)
@@ -173,7 +172,7 @@ def run_all(
     compared: list[Result] = []
     for contender in contenders:
         progress.update(task, description=contender.name)
-        compared += results([contender], stream, runs, lambda: progress.advance(task))
+        compared += results([contender], stream, runs, lambda: progress.advance(task), step)
     return compared
 
 

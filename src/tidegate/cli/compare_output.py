@@ -1,7 +1,6 @@
 """What `tidegate compare` prints: tables, the recommended schedule, and the same as JSON."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +9,16 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from tidegate.cli.options import lean_table
 from tidegate.privacy.meaning import amounts
-from tidegate.study.comparison import Comparison, Result
-from tidegate.study.measured import MEASURES
+from tidegate.study.compared import Result
+from tidegate.study.comparison import Comparison
+from tidegate.study.grid import CONSTANT
+from tidegate.study.measured import rounded
 from tidegate.study.recommend import Margin, Recommendation, retained, toml
+from tidegate.study.wording import Wording
 
 RULE = "95 % by Student's t, from the paired differences over the runs and over the times"
 
@@ -35,7 +38,7 @@ class Report:
 
     comparison: Comparison
     results: Sequence[Result]
-    times: range
+    times: Sequence[int]
     runs: int
     config: str
     left_out: Mapping[str, str]
@@ -52,6 +55,11 @@ class Report:
             for budget in budgets
         ]
 
+    @property
+    def wording(self) -> Wording:
+        """How measures are shown."""
+        return self.comparison.wording
+
     def print_json(self) -> None:
         """Print one line for each result."""
         for recommendation in self.recommendations:
@@ -61,8 +69,9 @@ class Report:
 
     def _row(self, result: Result) -> dict[str, Any]:
         """What was measured."""
-        curve, contender = result.curve, result.contender
-        schedule = contender.schedule
+        curve, contender, yardstick = result.curve, result.contender, self.comparison.yardstick
+        schedule, digits = contender.schedule, yardstick.digits
+        measures = {name: result.measure(name, self.times) for name in yardstick.names}
         return {
             "method": contender.name,
             "configured": contender.configured,
@@ -70,24 +79,24 @@ class Report:
             "epsilon": contender.budget.epsilon,
             "delta": contender.budget.delta or None,
             "runs": len(curve.runs),
-            "mean": round(float(result.at(self.times).mean()), 4),
+            "measure": yardstick.ranks,
+            "mean": round(float(result.at(self.times).mean()), digits),
             "mean_from": self.times[0],
-            **curve.row,
-            "log_loss": _rounded(result.log_loss(self.times)),
+            **curve.row(digits),
             "seconds": round(result.seconds, 4),
             "retained": None if schedule is None else retained(schedule)._asdict(),
             "schedule": contender.table,
-            **{name: _rounded(result.measure(name, self.times)) for name in MEASURES},
+            **rounded(measures, digits),
         }
 
     def _ranking(self, result: Result, recommendation: Recommendation) -> dict[str, Any]:
         """How it compares with the best schedule."""
-        behind = recommendation.behind(result)
+        behind, digits = recommendation.behind(result), self.comparison.yardstick.digits
         best = result is recommendation.best and recommendation.next is not None
         return {
-            "accuracy": round(recommendation.accuracy(result), 4),
-            "behind": round(behind.size, 4),
-            "noise": None if behind.noise is None else round(behind.noise, 4),
+            self.comparison.yardstick.ranks: round(recommendation.score(result), digits),
+            "behind": round(behind.size, digits),
+            "noise": None if behind.noise is None else round(behind.noise, digits),
             "within_noise": behind.within_noise,
             "recommended": self._recommended(recommendation) if best else None,
         }
@@ -95,10 +104,11 @@ class Report:
     def _recommended(self, recommendation: Recommendation) -> dict[str, Any]:
         """The recommendation, on the line of the best schedule."""
         own = recommendation.configured
+        best = own is recommendation.best
         return {
             "toml": self._toml(recommendation.best),
-            "next": _compared(recommendation, recommendation.next),
-            "configured": None if own is recommendation.best else _compared(recommendation, own),
+            "next": self._compared(recommendation, recommendation.next),
+            "configured": None if best else self._compared(recommendation, own),
             "within_noise": [each.contender.name for each in recommendation.ties],
             "remove_allocation": self._remove_allocation(recommendation.best),
             "left_out": dict(self.left_out),
@@ -114,23 +124,34 @@ class Report:
                 self._print_recommendation(recommendation)
         self._print_notes()
 
+    def _compared(self, recommendation: Recommendation, result: Result | None) -> Any:
+        """By how much the best schedule is ahead of another one."""
+        if result is None:
+            return None
+        margin, digits = recommendation.behind(result), self.comparison.yardstick.digits
+        return {
+            "method": result.contender.name,
+            "margin": round(margin.size, digits),
+            "noise": None if margin.noise is None else round(margin.noise, digits),
+            "within_noise": margin.within_noise,
+        }
+
     def _print_table(self, recommendation: Recommendation) -> None:
-        """Print the table of one budget: non-private methods first, then by mean accuracy."""
-        budget = recommendation.best.contender.budget
-        table = lean_table(amounts(budget.epsilon, budget.delta))
+        """Print the table of one budget: non-private methods first, then the best first."""
+        budget, words = recommendation.best.contender.budget, self.wording
+        table = lean_table(f"{amounts(budget.epsilon, budget.delta)}: {words.title}")
         shown = list(dict.fromkeys((self.times[0], self.times[-1])))
         times = [f"at\n{time:,}" for time in shown]
-        table.add_column("\nmethod")
-        for heading in (*times, "\nmean", "points\nbehind", "log-\nloss", "\nseconds", "\nkept"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for result in self._ordered(recommendation):
-            accuracies = [*result.accuracies(shown).mean(axis=0), recommendation.accuracy(result)]
+        headings = (*times, "mean", words.behind, words.beside.heading, "seconds", "kept")
+        _add_columns(table, headings)
+        for result in recommendation.ordered:
+            scores = [*result.scores(shown).mean(axis=0), recommendation.score(result)]
             is_best = result is recommendation.best and recommendation.next is not None
             table.add_row(
                 _name(result),
-                *(f"{each:.1%}" for each in accuracies),
-                _behind(result, recommendation),
-                f"{result.log_loss(self.times):.3f}",
+                *(words.ranks.cell(each) for each in scores),
+                self._behind(result, recommendation),
+                words.beside.cell(result.measure(words.beside.name, self.times)),
                 f"{result.seconds:.2f}",
                 _kept(result),
                 style="bold" if is_best or result.contender.configured else None,
@@ -138,35 +159,31 @@ class Report:
         Console(highlight=False).print(table)
 
     def _print_measures(self, recommendation: Recommendation) -> None:
-        """Print what accuracy does not tell, below what a constant reaches."""
-        table = lean_table("Measures")
-        table.add_column("\nmethod")
-        for heading in ("\naccuracy", "balanced\naccuracy", "\nAUC", "log-\nloss", "\nbias"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_row(
-            "majority class",
-            _shown(recommendation.constant("majority"), ".1%"),
-            f"{1 / self.comparison.config.task().groups:.1%}",
-            "0.500" if self.comparison.config.task().groups == 2 else "-",
-            _shown(recommendation.constant("constant_log_loss"), ".3f"),
-            "-",
-        )
-        for result in self._ordered(recommendation):
-            table.add_row(
-                _name(result),
-                f"{recommendation.accuracy(result):.1%}",
-                _shown(result.measure("balanced_accuracy", self.times), ".1%"),
-                _shown(result.measure("auc", self.times), ".3f"),
-                _shown(result.log_loss(self.times), ".3f"),
-                _shown(result.measure("bias", self.times), "+.3f"),
-            )
+        """Print what the ranking does not tell, below what a constant reaches."""
+        table, words = lean_table("Measures"), self.wording
+        every = (words.ranks, *words.measures)
+        _add_columns(table, [each.heading for each in every])
+        reached = (each.cell(recommendation.constant(each.constant)) for each in every)
+        table.add_row(words.constant, *reached)
+        for result in recommendation.ordered:
+            others = (each.cell(result.measure(each.name, self.times)) for each in words.measures)
+            table.add_row(_name(result), words.ranks.cell(recommendation.score(result)), *others)
         Console(highlight=False).print(table)
 
-    def _ordered(self, recommendation: Recommendation) -> list[Result]:
-        """Non-private methods first, then by mean accuracy."""
-        return sorted(
-            recommendation.results, key=lambda r: (r.curve.private, -recommendation.accuracy(r))
-        )
+    def _behind(self, result: Result, recommendation: Recommendation) -> str:
+        if result is recommendation.best:
+            return "-" if recommendation.next is None else "best"
+        margin, shown = recommendation.behind(result), self.wording.difference
+        size = shown(margin.size)
+        return size if margin.noise is None else f"{size} ± {shown(margin.noise)}"
+
+    def _margin(self, margin: Margin, other: str) -> str:
+        more = 1 if self.wording.unit > 1 else 0
+        above = self.wording.above.format(self.wording.difference(margin.size, more=more), other)
+        if margin.noise is None:
+            return above
+        verdict = "within the noise of" if margin.within_noise else "more than the noise of"
+        return f"{above}: {verdict} {self.wording.difference(margin.noise, more=more)}"
 
     def _print_recommendation(self, recommendation: Recommendation) -> None:
         console = Console(highlight=False)
@@ -176,14 +193,15 @@ class Report:
 
     def _sentences(self, recommendation: Recommendation) -> Iterator[str]:
         best, second = recommendation.best, recommendation.next
-        right = f"{recommendation.accuracy(best):.1%} of new records right"
-        yield f"Recommended: {_name(best)}, with {right}."
+        words = self.wording
+        praise = words.praise.format(words.ranks.cell(recommendation.score(best)))
+        yield f"Recommended: {_name(best)}, {praise}."
         if second is not None:
-            yield f"It is {_margin(recommendation.behind(second), f'{_name(second)}, the next')}."
+            yield f"{self._margin(recommendation.behind(second), f'{_name(second)}, the next')}."
         own = recommendation.configured
         if own not in (best, second):
             settings = f"{_name(own)}, the settings of {self.config}"
-            yield f"It is {_margin(recommendation.behind(own), settings)}."
+            yield f"{self._margin(recommendation.behind(own), settings)}."
         if best.contender.configured:
             yield f"It is what {self.config} says already."
         if self.runs == 1:
@@ -192,8 +210,12 @@ class Report:
             names = "; ".join(f"{_name(each)} (keeps {_kept(each)})" for each in ties)
             yield f"The runs cannot tell these from it: {names}. Choose by what they keep."
         for each in recommendation.baselines_ahead:
-            ahead = f"{-100 * recommendation.behind(each).size:.2f} points"
-            yield f"{each.contender.name} is {ahead} ahead of it, but it is no schedule."
+            size = words.difference(-recommendation.behind(each).size)
+            yield f"{words.ahead.format(each.contender.name, size)}, but it is no schedule."
+        over = recommendation.over_constant
+        if self.runs > 1 and over is not None and (over.within_noise or over.size < 0):
+            good = "as good, within the noise" if over.within_noise else "better"
+            yield f"A constant is {good}: {words.doubt}."
         if self._remove_allocation(best):
             yield f"It sets its own shares: remove [allocation] from {self.config}."
         if other := self._other_sizes(best):
@@ -202,18 +224,23 @@ class Report:
     def _print_notes(self) -> None:
         console = Console(highlight=False)
         console.print(
-            f"* marks the settings of {self.config}. Accuracies and log-losses are means over the "
-            f"runs, on new records. Means cover all times from {self.times[0]:,} on, when every "
-            f"method has a model. Points behind the best schedule, ± their noise: {RULE}. "
-            "Kept: records that stay stored after a release, because a later fit reads them. "
-            "The majority class: a constant that answers the most frequent class or, for the "
-            "log-loss, the shares of the classes. Bias (two classes): mean predicted share of the "
-            "second class minus its share."
+            f"* marks the settings of {self.config}. All measures are means over the runs, on new "
+            f"records, and over all times from {self.times[0]:,} on, when every method has a "
+            f"model. Behind the best schedule, ± noise: {RULE}. Kept: records that stay stored "
+            f"after a release, because a later fit reads them. {self.wording.notes}"
+            + self._constant_note
             + "".join(f" {name} is shown with its {BEST_SETTING}." for name in self._tuned),
             markup=False,
         )
         for name, reason in self.left_out.items():
             console.print(f"Left out: {name} ({reason})", markup=False)
+
+    @property
+    def _constant_note(self) -> str:
+        """What the baseline of that name is, if it was run."""
+        if all(each.contender.name != CONSTANT for each in self.results):
+            return ""
+        return f" {CONSTANT}: the same, but of the records so far or in the window, without noise."
 
     @property
     def _tuned(self) -> list[str]:
@@ -240,7 +267,7 @@ class Report:
         )
 
 
-BEST_SETTING = "best setting, chosen by these same accuracies"
+BEST_SETTING = "best setting, chosen by this same table"
 
 
 def print_plot(path: Path) -> None:
@@ -248,44 +275,17 @@ def print_plot(path: Path) -> None:
     Console(highlight=False).print(f"Plot: {path}", soft_wrap=True)
 
 
-def _compared(recommendation: Recommendation, result: Result | None) -> dict[str, Any] | None:
-    if result is None:
-        return None
-    size, noise = recommendation.behind(result)
-    return {
-        "method": result.contender.name,
-        "margin": round(size, 4),
-        "noise": None if noise is None else round(noise, 4),
-        "within_noise": recommendation.behind(result).within_noise,
-    }
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 4)
-
-
-def _shown(value: float, form: str) -> str:
-    return "-" if math.isnan(value) else format(value, form)
+def _add_columns(table: Table, headings: Sequence[str]) -> None:
+    """The column of methods, and one for each heading; all headings end in the same line."""
+    above = "\n" if any("\n" in heading for heading in headings) else ""
+    table.add_column(f"{above}method")
+    for heading in headings:
+        lined = heading if "\n" in heading else f"{above}{heading}"
+        table.add_column(lined, justify="right", no_wrap=True)
 
 
 def _name(result: Result) -> str:
     return result.contender.name + " *" * result.contender.configured
-
-
-def _behind(result: Result, recommendation: Recommendation) -> str:
-    if result is recommendation.best:
-        return "-" if recommendation.next is None else "best"
-    margin = recommendation.behind(result)
-    size = f"{round(100 * margin.size, 1) + 0.0:.1f}"  # not -0.0
-    return size if margin.noise is None else f"{size} ± {100 * margin.noise:.1f}"
-
-
-def _margin(margin: Margin, other: str) -> str:
-    above = f"{100 * margin.size:.2f} points above {other}"
-    if margin.noise is None:
-        return above
-    verdict = "within the noise of" if margin.within_noise else "more than the noise of"
-    return f"{above}: {verdict} {100 * margin.noise:.2f}"
 
 
 def _kept(result: Result) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
@@ -24,18 +23,26 @@ from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone
+from tidegate.study.baselines.constant import Constant, WithConstant
 from tidegate.study.baselines.diffprivlib import MISSING, PULLS, Diffprivlib, installed
-from tidegate.study.baselines.ftrl import DPFTRL, RATES
+from tidegate.study.baselines.ftrl import DPFTRL, SETTINGS, TARGET_SETTINGS
 from tidegate.study.baselines.nonprivate import NonPrivate
 from tidegate.study.baselines.refit import NaiveSplitting, Times, WindowRefit
-from tidegate.study.curve import Curve
-from tidegate.study.grid import FORGETS, GRID, SLIDING_CHAIN, SLIDING_REFIT, Setting, settings_of
+from tidegate.study.grid import (
+    CONSTANT,
+    FORGETS,
+    GRID,
+    NOT_PRIVATE,
+    SLIDING_CHAIN,
+    SLIDING_REFIT,
+    Setting,
+    settings_of,
+)
 from tidegate.study.holdout import interleaved, prequential
+from tidegate.study.measured import ByClass, ByError, Yardstick
 from tidegate.study.method import Method, Scheduled
-from tidegate.study.study_stream import Labelled, StudyStream
-from tidegate.study.trial import Trial, best_attempt
-
-Floats = NDArray[np.float64]
+from tidegate.study.study_stream import UNUSABLE, Labelled, StudyStream
+from tidegate.study.wording import Wording, wording_of
 
 
 def sizes_of(kind: str) -> tuple[str, ...]:
@@ -43,13 +50,14 @@ def sizes_of(kind: str) -> tuple[str, ...]:
     return tuple(each.name for each in parameters(SCHEDULES[kind]) if each.required)
 
 
-NOT_PRIVATE = "not-private"
-BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE)
+BASELINES = ("window-refit", "naive", "dp-ftrl", "diffprivlib", NOT_PRIVATE, CONSTANT)
 METHODS = (*alone(), SLIDING_REFIT, *BASELINES)
 """All names that can be compared; fading stands for several settings."""
 
 USUAL = (*GRID, *(name for name in BASELINES if name != "diffprivlib"))
 """Compared by default, besides the configured schedule; the slow one is left out."""
+
+SEE_CHECK = "see how it is read with tidegate check CONFIG FILE --public"
 
 NEWEST = ("sliding", "fading")
 """Schedules of the newest records: beside them, baselines read a window."""
@@ -79,7 +87,7 @@ class Contender:
     @property
     def runs_once(self) -> bool:
         """Whether all its runs would be the same."""
-        return self.name == NOT_PRIVATE
+        return self.name in (NOT_PRIVATE, CONSTANT)
 
     @property
     def schedule(self) -> Schedule | None:
@@ -114,11 +122,21 @@ class Comparison:
     def config(self) -> Config:
         """The configuration."""
         config = Config.of(self.tables)
-        if config.records.classes is None:
-            raise InvalidValueError("records.target: schedules are compared on classes only")
         if config.schedule.kind not in alone():
             raise refuse("schedule.kind", f"one of {', '.join(alone())}", config.schedule.kind)
         return config
+
+    @cached_property
+    def yardstick(self) -> Yardstick:
+        """What models are measured by."""
+        target = self.config.records.predicted
+        return ByClass(self.config.task().groups) if target is None else ByError(target)
+
+    @property
+    def wording(self) -> Wording:
+        """How measures are shown."""
+        groups, label = self.config.task().groups, self.config.records.label
+        return wording_of(self.yardstick, groups=groups, label=label)
 
     @cached_property
     def engine(self) -> Engine:
@@ -142,14 +160,19 @@ class Comparison:
 
         Test on one in `every` records, which are held out, or on the records of the next step.
         """
-        task = self.config.task()
+        task, target = self.config.task(), self.config.records.predicted
         if every is None:
             learnt, test = prequential(records, ahead=self.size("step"))
         else:
             near = max(1, self.size("block") // every)
             learnt, test = interleaved(records, every=every, near=near)
         return StudyStream(
-            records=learnt, classes=task.groups, norm=task.norm, test=test, loss=task.loss
+            records=learnt,
+            classes=task.groups,
+            norm=task.norm,
+            test=test,
+            loss=task.loss,
+            target=target,
         )
 
     def contenders(self, names: Sequence[str], n: int) -> tuple[list[Contender], dict[str, str]]:
@@ -257,7 +280,18 @@ class Comparison:
 
 
 def _settings(name: str, config: Config, times: Times) -> list[Method]:
-    """A baseline, once for each of its settings."""
+    """A baseline, once for each of its settings.
+
+    Where the schedules have a constant column, which surveys add, baselines have one too.
+    """
+    if name == CONSTANT:
+        return [Constant(times=times)]
+    plain = _plain_settings(name, config, times)
+    return [WithConstant(method=each) for each in plain] if config.plan().survey else plain
+
+
+def _plain_settings(name: str, config: Config, times: Times) -> list[Method]:
+    """The same without such a column."""
     budget = config.budget.build()
     refit: dict[str, Any] = {
         "budget": budget,
@@ -274,8 +308,11 @@ def _settings(name: str, config: Config, times: Times) -> list[Method]:
             if not isinstance(budget, ApproxDP):
                 raise InvalidValueError("dp-ftrl needs a delta: give one, such as 1e-6")
             batch = _divisor(math.gcd(times.first, times.step))
-            return [DPFTRL(budget=budget, times=times, batch=batch, rate=r) for r in RATES]
+            chosen = TARGET_SETTINGS if config.task().predicts_target else SETTINGS
+            return [DPFTRL(budget=budget, times=times, batch=batch, **each) for each in chosen]
         case "diffprivlib":
+            if config.task().predicts_target:
+                raise InvalidValueError("diffprivlib is compared on classes only")
             if not installed():
                 raise InvalidValueError(MISSING)
             return [Diffprivlib(budget=budget, times=times, regularization=r) for r in PULLS]
@@ -299,13 +336,19 @@ def read(config: Config, source: Source) -> Labelled:
     """All records of a source, as a gate would keep them."""
     kept = config.records
     intake = Intake(
-        norm=config.norm, classes=kept.classes, cuts=kept.cuts, features=config.feature_map()
+        norm=config.norm,
+        classes=kept.classes,
+        target=kept.predicted,
+        cuts=kept.cuts,
+        features=config.feature_map(),
     )
     parts = [intake.records(raw.X, raw.y) for raw in source.batches(None) if raw.n]
     if not parts:
         raise refuse("the number of records", "above 0", 0)
     records = join(parts)
-    return Labelled(X=records.X, y=np.where(records.usable, records.y, -1))
+    if not records.usable.any():
+        raise InvalidValueError(f"no record of {source.name} can be used: {SEE_CHECK}")
+    return Labelled(X=records.X, y=np.where(records.usable, records.y, UNUSABLE))
 
 
 def _divisor(number: int) -> int:
@@ -317,67 +360,3 @@ def _divisor(number: int) -> int:
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     divisors = {*small, *(number // d for d in small)}
     return min(divisors, key=lambda d: abs(math.log(d / BATCH)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """A contender and what its runs measured."""
-
-    contender: Contender
-    trial: Trial
-
-    @property
-    def curve(self) -> Curve:
-        """Its accuracies."""
-        return self.trial.curve
-
-    @property
-    def seconds(self) -> float:
-        """How long a run trained: the median of the runs."""
-        return float(np.median(self.trial.seconds))
-
-    def _newest(self, times: Sequence[int]) -> Any:
-        """The number of its newest release at each of the times."""
-        return np.searchsorted(self.curve.at, times, side="right") - 1
-
-    def at(self, times: Sequence[int]) -> Floats:
-        """The accuracy of its newest release at each of the times, the median of the runs."""
-        return np.asarray(self.curve.median[self._newest(times)])
-
-    def accuracies(self, times: Sequence[int]) -> Floats:
-        """The accuracy of its newest release in each run at each time, shape (runs, times)."""
-        return np.asarray(self.curve.runs[:, self._newest(times)])
-
-    def log_loss(self, times: Sequence[int]) -> float:
-        """The mean of its log-losses over all runs and times."""
-        return self._mean(self.trial.log_losses, times)
-
-    def measure(self, name: str, times: Sequence[int]) -> float:
-        """The mean of one of `MEASURES` over all runs and times; NaN if it is not defined."""
-        return self._mean(self.curve.measures.get(name), times)
-
-    def _mean(self, values: Floats | None, times: Sequence[int]) -> float:
-        if values is None:
-            return math.nan
-        chosen = values[:, self._newest(times)]
-        chosen = chosen[~np.isnan(chosen)]
-        return float(chosen.mean()) if chosen.size else math.nan
-
-
-def results(
-    contenders: Sequence[Contender],
-    stream: StudyStream,
-    runs: int,
-    tick: Callable[[], None] = lambda: None,
-) -> Iterator[Result]:
-    """Run each contender `runs` times, with new noise; call `tick` after each run of a setting."""
-    for contender in contenders:
-        once = range(1) if contender.runs_once else range(runs)
-        trial = best_attempt(contender.methods, stream, once, tick)
-        yield Result(contender=contender, trial=trial)
-
-
-def common_times(compared: Sequence[Result], step: int) -> range:
-    """The times, a step apart, at which all contenders have a model."""
-    since = max(result.curve.at[0] for result in compared)
-    return range(-(-since // step) * step, max(max(r.curve.at) for r in compared) + 1, step)

@@ -1,4 +1,4 @@
-"""Curves: the test accuracy of a method's releases over a stream, in several runs."""
+"""Curves: how good a method's releases are over a stream, in several runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.study.measured import MEASURES, measured
+from tidegate.study.measured import Yardstick, yardstick_of
 from tidegate.study.method import Method
 from tidegate.study.study_stream import Fitted, StudyStream
 
@@ -19,20 +19,32 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Accuracy over time.
+    """The measure that ranks models, over time: accuracy, or the RMSE of a number.
 
     Attributes:
         private: Whether the method is private.
         at: How many records had arrived at each release.
-        runs: The accuracies, shape (runs, releases).
-        measures: The log-loss and each of `MEASURES`, if measured: shape (runs, releases), NaN
-            where one is not defined.
+        runs: That measure, shape (runs, releases).
+        measures: Each of the other measures, if measured: shape (runs, releases), NaN where one is
+            not defined.
+        lower_is_better: Whether the least value is the best.
     """
 
     private: bool
     at: tuple[int, ...]
     runs: Floats
     measures: Mapping[str, Floats] = field(default_factory=dict)
+    lower_is_better: bool = False
+
+    @property
+    def gains(self) -> Floats:
+        """The runs with their sign such that more is better."""
+        return -self.runs if self.lower_is_better else self.runs
+
+    @property
+    def gain(self) -> float:
+        """The mean of the medians over all releases, with the same sign; NaN counts as nothing."""
+        return float(np.nanmean(np.median(self.gains, axis=0)))
 
     @property
     def median(self) -> Floats:
@@ -44,11 +56,6 @@ class Curve:
         """The lower and upper quartiles of the runs, for each release."""
         lower, upper = np.quantile(self.runs, [0.25, 0.75], axis=0)
         return lower, upper
-
-    @property
-    def mean(self) -> float:
-        """The mean of the medians over all releases."""
-        return float(self.median.mean())
 
     def median_of(self, name: str) -> Floats:
         """The median of the runs of a measure, for each release; NaN if any run has none."""
@@ -71,15 +78,16 @@ class Curve:
             if not np.isnan(medians := self.median_of(name)).all()
         }
 
-    @property
-    def row(self) -> dict[str, Any]:
-        """The whole curve in rounded numbers, for JSON."""
+    def row(self, digits: int = 4) -> dict[str, Any]:
+        """The whole curve in rounded numbers, for JSON; None where the measure is not defined."""
         lower, upper = self.quartiles
+        lines = {"median": self.median, "lower_quartile": lower, "upper_quartile": upper}
         return {
             "at": list(self.at),
-            "median": self.median.round(4).tolist(),
-            "lower_quartile": lower.round(4).tolist(),
-            "upper_quartile": upper.round(4).tolist(),
+            **{
+                name: [None if np.isnan(each) else round(each, digits) for each in line.tolist()]
+                for name, line in lines.items()
+            },
         }
 
     def draw(self, axes: "Axes", color: str, **style: Any) -> None:
@@ -102,29 +110,38 @@ def measure(
     runs = []
     for seed in seeds:
         arrived = stream(seed)
+        yardstick = yardstick_of(arrived)
         made = [(t, tested(method, model, arrived, t)) for t, model in method.models(arrived, seed)]
         at = tuple(t for t, _ in made)
         runs.append([values for _, values in made])
         tick()
-    return curve_of(method, at, runs)
+    return curve_of(method, yardstick, at, runs)
 
 
 def tested(method: Method, model: Fitted, stream: StudyStream, at: int) -> dict[str, float]:
-    """What `measured` finds for a release of a method."""
+    """What the stream's yardstick finds for a release of a method."""
     has = method.probabilities
-    return measured(model, stream.test(at), stream.classes, probabilities=has)
+    return yardstick_of(stream).measured(model, stream.test(at), probabilities=has)
 
 
 def curve_of(
-    method: Method, at: Sequence[int], runs: Sequence[Sequence[Mapping[str, float]]]
+    method: Method,
+    yardstick: Yardstick,
+    at: Sequence[int],
+    runs: Sequence[Sequence[Mapping[str, float]]],
 ) -> Curve:
     """The curve of a method from what `tested` found for each release of each run."""
     values = {
         name: np.array([[each[name] for each in run] for run in runs])
-        for name in ("accuracy", "log_loss", *MEASURES)
+        for name in (yardstick.ranks, *yardstick.names)
     }
-    accuracy = values.pop("accuracy")
-    return Curve(private=method.private, at=tuple(at), runs=accuracy, measures=values)
+    return Curve(
+        private=method.private,
+        at=tuple(at),
+        runs=values.pop(yardstick.ranks),
+        measures=values,
+        lower_is_better=yardstick.lower_is_better,
+    )
 
 
 def best_of(
@@ -133,11 +150,11 @@ def best_of(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> Curve:
-    """The curve with the largest mean, among methods that differ in their settings.
+    """The best curve, among methods that differ in their settings.
 
     Choosing by the test records favours a method: nobody can do so with private records. It is
     done for baselines only, so a method that beats them beats them at their best. For the other
     arguments see `measure`.
     """
     curves = [measure(method, stream, seeds, tick) for method in methods]
-    return max(curves, key=lambda curve: curve.mean)
+    return max(curves, key=lambda curve: curve.gain)

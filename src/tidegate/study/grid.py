@@ -12,6 +12,10 @@ FORGETS = (Fraction(2, 5), Fraction(3, 10), Fraction(1, 5), Fraction(1, 8), Frac
 OWN_STEP_ONLY = Fraction(1, 5)
 """The forget rate that is tried with a memory of one step; there it sets how long models linger."""
 
+NOT_PRIVATE = "not-private"
+CONSTANT = "constant"
+"""The names of the baselines without noise."""
+
 SLIDING_REFIT = "sliding-refit"
 SLIDING_CHAIN = "sliding-chain"
 GRID = ("fading", "sliding", SLIDING_REFIT, "continual", "growing", "independent")

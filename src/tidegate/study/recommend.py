@@ -1,4 +1,4 @@
-"""Recommends a schedule by measured accuracy, and says what the noise leaves undecided."""
+"""Recommends a schedule by what was measured, and says what the noise leaves undecided."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from tidegate.schedule import Schedule
-from tidegate.study.comparison import Result
+from tidegate.study.compared import Result
+from tidegate.study.grid import CONSTANT
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def retained(schedule: Schedule) -> Retained:
 
 
 class Margin(NamedTuple):
-    """A difference of two mean accuracies.
+    """A difference of two means, of accuracy or RMSE.
 
     Attributes:
         size: The difference.
@@ -62,7 +63,7 @@ class Margin(NamedTuple):
 
 
 def margin(ahead: Floats, behind: Floats) -> Margin:
-    """The difference of accuracies of shape (runs, times), paired by run and by test records.
+    """The difference of gains of shape (runs, times), paired by run and by test records.
 
     It varies over the runs, because of the private noise, and over the times, because of the test
     records and of the drift. For each of the two take Student's t times the standard error; the
@@ -89,7 +90,7 @@ def _spread(differences: Floats, axis: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The results under one budget, ranked by mean accuracy.
+    """The results under one budget, ranked by mean accuracy or RMSE.
 
     Args:
         results: What was measured, schedules and baselines.
@@ -99,19 +100,28 @@ class Recommendation:
     results: Sequence[Result]
     times: Sequence[int]
 
-    def accuracy(self, result: Result) -> float:
-        """The mean over all runs and times."""
-        return float(result.accuracies(self.times).mean())
+    def score(self, result: Result) -> float:
+        """What ranks a result, accuracy or RMSE: the mean over all runs and times."""
+        return float(result.scores(self.times).mean())
+
+    def gain(self, result: Result) -> float:
+        """The same with its sign such that more is better."""
+        return float(result.gains(self.times).mean())
+
+    @property
+    def ordered(self) -> list[Result]:
+        """All results: those without privacy first, then the best first."""
+        return sorted(self.results, key=lambda r: (r.curve.private, -self.gain(r)))
 
     @cached_property
     def ranked(self) -> list[Result]:
         """The schedules, the best first; a tie goes to the one that retains less."""
         schedules = [each for each in self.results if each.contender.schedule is not None]
-        return sorted(schedules, key=lambda each: (-self.accuracy(each), _kept(each)))
+        return sorted(schedules, key=lambda each: (-self.gain(each), _kept(each)))
 
     @property
     def best(self) -> Result:
-        """The schedule with the largest mean accuracy."""
+        """The schedule with the best mean."""
         return self.ranked[0]
 
     @property
@@ -126,16 +136,27 @@ class Recommendation:
 
     def behind(self, result: Result) -> Margin:
         """By how much a result is behind the best schedule; negative if a baseline is ahead."""
-        return margin(self.best.accuracies(self.times), result.accuracies(self.times))
+        return margin(self.best.gains(self.times), result.gains(self.times))
 
-    def constant(self, name: str) -> float:
-        """What a constant reaches: "majority" of accuracy, "constant_log_loss" of log-loss."""
-        return self.configured.measure(name, self.times)
+    def constant(self, reached: str | float | None) -> float:
+        """What a constant reaches: always the same, or by a measure of the test records alone.
+
+        NaN if it is None, or was not measured.
+        """
+        if isinstance(reached, str):
+            return self.configured.measure(reached, self.times)
+        return math.nan if reached is None else reached
 
     @property
     def ties(self) -> list[Result]:
         """The schedules whose difference from the best is within its noise."""
         return [each for each in self.ranked[1:] if self.behind(each).within_noise]
+
+    @property
+    def over_constant(self) -> Margin | None:
+        """By how much the best schedule is ahead of the constant; None if that was not run."""
+        margins = (self.behind(r) for r in self.results if r.contender.name == CONSTANT)
+        return next(margins, None)
 
     @property
     def baselines_ahead(self) -> list[Result]:

@@ -105,7 +105,7 @@ def _row(
         "last": round(float(curve.median[-1]), 4),
         "mean": round(_mean(curve, shared), 4),
         "beyond_not_private": round(_mean(curve, shared) - _mean(curve_of[reference], shared), 4),
-        **curve.row,
+        **curve.row(),
         **{name: _mean_measure(curve, name, shared) for name in ("log_loss", *MEASURES)},
         "measures": curve.measures_row,
     }

@@ -12,9 +12,13 @@ from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss, Softmax
 from tidegate.learn.records import Records
+from tidegate.learn.target import BITS, Target
 from tidegate.learn.transform import Transform
 
 Labels = NDArray[Any]
+
+UNUSABLE = -(2 ** (BITS + 1))
+"""Stands for the label of a record that cannot be used: below all classes and all targets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,8 @@ class Labelled:
 
     Attributes:
         X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
-        y: The class index of each record, shape (n,); -1 for one that cannot be used, whose row is
-            0.
+        y: The class index of each record, or the code of its target, shape (n,); `UNUSABLE` for
+            one that cannot be used, whose row is 0.
     """
 
     X: Rows
@@ -44,6 +48,11 @@ class Labelled:
 
     def __getitem__(self, which: Any) -> "Labelled":
         return Labelled(X=self.X[which], y=self.y[which])
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether each record can be used."""
+        return np.asarray(self.y != UNUSABLE)
 
     def margins(self, model: Fitted) -> NDArray[np.float64]:
         """The margins of a model on each record."""
@@ -62,10 +71,11 @@ class StudyStream:
 
     Attributes:
         records: All of them.
-        classes: Number of classes.
+        classes: Number of classes; not read if there is a target.
         norm: The bound on the norm of a record.
         test: The records to test on at a time: always the same, unless the concept drifts.
         loss: The loss to minimise; softmax if None.
+        target: The number to predict, in place of classes.
     """
 
     records: Labelled
@@ -73,6 +83,7 @@ class StudyStream:
     norm: float
     test: Callable[[int], Labelled]
     loss: Loss | None = None
+    target: Target | None = None
 
     @property
     def n(self) -> int:
@@ -91,4 +102,4 @@ class StudyStream:
     def between(self, start: int, stop: int) -> Records:
         """Consecutive records, in the form that learners read."""
         part = self.records[start:stop]
-        return Records(part.X, np.maximum(part.y, 0), part.y >= 0)
+        return Records(part.X, np.where(part.usable, part.y, 0), part.usable)

@@ -1,18 +1,21 @@
 """Trials: a method's releases over a stream in several runs, with their measures and time."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.release.model import Model
 from tidegate.study.curve import Curve, curve_of, tested
+from tidegate.study.measured import yardstick_of
 from tidegate.study.method import Method
-from tidegate.study.study_stream import Fitted, Labelled, StudyStream, Transformed
+from tidegate.study.study_stream import StudyStream
 
 Floats = NDArray[np.float64]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +23,11 @@ class Trial:
     """What several runs of a method measured.
 
     Attributes:
-        curve: The accuracies and other measures.
-        log_losses: The log-losses, shape (runs, releases).
+        curve: All measures.
         seconds: How long each run trained, shape (runs,).
     """
 
     curve: Curve
-    log_losses: Floats
     seconds: Floats
 
 
@@ -35,20 +36,26 @@ def attempt(
     stream: StudyStream,
     seeds: Iterable[int],
     tick: Callable[[], None] = lambda: None,
+    step: int | None = None,
 ) -> Trial:
-    """Run a method once for each seed, and test every release; call `tick` after each run."""
+    """Run a method once for each seed, and test every release; call `tick` after each run.
+
+    With a `step`, the newest release is tested again every so many records, so that methods that
+    release at other times are compared on the same records.
+    """
     at: list[int] = []
-    runs, losses, seconds = [], [], []
+    runs, seconds = [], []
     for seed in seeds:
         started = perf_counter()
         made = list(method.models(stream, seed))
         seconds.append(perf_counter() - started)
+        if step is not None:
+            made = newest_at(made, range(step, stream.n + 1, step))
         at = [time for time, _ in made]
         runs.append([tested(method, fitted, stream, time) for time, fitted in made])
-        losses.append([log_loss(model_of(stream, w), stream.test(time)) for time, w in made])
         tick()
-    curve = curve_of(method, at, runs)
-    return Trial(curve=curve, log_losses=np.array(losses), seconds=np.array(seconds))
+    curve = curve_of(method, yardstick_of(stream), at, runs)
+    return Trial(curve=curve, seconds=np.array(seconds))
 
 
 def best_attempt(
@@ -56,30 +63,19 @@ def best_attempt(
     stream: StudyStream,
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
+    step: int | None = None,
 ) -> Trial:
-    """The trial with the largest mean accuracy; see `best_of` for what that choice means."""
-    trials = [attempt(method, stream, seeds, tick) for method in methods]
-    return max(trials, key=lambda trial: trial.curve.mean)
+    """The trial with the best mean; see `best_of` for what that choice means."""
+    trials = [attempt(method, stream, seeds, tick, step) for method in methods]
+    return max(trials, key=lambda trial: trial.curve.gain)
 
 
-def model_of(stream: StudyStream, fitted: Fitted) -> Model:
-    """The released model, which predicts class indices."""
-    classes, norm = np.arange(stream.classes), stream.norm
-    if isinstance(fitted, Transformed):
-        return Model(weights=fitted.weights, classes=classes, norm=norm, transform=fitted.transform)
-    return Model(weights=fitted, classes=classes, norm=norm)
+def newest_at(made: Sequence[tuple[int, Made]], times: Iterable[int]) -> list[tuple[int, Made]]:
+    """The newest of what was made at each time: when something is made, and at the given times.
 
-
-def log_loss(model: Model, test: Labelled) -> float:
-    """The mean of -ln P(the label) over the records that can be used; NaN if there are none.
-
-    >>> model = Model(weights=np.zeros(2), classes=np.arange(2), norm=1.0)
-    >>> test = Labelled(X=np.array([[1.0, 0.0], [0.0, 0.0]]), y=np.array([1, -1]))
-    >>> round(log_loss(model, test), 4)
-    0.6931
+    >>> newest_at([(2, "a"), (4, "b"), (4, "c")], [1, 3, 6])
+    [(2, 'a'), (3, 'a'), (4, 'c'), (6, 'c')]
     """
-    usable = test[test.y >= 0]
-    if not len(usable.y):
-        return float("nan")
-    given = model.predict_proba(usable.X)[np.arange(len(usable.y)), usable.y]
-    return float(-np.log(np.maximum(given, np.finfo(np.float64).tiny)).mean())
+    at = [time for time, _ in made]
+    wanted = sorted({*at, *(time for time in times if at and time >= at[0])})
+    return [(time, made[bisect_right(at, time) - 1][1]) for time in wanted]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.learn.learner import Weights
+from tidegate.learn.loss import HuberError, Loss, SquaredError
 from tidegate.learn.objective import Objective
 from tidegate.learn.solver import certified_minimum
 from tidegate.study.baselines.refit import Times
@@ -32,10 +33,19 @@ class NonPrivate:
         """Each release."""
         del seed
         task, weights = stream.task(), None
-        tolerance = self.tolerance * task.loss.lipschitz(task.norm)
+        loss = certifiable(task.loss)
+        tolerance = self.tolerance * loss.lipschitz(task.norm)
         for span in self.times.spans(stream.n):
             records = stream.between(*span)
             pull = self.regularization * task.norm**2
-            objective = Objective(records, task.loss, regularization=pull, norm=task.norm)
+            objective = Objective(records, loss, regularization=pull, norm=task.norm)
             weights = certified_minimum(objective, tolerance, weights).weights
             yield span.stop, weights
+
+
+def certifiable(loss: Loss) -> Loss:
+    """The same loss with bounded gradients, which the solver needs for its certificate.
+
+    Targets and predictions are in [-1, 1], so that no error of theirs is above 2.
+    """
+    return HuberError(h=2.0) if isinstance(loss, SquaredError) else loss
