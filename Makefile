@@ -8,11 +8,12 @@ READY  := $(VENV)/.ready
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow coverage check bench reference clean
+.PHONY: help demo test test-thorough test-slow coverage check bench reference clean
 
 help:
 	@echo "make demo       run the demo (half a minute)"
-	@echo "make test       run all tests except the slow ones"
+	@echo "make test       run a sample of all tests (five minutes)"
+	@echo "make test-thorough  run every case of all tests except the slow ones, as CI does"
 	@echo "make test-slow  run all tests, including those that take minutes"
 	@echo "make coverage   run the tests and show which lines they cover"
 	@echo "make check      run the linter, the type checker and the import contract"
@@ -32,6 +33,9 @@ demo: $(READY)
 	@$(BIN)/tidegate demo
 
 test: $(READY)
+	@$(PYTEST) --sample
+
+test-thorough: $(READY)
 	@$(PYTEST)
 
 test-slow: $(READY)

@@ -27,16 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class LeftOut:
-    """What a run left out: tests and modules that were skipped, slow tests that were deselected.
+    """What a run left out: tests and modules that were skipped, and tests that were deselected.
 
     With pytest-xdist every worker has one, too. Skips are reported to the controller's anyway;
-    the number of slow tests is not, so workers send it.
+    the numbers of deselected tests are not, so workers send them.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._worker: dict[str, Any] | None = getattr(config, "workeroutput", None)
         self._slow = 0
+        self._thorough = 0
         self._skipped: dict[str, list[str]] = {}
         """The names of what was skipped, by reason."""
 
@@ -55,14 +56,18 @@ class LeftOut:
             self._skipped.setdefault(reason, []).append(report.nodeid)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Count the slow tests that do not run, unless the run asks for certain names."""
+        """Count the tests that do not run, unless the run asks for certain names."""
         if not self._config.option.keyword:
-            self._slow += sum(item.get_closest_marker("slow") is not None for item in items)
+            slow = sum(item.get_closest_marker("slow") is not None for item in items)
+            self._slow += slow
+            self._thorough += len(items) - slow
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take the count of a worker; each of them collects all tests."""
-        self._slow = max(self._slow, getattr(node, "workeroutput", {}).get("slow", 0))
+        """Take the counts of a worker; each of them collects all tests."""
+        counts = getattr(node, "workeroutput", {})
+        self._slow = max(self._slow, counts.get("slow", 0))
+        self._thorough = max(self._thorough, counts.get("thorough", 0))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
@@ -72,6 +77,7 @@ class LeftOut:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._worker is not None:
             self._worker["slow"] = self._slow
+            self._worker["thorough"] = self._thorough
         yield
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and not self._config.option.collectonly:  # workers have none
@@ -90,6 +96,7 @@ class LeftOut:
     def _line(self) -> list[str]:
         """One line, or none if nothing was left out."""
         parts = [_part(len(names), reason) for reason, names in sorted(self._skipped.items())]
+        parts += [f"{self._thorough} more cases (make test-thorough)"] * (self._thorough > 0)
         parts += [f"{self._slow} slow (make test-slow)"] * (self._slow > 0)
         return [f"Tests left out: {'; '.join(parts)}."] * bool(parts)
 
