@@ -386,6 +386,9 @@ def test_a_record_that_cannot_be_used_is_not_predicted(state: str, folder: Path)
     new.write_text("b,a,c\n1,0.5,0.25\n,1,1\nmuch,1,1\n0.1,0.2,0.3\n")
     rows = json_lines("predict", state, str(new))
     assert [row["label"] is None for row in rows] == [False, True, True, False]
+    said = tidegate("predict", state, str(new)).stderr
+    why = "a value is missing or not a finite number"
+    assert said.endswith(f"2 records cannot be used; the first is 1: {why}\n")
     (told,) = json_lines("export", state, str(folder / "m.npz"))
     X = np.array([[0.5, 1, 0.25], [0.2, 0.1, 0.3]], np.float32)  # as records are kept
     model = load(told["file"])
