@@ -12,6 +12,7 @@ from tidegate.gate.check import check_file
 from tidegate.gate.config import Config
 from tidegate.gate.config.skeleton import skeleton
 from tidegate.gate.propose import propose
+from tidegate.gate.sources.source import SourceError
 
 TABLE = """\
 site,age,member,seen,day,score
@@ -133,3 +134,12 @@ def test_a_check_says_how_a_number_to_predict_is_read(table: Path, says: str, re
     assert not found.scaled_down
     shorter = Config.parse(f'{columns}{schedule}[records]\n{says}\nlabel = "score"\nnorm = 0.5\n')
     assert check_file(shorter, table).scaled_down
+
+
+def test_a_label_of_another_type_than_the_classes_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": [0.0, 1.0]}), path)
+    text = skeleton("fading", propose(path, label="y", public=True))
+    config = Config.parse(text.replace("classes = [0, 1]", 'classes = ["0", "1"]'))
+    with pytest.raises(SourceError, match="must hold text, got double: list whole numbers in rec"):
+        check_file(config, path)

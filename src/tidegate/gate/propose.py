@@ -102,10 +102,9 @@ def _header(
         delimiter = likely_delimiter(path)
         return Csv(columns=NO_LABEL, delimiter=delimiter).header(path), delimiter, {}
     if not public:
-        where = (
-            "the names of its columns are in its records, so they can be read only with --public"
-        )
-        raise InvalidValueError(f"{path} is a file of JSON lines: {where}")
+        why = "the names of its columns are in its records, which are read only with --public"
+        advice = "if they are private, write [[columns]] by hand"
+        raise InvalidValueError(f"{path} is a file of JSON lines: {why}; {advice}")
     keys: dict[str, None] = {}
     for row in _json_rows(path):
         keys.update(dict.fromkeys(row))
