@@ -250,7 +250,8 @@ def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
         return json.dumps(given).encode(), "application/json"
     rows = np.ascontiguousarray(X)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-        raise refuse("X", "numbers of shape (n, d), or a list of texts", f"shape {rows.shape}")
+        allowed = "numbers of shape (n, d), or a list of texts (post other columns as JSON records)"
+        raise refuse("X", allowed, shown=f"{rows.dtype} of shape {rows.shape}")
     if rows.dtype not in {np.dtype(np.float32), np.dtype(np.float64)}:
         rows = rows.astype(np.float64)
     columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
