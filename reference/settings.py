@@ -19,7 +19,7 @@ Most sections are **fixed when the state is created**, because the privacy guara
 are **not fixed**. A configuration of many streams has the same sections, and a table `[members.NAME]` for
 each stream: see [fleets](../fleet.md)."""
 
-HEADINGS = {"features": "[[features]]"}
+HEADINGS = {"features": "[[features]]", "columns": "[[columns]]"}
 """The headings of sections that a file may have several of."""
 
 ASIDES = {

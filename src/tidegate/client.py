@@ -107,10 +107,11 @@ class Client:
         under the same key, so the batch is not added twice.
 
         Args:
-            X: Numbers of shape (n, d), or a list of n texts.
-            y: A label for each record.
+            X: Numbers of shape (n, d), a list of n texts, or a table with columns of any kind: a
+                DataFrame, an Arrow table or a list of dicts.
+            y: A label for each record; for a table the name of its column of labels.
             persons: The id of each record's person, if the service protects persons: texts or whole
-                numbers.
+                numbers. A table has them in the column that the service's `person.id` names.
             stream: "source" or "target", if there are two streams.
             key: A unique name for the batch; random by default.
         """
@@ -143,7 +144,11 @@ class Client:
         return receipt
 
     def predict(self, X: Any) -> Prediction:
-        """Predict with the newest release."""
+        """Predict with the newest release.
+
+        Args:
+            X: Records as in `ingest`, without labels.
+        """
         answer = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
         if "predictions" in answer:
             numbers = np.asarray(answer["predictions"], np.float64)
@@ -242,7 +247,9 @@ def _error(content: bytes, status: int) -> str:
 
 
 def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
-    """Encode records: numbers as an Arrow stream, texts as JSON."""
+    """Encode records: numbers and tables as an Arrow stream, texts and dicts as JSON."""
+    if isinstance(y, str) or _is_table(X):
+        return _named(X, y, persons)
     ids = None if persons is None else _ids(persons)
     if isinstance(X, list) and all(isinstance(text, str) for text in X):
         given = {"x": X} if y is None else {"x": X, "y": np.asarray(y).tolist()}
@@ -250,7 +257,8 @@ def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
         return json.dumps(given).encode(), "application/json"
     rows = np.ascontiguousarray(X)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-        raise refuse("X", "numbers of shape (n, d), or a list of texts", f"shape {rows.shape}")
+        allowed = "numbers of shape (n, d), a list of texts, or a table with names"
+        raise refuse("X", allowed, shown=f"{rows.dtype} of shape {rows.shape}")
     if rows.dtype not in {np.dtype(np.float32), np.dtype(np.float64)}:
         rows = rows.astype(np.float64)
     columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
@@ -258,11 +266,39 @@ def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
         columns["y"] = pa.array(np.asarray(y))
     if ids is not None:
         columns["persons"] = ids
-    batch = pa.record_batch(columns)
+    return _stream(pa.table(columns)), ARROW
+
+
+def _is_table(X: Any) -> bool:
+    """Whether records have names and are not all numbers, or are dicts."""
+    if isinstance(X, list):
+        return bool(X) and all(isinstance(record, Mapping) for record in X)
+    named = hasattr(X, "columns") or hasattr(X, "column_names")
+    return named and np.asarray(X).dtype.kind not in "biuf"
+
+
+def _named(X: Any, y: Any, persons: Any) -> tuple[bytes, str]:
+    """Encode records whose values have names, the label among them."""
+    if persons is not None:
+        raise refuse("persons", "None for a table, which has a column of ids", shown="others")
+    if y is not None and not isinstance(y, str):
+        raise refuse("y", "the name of the column of labels of a table", shown=type(y).__name__)
+    if isinstance(X, list):
+        return json.dumps({"records": X}).encode(), "application/json"
+    try:
+        table = pa.table(X)
+    except (pa.ArrowException, TypeError, ValueError):  # its text would quote a value
+        raise refuse("X", "a table whose columns have one type each", shown="another") from None
+    return _stream(table), ARROW
+
+
+def _stream(table: Any) -> bytes:
+    """A table as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes(), ARROW
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _ids(persons: Any) -> Any:

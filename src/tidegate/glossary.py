@@ -38,7 +38,7 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "segment": "A file of consecutive records in a state, written once and never changed. "
         "It is deleted when no future fit can read its records.",
         "encoder": "A public, frozen model that turns a text or an image into features. Its files "
-        "are held to their SHA-256, which is on every card.",
+        "must match the SHA-256 that is on every card.",
         "span": "A range of consecutive records (or steps), with its start and without its stop.",
         "window": "The newest records that each model of a sliding schedule is trained on. You "
         "choose how many.",
@@ -68,9 +68,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "ends with exit code 2. The next run continues where it stopped.",
         "batch key": "A name that a sender gives a batch (Idempotency-Key). A batch that is sent "
         "again under the same key is taken once; keys belong to the name of a token.",
-        "target": "The number that a regression predicts, such as minutes late; what is outside "
-        "its public range is clipped into it. With two streams, also the small one, on which "
-        "models of the source stream are refined.",
+        "target": "The number that a regression predicts, such as minutes late; a number outside "
+        "its public range counts as the nearer end. With two streams, also the small stream, on "
+        "which models of the source stream are refined.",
     },
     "Training": {
         "model": "The weights that a fit produces. They turn the features of a record into a "

@@ -224,6 +224,17 @@ def test_ingest_takes_a_file_once_and_none_that_run_takes(state: str, folder: Pa
         assert "more.csv" in again.stderr
 
 
+def test_ingest_reads_a_file_with_the_delimiter_of_the_source(folder: Path) -> None:
+    for name, start, count in (("records.csv", 0, 250), ("more.csv", 250, 150)):
+        write_csv(folder / name, count, start)
+        (folder / name).write_text((folder / name).read_text().replace(",", ";"))
+    (folder / "gate.toml").write_text(written(folder) + 'delimiter = ";"\n')
+    assert tidegate("run", str(folder / "gate.toml")).returncode == 0
+    done = tidegate("ingest", str(folder / "gate.state"), str(folder / "more.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "Added 150 records" in done.stdout
+
+
 def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
     other = folder / "other.toml"
     other.write_text(written(folder).replace("epsilon = 1.0", "epsilon = 3.0"))
@@ -386,6 +397,9 @@ def test_a_record_that_cannot_be_used_is_not_predicted(state: str, folder: Path)
     new.write_text("b,a,c\n1,0.5,0.25\n,1,1\nmuch,1,1\n0.1,0.2,0.3\n")
     rows = json_lines("predict", state, str(new))
     assert [row["label"] is None for row in rows] == [False, True, True, False]
+    said = tidegate("predict", state, str(new)).stderr
+    why = "a value is missing or not a finite number"
+    assert said.endswith(f"2 records cannot be used; the first is 1: {why}\n")
     (told,) = json_lines("export", state, str(folder / "m.npz"))
     X = np.array([[0.5, 1, 0.25], [0.2, 0.1, 0.3]], np.float32)  # as records are kept
     model = load(told["file"])

@@ -256,6 +256,20 @@ def test_differing_keys_are_named_with_both_values() -> None:
     ]
 
 
+def test_a_column_that_differs_is_named_and_columns_in_another_order_differ() -> None:
+    ages, sizes = (
+        {"name": name, "kind": "number", "low": 0, "high": 9} for name in ("age", "size")
+    )
+    old, new, turned = (
+        Config.of(minimal(columns=each, records={"classes": ["a", "b"], "label": "y"}))
+        for each in ([ages, sizes], [ages, {**sizes, "high": 10}], [sizes, ages])
+    )
+    assert differences(old.privacy_json(), new.privacy_json()) == [
+        'columns[1].high ("size"): 9.0 before, now 10.0'
+    ]
+    assert differences(old.privacy_json(), turned.privacy_json())
+
+
 def test_a_large_delta_has_to_be_said_twice() -> None:
     (said,) = mistakes(budget={"epsilon": 1.0, "delta": 0.01})
     assert said.startswith("budget.delta must be at most 0.001, or confirmed by weak_delta")

@@ -151,6 +151,6 @@ def test_bad_encoders_are_named_by_their_key(tmp_path: Path, files: tuple[str, s
     for given, message in cases.items():
         with pytest.raises(ConfigError) as refusal:
             Config.parse(config_of(*given))
-        assert str(refusal.value).startswith("features[0].")
+        assert str(refusal.value).startswith(("features[0]: ", "features[0].encoder "))
         assert message in str(refusal.value)
         assert "\n" not in str(refusal.value)

@@ -1,7 +1,10 @@
 """What `tidegate init --from` proposes for the columns of a file."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.run import tidegate
@@ -9,6 +12,7 @@ from tidegate.gate.check import check_file
 from tidegate.gate.config import Config
 from tidegate.gate.config.skeleton import skeleton
 from tidegate.gate.propose import propose
+from tidegate.gate.sources.source import SourceError
 
 TABLE = """\
 site,age,member,seen,day,score
@@ -55,6 +59,65 @@ def test_what_is_proposed_is_a_configuration(table: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
+def many(tmp_path: Path, rows: Iterable[tuple[object, ...]], names: str) -> Path:
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join([names, *(",".join(map(str, row)) for row in rows)]))
+    return path
+
+
+def test_columns_that_identify_records_are_left_out(tmp_path: Path) -> None:
+    rows = [(i, f"P{i}", f"2024-01-{i % 28 + 1:02}", i / 7, i % 2) for i in range(200)]
+    path = many(tmp_path, rows, ",code,day,dose,y")
+    found = {each.name: each for each in propose(path, label="y", public=True).columns}
+    assert [name for name, each in found.items() if each.active] == ["day", "dose"]
+    assert found["day"].keys == {"parts": ["weekday"]}
+    path = many(tmp_path, rows, "id,code,day,dose,y")
+    found = {each.name: each for each in propose(path, label="y", public=True).columns}
+    assert not found["id"].active
+    Config.parse(skeleton("fading", propose(path, label="y", public=True)))
+
+
+def test_a_range_of_whole_numbers_has_whole_ends(tmp_path: Path) -> None:
+    path = many(tmp_path, [(i % 3 + 1, "yes") for i in range(200)], "engines,y")
+    (engines,) = propose(path, label="y", public=True).columns
+    assert engines.keys == {"low": 1, "high": 3}
+
+
+@pytest.mark.parametrize(
+    ("labels", "outcome"),
+    [
+        (["0.0", "1.0", ""], ["classes = [0, 1]  # all possible labels"]),
+        (["yes", "no"], ['classes = ["no", "yes"]  # all possible labels']),
+        (["", ""], []),
+        (["NA", "NA"], []),
+    ],
+)
+def test_a_label_becomes_classes(labels: list[str], outcome: list[str], tmp_path: Path) -> None:
+    path = many(tmp_path, [(i, each) for i, each in enumerate(labels)], "x,y")
+    assert propose(path, label="y", public=True).outcome == outcome
+
+
+def test_a_label_of_many_numbers_is_cut_so_that_both_classes_have_records(tmp_path: Path) -> None:
+    path = many(tmp_path, [(i, min(i / 2, 10)) for i in range(90)], "x,y")
+    lines = propose(path, label="y", public=True).outcome
+    assert "cuts = [9.5]  # above it is the second class" in lines
+
+
+def test_a_label_of_flags_is_read_as_proposed(tmp_path: Path) -> None:
+    path = tmp_path / "flags.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "y": [True, False, None]}), path)
+    config = Config.parse(skeleton("fading", propose(path, label="y", public=True)))
+    found = check_file(config, path, public=True).found
+    assert found is not None
+    assert found.usable == 2
+
+
+def test_more_labels_than_are_listed_are_counted(tmp_path: Path) -> None:
+    path = many(tmp_path, [(i, f"L{i:03}") for i in range(61)], "x,y")
+    (line,) = propose(path, label="y", public=True).outcome
+    assert line.endswith("# the first 60 of 61 labels: a record with another is unusable")
+
+
 @pytest.mark.parametrize(
     ("says", "read_as"),
     [
@@ -71,3 +134,12 @@ def test_a_check_says_how_a_number_to_predict_is_read(table: Path, says: str, re
     assert not found.scaled_down
     shorter = Config.parse(f'{columns}{schedule}[records]\n{says}\nlabel = "score"\nnorm = 0.5\n')
     assert check_file(shorter, table).scaled_down
+
+
+def test_a_label_of_another_type_than_the_classes_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": [0.0, 1.0]}), path)
+    text = skeleton("fading", propose(path, label="y", public=True))
+    config = Config.parse(text.replace("classes = [0, 1]", 'classes = ["0", "1"]'))
+    with pytest.raises(SourceError, match="must hold text, got double: list whole numbers in rec"):
+        check_file(config, path)

@@ -483,7 +483,10 @@ def test_parquet_text_and_dictionaries(tmp_path: Path) -> None:
             r"^column b is not in .*f\.parquet, which has a, y: check the column names$",
         ),
         ({"a": ["1"], "b": [1], "y": [0]}, r"^column a of .* must hold numbers, got string$"),
-        ({"a": [1], "b": [1], "y": ["0"]}, r"^column y of .* must hold numbers, got string$"),
+        (
+            {"a": [1], "b": [1], "y": ["0"]},
+            r"^column y of .* must hold numbers, got string: convert",
+        ),
         ({"a": [[1]], "b": [1], "y": [0]}, r"^column a of .* must hold numbers, got list"),
     ],
 )

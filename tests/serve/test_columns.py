@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import Answer, Served, config, served
+from tidegate.checks import InvalidValueError
 from tidegate.gate import Config
 from tidegate.serve.bodies import ARROW, JSON
 
@@ -85,6 +87,25 @@ def test_bodies_of_all_forms_predict_alike(service: Served) -> None:
     arrow = send(service, body(age=ages), to="predict")
     assert [named.status, placed.status, arrow.status] == [200, 200, 200]
     assert named.json == placed.json == arrow.json
+
+
+def test_a_client_sends_tables(service: Served) -> None:
+    without = [{k: v for k, v in row.items() if k != "y"} for row in rows(2)]
+    named = service.ask("POST", "/v1/predict", {"records": without}).json["probabilities"]
+    frame = pd.DataFrame(rows(2))
+    with service.client() as client:
+        before = client.ingest(rows(2), "y")
+        assert client.ingest(frame, "y") == before + 2
+        assert client.ingest(pa.table(GOOD), "y") == before + 4
+        for X in (without, frame, frame[list(frame)[::-1]]):
+            assert client.predict(X).probabilities.tolist() == named
+        with pytest.raises(InvalidValueError, match="y must be the name of the column of labels"):
+            client.ingest(frame, ["no", "yes"])
+        with pytest.raises(InvalidValueError, match="persons must be None for a table"):
+            client.ingest(frame, "y", persons=[1, 2])
+        with pytest.raises(InvalidValueError, match="one type each") as refused:
+            client.ingest(frame.assign(note=["secret", 1.5]), "y")
+        assert "secret" not in str(refused.value)
 
 
 def test_a_body_without_records_is_taken(service: Served) -> None:

@@ -26,8 +26,8 @@ HELP = f"""Write a commented configuration; edit it to describe your records.
 
 KIND is {kinds_text()}.
 
-With --from, the columns of a file are listed, to say what each is: by their names alone, or, if
---public says that the file's records are public, with kinds, ranges and values that they suggest.
+--from lists the columns of a file, for you to say what each is. No record is read, unless --public
+says that the records are public: then the list has the kinds, ranges and values that they suggest.
 """
 
 
@@ -40,11 +40,9 @@ With --from, the columns of a file are listed, to say what each is: by their nam
     show_default=True,
     help="File to write; it must not exist yet.",
 )
-@click.option(
-    "--from", "source", type=PATH, help="List the columns of this file; no record is read."
-)
+@click.option("--from", "source", type=PATH, help="List the columns of this file.")
 @click.option("--label", help="The column of the file to predict.")
-@click.option("--public", is_flag=True, help="The file's records are public: look at them, too.")
+@click.option("--public", is_flag=True, help="The file's records are public: read them.")
 @options.form
 def init(  # noqa: PLR0913, PLR0917 (options)
     kind: str, output: Path, source: Path | None, label: str | None, public: bool, form: str

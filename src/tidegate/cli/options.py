@@ -36,7 +36,7 @@ aliases = click.option(
     "aliases",
     multiple=True,
     metavar="NAME=NAME_IN_FILE",
-    help="What a column is called in FILE, if not by its own name; repeat for each.",
+    help="The name of a column in FILE, if it differs; repeat for each.",
 )
 quiet = click.option("--quiet", is_flag=True, help="Print errors only.")
 state = click.argument("state", type=PATH)

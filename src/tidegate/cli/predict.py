@@ -40,8 +40,8 @@ MOST = 8
 
 TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
 
-Batch = tuple[Any, Any]
-"""Records in the form that the release takes, and which of them can be used."""
+Batch = tuple[Any, Mapping[int, str]]
+"""Records in the form that the release takes, and why some of them cannot be used, by slot."""
 
 
 @click.command(epilog=EPILOG)
@@ -50,11 +50,11 @@ Batch = tuple[Any, Any]
 @options.aliases
 @options.form
 def predict(model: Path, file: Path, aliases: tuple[str, ...], form: str) -> None:
-    """Predict the class, or the target, of each record in FILE (.csv, .parquet or .jsonl).
+    """Predict the class or the number of each record in FILE (.csv, .parquet or .jsonl).
 
     MODEL is a state (its newest release is used) or an exported .safetensors, .npz or .onnx file.
-    The table shows the probability of each class; --format json has those of all classes. A record
-    that cannot be used gets no label or prediction.
+    The table shows the probability of each class, or if there are more than eight, that of the
+    label; --format json shows all. A record that cannot be used gets no prediction.
     """
     if model.is_dir():
         with Gate.look(model) as gate:
@@ -63,10 +63,15 @@ def predict(model: Path, file: Path, aliases: tuple[str, ...], form: str) -> Non
         release = load_release(model)
     if file.suffix not in TABLES:
         raise refuse("FILE", f"a file that ends in {', '.join(TABLES)}", str(file))
-    rows = _rows(release, _batches(file, options.pairs(aliases), release))
+    unusable: dict[int, str] = {}
+    rows = _rows(release, _batches(file, options.pairs(aliases), release), unusable)
     if form == "table" and release.target is None:
         rows = _narrow(rows, release.card["classes"])
-    options.show(rows, form)
+    options.show(rows, form, empty=f"{file} has no records")
+    if unusable and form == "table":
+        first, why = next(iter(unusable.items()))
+        many = f"{len(unusable):,} record{'s' if len(unusable) > 1 else ''} cannot be used"
+        click.echo(f"tidegate: {many}; the first is {first:,}: {why}", err=True)
 
 
 def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Iterator[Batch]:
@@ -76,8 +81,12 @@ def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
         yield from _of_any_kind(file, aliases, columns)
         return
     X = _records(file, aliases, release)
-    text = X.ndim == 1
-    yield X, np.array([isinstance(each, str) for each in X]) if text else np.isfinite(X).all(axis=1)
+    if X.ndim == 1:
+        usable, why = [isinstance(each, str) for each in X], "its text is missing"
+    else:
+        usable = np.isfinite(X).all(axis=1).tolist()
+        why = "a value is missing or not a finite number"
+    yield X, {slot: why for slot, good in enumerate(usable) if not good}
 
 
 def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> Iterator[Batch]:
@@ -87,11 +96,15 @@ def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> It
     readers: dict[str, Any] = {".csv": Csv, ".parquet": Parquet, ".jsonl": JsonLines}
     more = {"delimiter": likely_delimiter(file)} if file.suffix == ".csv" and file.exists() else {}
     reader: Format = readers[file.suffix](columns=wanted, **more)
+    kinds = {each.name: each.kind for each in columns.checked}
     for raw in Files(name="predict", path=file, format=reader).batches(None):
         table: Table = raw.X
-        usable = ~np.any(list(columns.bad(table).values()), axis=0)
-        usable[list(raw.reasons)] = False
-        yield table, usable
+        why = {
+            slot: f"its {name} is not a {kinds[name]}"
+            for name, bad in columns.bad(table).items()
+            for slot in np.flatnonzero(bad).tolist()
+        }
+        yield table, dict(sorted((why | dict(raw.reasons)).items()))
 
 
 def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Any:
@@ -126,14 +139,23 @@ def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
         return as_numbers(table).astype(release.card["dtype"])  # as in training
 
 
-def _rows(release: StoredRelease, batches: Iterable[Batch]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record, without a prediction if the record cannot be used."""
+def _rows(
+    release: StoredRelease, batches: Iterable[Batch], unusable: dict[int, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each record, without a prediction if the record cannot be used.
+
+    Args:
+        release: The model.
+        batches: The records.
+        unusable: Filled with the records that cannot be used, and why.
+    """
     index = 0
-    for X, usable in batches:
-        slots = np.flatnonzero(usable).tolist()
+    for X, why in batches:
+        slots = [slot for slot in range(len(X)) if slot not in why]
+        unusable |= {index + slot: reason for slot, reason in why.items()}
         predicted = dict(zip(slots, _predicted(release, X[slots]) if slots else [], strict=True))
         nothing = _predicted_row(release, None)
-        for slot in range(len(usable)):
+        for slot in range(len(X)):
             yield {"record": index, **predicted.get(slot, nothing)}
             index += 1
 

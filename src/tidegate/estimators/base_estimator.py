@@ -10,11 +10,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.features.codec import described_map
+from tidegate.features.columns import Columns
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
@@ -200,9 +202,16 @@ class StreamEstimator(BaseEstimator):
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Store the number and names of columns, or refuse a batch with different ones.
 
-        Lists are not checked: their first element is a record, which may be of any type.
+        Lists are not checked: their first element is a record, which may be of any type. `Columns`
+        finds its own columns by their names, in any order, and ignores others.
         """
-        if len(getattr(X, "shape", ())) == 2:
+        features = getattr(self, "features", None)
+        first = features.steps[0][1] if isinstance(features, Pipeline) else features
+        if isinstance(first, Columns):
+            if reset:
+                self.n_features_in_ = len(first.names)
+                self.feature_names_in_ = np.array(first.names, object)
+        elif len(getattr(X, "shape", ())) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _newest(self) -> Weights:

@@ -78,7 +78,7 @@ class LinearEstimator(StreamEstimator):
         if self.norm is None and isinstance(self.features, Columns):
             return self.features.norm
         if self.norm is None:
-            allowed = "a number, unless features is Columns, from which it follows"
+            allowed = "a number, unless features is Columns"
             raise refuse("norm", allowed, self.norm)
         return self.norm
 

@@ -112,7 +112,10 @@ class ComposedMap:
             except Exception:
                 # Its text may quote a record: say what is wrong with the columns, or nothing.
                 _call(self._fitted.transform, made_up(batch))
-                raise InvalidValueError("features cannot map this batch of records") from None
+                raise InvalidValueError(
+                    "features cannot map this batch of records: a transformer failed on a value; "
+                    "try it on made-up records"
+                ) from None
         if not issparse(rows):
             return np.asarray(as_numbers(rows), np.float64)
         return rows.toarray() if rows.shape[1] <= NARROW else rows

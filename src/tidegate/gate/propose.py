@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.columns import Column, Flag, Number, Time, Vector
 from tidegate.features.columns.column import as_objects, is_text
+from tidegate.features.columns.time import CYCLES, ticks
 from tidegate.gate.config.skeleton import Proposed, Source, in_toml
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Csv, Files, JsonLines, SourceColumns
@@ -27,6 +28,12 @@ MOST = 100_000
 
 FEW = 60
 """With more different values than this, a category is hashed."""
+
+CLASSES = 10
+"""A label with more different numbers than this is a number, not a class."""
+
+ENOUGH = 100
+"""With fewer values than this, nobody can tell whether they identify records."""
 
 WORDS = 4
 """Texts with more words than this on average are texts, not categories."""
@@ -45,10 +52,11 @@ def propose(path: Path, *, label: str | None = None, public: bool = False) -> So
         raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
     try:
         regular(path)
-        names, delimiter, types = _header(path, kind, public=public)
+        found, delimiter, types = _header(path, kind, public=public)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it is damaged"
         raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
+    names = [name for name in found if name]  # the index of a data frame has no name
     _check(path, names, label)
     read = [name for name in names if name != label]
     known: dict[str, Any] = {
@@ -94,10 +102,9 @@ def _header(
         delimiter = likely_delimiter(path)
         return Csv(columns=NO_LABEL, delimiter=delimiter).header(path), delimiter, {}
     if not public:
-        where = (
-            "the names of its columns are in its records, so they can be read only with --public"
-        )
-        raise InvalidValueError(f"{path} is a file of JSON lines: {where}")
+        why = "the names of its columns are in its records, which are read only with --public"
+        advice = "if they are private, write [[columns]] by hand"
+        raise InvalidValueError(f"{path} is a file of JSON lines: {why}; {advice}")
     keys: dict[str, None] = {}
     for row in _json_rows(path):
         keys.update(dict.fromkeys(row))
@@ -177,19 +184,24 @@ def _by_values(name: str, values: Sequence[Any]) -> Proposed:
     texts = [str(each) for each in given]
     different = sorted(set(texts))
     varies = len(different) > 1
+    many = len(texts) >= ENOUGH
     if _all_are(Flag(name), given) and len(different) == 2:
         return Proposed(name=name, kind="flag", keys={}, active=True)
     if _all_are(number := Number(name, low=0, high=1), given):
-        return Proposed(name=name, kind="number", keys=_range(number, given), active=varies)
-    if _all_are(Time(name), given):
-        parts = {"parts": ["hour", "weekday", "month"]}
+        numbers = _numbers(number, given)
+        counts = _whole(numbers) and np.unique(numbers).size == numbers.size
+        active = varies and not (many and counts)
+        return Proposed(name=name, kind="number", keys=_range(numbers), active=active)
+    if _all_are(time := Time(name), given):
+        parts = {"parts": _parts(time, given)}
         return Proposed(name=name, kind="time", keys=parts, active=varies)
     if sum(len(each.split()) for each in texts) > WORDS * len(texts):
         return Proposed(name=name, kind="text", keys={"size": 1024}, active=varies)
     keys: dict[str, Any] = {"values": different}
     if len(different) > FEW:
         keys = {"hash": min(1024, 1 << (len(different) // 2).bit_length())}
-    return Proposed(name=name, kind="category", keys=keys, active=varies)
+    identifies = many and 2 * len(different) > len(texts)
+    return Proposed(name=name, kind="category", keys=keys, active=varies and not identifies)
 
 
 def _vector(name: str, given: Sequence[Any]) -> Proposed | None:
@@ -210,14 +222,30 @@ def _all_are(column: Column, values: Sequence[Any]) -> bool:
     return bool(values) and not cells.wrong.any()
 
 
-def _range(column: Number, values: Sequence[Any]) -> dict[str, float]:
-    """A range that holds nearly all values, with round ends."""
+def _numbers(column: Number, values: Sequence[Any]) -> NDArray[np.float64]:
+    """The numbers among the values of a column, without its gaps."""
     cells = column.cells(list(values))
-    numbers = cells.values[~cells.gap]
+    return np.asarray(cells.values[~cells.gap], np.float64)
+
+
+def _whole(numbers: NDArray[np.float64]) -> bool:
+    return bool((numbers == np.floor(numbers)).all())
+
+
+def _parts(column: Time, values: Sequence[Any]) -> list[str]:
+    """The parts of a time that vary: dates have no hour."""
+    cells = column.cells(list(values))
+    seconds = cells.values[~cells.gap]
+    return [part for part in CYCLES if np.unique(ticks(part, seconds)).size > 1] or list(CYCLES)
+
+
+def _range(numbers: NDArray[np.float64]) -> dict[str, float]:
+    """A range that holds nearly all numbers, with round ends."""
     if not numbers.size:
         return {"low": 0, "high": 1}
     low, high = np.quantile(numbers, [0.001, 0.999]).tolist()
     unit = 10.0 ** math.floor(math.log10(max(high - low, 1e-9)) - 1)
+    unit = max(unit, 1.0) if _whole(numbers) else unit
     ends = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
     low, high = (round(each, 12) for each in ends)
     high = high if high > low else low + 1
@@ -227,14 +255,26 @@ def _range(column: Number, values: Sequence[Any]) -> dict[str, float]:
 def _outcome(values: Sequence[Any]) -> list[str]:
     """The lines of [records] that say what a public label is."""
     given = [each for each in values if each is not None and each != ""]
-    different = sorted({str(each) for each in given})
+    if not given:
+        return []
     number = Number("label", low=0, high=1)
-    if len(different) <= FEW or not _all_are(number, given):
-        whole = all(each.lstrip("-").isdigit() for each in different)
-        classes: list[Any] = sorted(map(int, different)) if whole else different
-        return [f"classes = {in_toml(classes[:FEW])}  # all possible labels"]
-    ends = _range(number, given)
-    middle = float(pc.quantile(pa.array(number.cells(given).values), 0.5)[0].as_py())
+    if all(isinstance(each, bool) for each in given):
+        return ["classes = [0, 1]  # false and true"]
+    if not _all_are(number, given):
+        texts = sorted({str(each) for each in given})
+        note = "all possible labels"
+        if len(texts) > FEW:
+            note = f"the first {FEW} of {len(texts):,} labels: a record with another is unusable"
+        return [f"classes = {in_toml(texts[:FEW])}  # {note}"]
+    numbers = _numbers(number, given)
+    if not numbers.size:
+        return []
+    if _whole(numbers) and np.unique(numbers).size <= CLASSES:
+        classes = sorted(map(int, set(numbers.tolist())))
+        return [f"classes = {in_toml(classes)}  # all possible labels"]
+    ends = _range(numbers)
+    below = numbers[numbers < numbers.max()]  # so that both classes have records
+    middle = float(min(np.quantile(numbers, 0.5), below.max(initial=numbers.min())))
     return [
         f"# The label is a number, mostly from {ends['low']} to {ends['high']}. To predict it as",
         f"# one, write target = {in_toml(list(ends.values()))} in place of classes and cuts.",

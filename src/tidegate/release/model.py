@@ -97,7 +97,7 @@ class LinearModel(BaseEstimator):
         if not isinstance(first, Columns):
             return "X contains NaN, infinity or text"
         names = [name for name, wrong in first.bad(X).items() if wrong.any()]
-        return f"X has values that are not of the kind of {few(names)}"
+        return f"X has values that contradict the kind of {few(names)}"
 
     @property
     def _first_map(self) -> Any:

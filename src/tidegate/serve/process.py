@@ -1,6 +1,7 @@
 """A child process of the service that handles one request at a time."""
 
 import os
+import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from multiprocessing import get_context
@@ -83,6 +84,7 @@ def _run(
     pipe: Connection, prepare: Callable[..., AbstractContextManager[Answer]], setup: Any
 ) -> None:
     end_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to all; the service ends us
     os.nice(NICENESS)
     with suppress(OSError):  # not on Linux
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -95,9 +95,9 @@ def spelled(value: object) -> Any:  # noqa: PLR0911 (a table of types)
 class Category(Column):
     """One of a public list of values, or anything hashed into a number of buckets.
 
-    One feature for each value of the list is 1 where the record has that value; "other" is 1 for a
-    value that is not listed, and "missing" where there is none. With `hash` there is one feature
-    for each bucket instead. A number counts as its text.
+    Each value of the list has a feature, which is 1 where the record has that value. "other" is 1
+    for a value that is not listed, and "missing" where there is none. With `hash` there is a
+    feature for each bucket instead. A number counts as a text: 3 and 3.0 are both "3".
 
     Args:
         name: The name of the column.

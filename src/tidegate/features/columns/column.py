@@ -88,8 +88,8 @@ class Column(ABC):
 
     Attributes:
         name: Its name in files and tables.
-        gaps: Texts that stand for a missing value; an empty text, null and NaN always do. Where a
-            text is not a value, so do `NULLS`.
+        gaps: Texts that stand for a missing value; an empty text, null and NaN always do. So do
+            `NULLS`, except in a category or a text, where they are values.
     """
 
     kind: ClassVar[str]

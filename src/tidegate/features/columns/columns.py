@@ -53,11 +53,11 @@ class Columns(TransformerMixin, BaseEstimator):
     """Encode the columns of a table, each by its kind.
 
     The features of a record depend on that record and the settings of the columns alone. A missing
-    value is a value: it sets an indicator. A record with a value that contradicts its column's kind
-    becomes a row of NaN, so it cannot be used.
+    value is a value: it sets a feature of its own. A record with a value that contradicts its
+    column's kind becomes a row of NaN, so it cannot be used.
 
-    Each column's features are bounded, so all together have a norm of at most `norm`: give it to an
-    estimator as its norm, or leave the estimator's norm out.
+    Each column's features are bounded, so a whole row has a norm of at most `norm`. An estimator
+    with these features needs no norm of its own.
 
     Args:
         columns: The columns: `Number`, `Category`, `Flag`, `Time`, `Text` and `Vector`.
@@ -83,7 +83,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     @property
     def checked(self) -> tuple[Column, ...]:
-        """The columns, after a check; they are checked again if they are others."""
+        """The columns, checked; they are checked again if they have changed."""
         given = tuple(self.columns) if isinstance(self.columns, list | tuple) else self.columns
         before = self.__dict__.get("_checked")
         if before is None or before[0] != given:

@@ -35,10 +35,10 @@ WORDS = {
 @register
 @dataclass(frozen=True)
 class Flag(Column):
-    """True or false: 1 or -1, and 0 where it is missing, which a second feature says.
+    """True or false, as 1 or -1; 0 if it is missing, and then a second feature is 1.
 
-    The texts true, yes, t, y, 1 and false, no, f, n, 0 are flags in any case, and so are the
-    numbers 1 and 0. Anything else is wrong.
+    The texts true, yes, t, y, 1 and false, no, f, n, 0 are flags, in upper or lower case, and so
+    are the numbers 1 and 0. Anything else makes a record unusable.
 
     Args:
         name: The name of the column.

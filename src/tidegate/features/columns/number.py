@@ -45,14 +45,15 @@ class Number(Column):
     """Numbers, clipped to a public range and mapped to [-1, 1].
 
     A second feature is 1 where the number is missing; the first is then 0, the middle of the range.
-    A text is a number if it is a decimal numeral. Infinity and other texts are wrong.
+    A text is a number if it is a decimal numeral. Infinity and any other text make a record
+    unusable.
 
     Args:
         name: The name of the column.
-        low: The smallest number that is told apart from smaller ones; public.
-        high: The largest; public.
-        log: Whether positions in the range are those of log(1 + number - low): for amounts and
-            counts, of which most are small.
+        low: The lower end of the range, which is public. Smaller numbers count as this one.
+        high: The upper end.
+        log: Whether to scale by log(1 + number - low): for amounts and counts, most of which are
+            small.
         gaps: Texts that stand for a missing number.
 
     >>> out = np.zeros((4, 2), np.float32)

@@ -71,20 +71,21 @@ a_year = partial(whole, least=1, most=9999)
 @register
 @dataclass(frozen=True)
 class Time(Column):
-    """Dates and times, as the parts of the clock and the calendar that are asked for.
+    """Dates and times, of which some parts become features: hour, weekday, month or year.
 
     The hour (with minutes and seconds), the weekday and the month are cyclic: each becomes a point
     on a circle, so that December lies beside January. The year is a number between two public
     years. One more feature is 1 where the time is missing.
 
-    A text must be an ISO 8601 date or time such as 2013-01-31 or 2013-01-31T10:00:00Z. A time is
-    taken as it is written: its zone is not converted.
+    A text must be an ISO 8601 date or time such as 2013-01-31 or 2013-01-31T10:00:00Z; any other
+    makes a record unusable. A time is taken as it is written: its zone is not converted.
 
     Args:
         name: The name of the column.
         parts: Which of "hour", "weekday", "month" and "year".
-        low: The first year that is told apart from earlier ones, if the year is asked for; public.
-        high: The last one.
+        low: The first year of the range, which is public, if `parts` has "year". Earlier years
+            count as this one.
+        high: The last year.
         gaps: Texts that stand for a missing time.
 
     >>> out = np.zeros((3, 3), np.float32)
@@ -106,8 +107,12 @@ class Time(Column):
         default=("hour", "weekday", "month"),
         kw_only=True,
     )
-    low: int | None = parameter("the first year, for year", a_year, default=None, kw_only=True)
-    high: int | None = parameter("the last year, for year", a_year, default=None, kw_only=True)
+    low: int | None = parameter(
+        'the first year, if parts has "year"', a_year, default=None, kw_only=True
+    )
+    high: int | None = parameter(
+        'the last year, if parts has "year"', a_year, default=None, kw_only=True
+    )
 
     def check(self) -> None:
         """Refuse a year without a range, and a range without a year."""

@@ -34,7 +34,7 @@ class Vector(Column):
     """A list of numbers of fixed length, clipped to a public norm and divided by it.
 
     One more feature is 1 where the list is missing. A list of another length, or with anything in
-    it that is not a finite number, is wrong. In a CSV file it is a JSON list.
+    it that is not a finite number, makes a record unusable. In a CSV file, write a JSON list.
 
     Args:
         name: The name of the column.

@@ -427,7 +427,8 @@ class Config:
     ) -> Files:
         """A single file as a source with an offset of its own.
 
-        A file that [source] names is refused: its records would be taken twice.
+        A file that [source] names is refused: its records would be taken twice. A CSV file has the
+        delimiter of [source].
 
         Args:
             path: The file.
@@ -443,7 +444,9 @@ class Config:
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        reader = FILES[kind](columns=self.source_columns().with_aliases(aliases or {}))
+        marks = [each.delimiter for each in self._files() if each.type == kind == "csv"]
+        more = {"delimiter": marks[0]} if marks and marks[0] is not None else {}
+        reader = FILES[kind](columns=self.source_columns().with_aliases(aliases or {}), **more)
         return Files(
             name=file_name(path), path=Path(path), format=reader, resume=resume, remedy=BY_OPTION
         )

@@ -1,7 +1,7 @@
 """In which keys two configurations differ."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 FILE = " (a file of the encoder changed: restore the one with the SHA-256 before)"
@@ -12,16 +12,27 @@ def differences(old: str, new: str) -> list[str]:
 
     >>> differences('{"budget":{"epsilon":1.0}}', '{"budget":{"epsilon":2.0,"delta":1e-6}}')
     ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
+    >>> columns = '{"columns":[{"name":"age","high":%d}]}'
+    >>> differences(columns % 90, columns % 99)
+    ['columns[0].high ("age"): 90 before, now 99']
     """
     before, after = dict(_leaves(json.loads(old))), dict(_leaves(json.loads(new)))
     changed = sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
     return [
-        f"{path}: {before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
+        f"{path}{_named(path, before)}: "
+        f"{before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
         f"{FILE if path.endswith('.digest') else ''}"
         for path in changed
     ]
+
+
+def _named(path: str, before: Mapping[str, str]) -> str:
+    """The name of the column that a path is about; empty if it has none."""
+    table, _, key = path.rpartition(".")
+    name = before.get(f"{table}.name") if table.endswith("]") and key != "name" else None
+    return "" if name is None else f" ({name})"
 
 
 def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Readers of configuration tables, which report every mistake with the path of its key."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -12,6 +13,8 @@ from tidegate.kinds import Check, Parameter, checks_of, parameters
 from tidegate.learn.target import Target
 
 Table = TypeVar("Table")
+
+WORD = re.compile(r"\w+")
 
 REFERENCE = "docs/reference/configuration.md"
 
@@ -172,7 +175,9 @@ def read_keys(
     except ConfigError:  # its keys already have their paths
         raise
     except InvalidValueError as error:
-        raise ConfigError([f"{prefix}{error}"]) from error
+        about_key = (first := WORD.match(str(error))) is not None and first[0] in checks
+        where = prefix if about_key or not path else f"{path}: "
+        raise ConfigError([f"{where}{error}"]) from error
 
 
 def mistakes_of(checks: Mapping[str, Callable[[], object]]) -> Iterator[str]:

@@ -11,15 +11,15 @@ from tidegate.gate.config.example import example
 BY_NAME = """\
 # The columns of {file},
 # by {what} alone: no record was read.
-# Remove the # before each column to learn from, and say what it is. A column that says what is to
-# be predicted, or is known only afterwards, must not be among them.
+# Remove the # before each column to learn from, and say what it is: what stands there is a
+# placeholder. Leave out columns that say the outcome or are known only after it.
 """
 
 BY_RECORDS = """\
 # The columns of {file},
 # with kinds, ranges and values that its first {records:,} records suggest, because --public says
-# that they are public. Remove each column that must not be learnt from: one that says what is to be
-# predicted, or is known only afterwards. A column that never varied is commented out.
+# that they are public. Remove columns that say the outcome or are known only after it. Commented
+# out: columns that never vary, and those that seem to identify records.
 """
 
 RECORDS = """\

@@ -24,6 +24,12 @@ from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
 FLOATS = {pa.float32(), pa.float64()}
 
+LABELS = {
+    True: ": list whole numbers in records.classes, or convert the column",
+    False: ": convert the column, or list its texts in records.classes",
+}
+"""What to do if labels should be texts (True) or numbers (False), but are not."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet:
@@ -154,7 +160,8 @@ class Parquet:
             held = _held(kind)
             if not (is_text(held) if text else is_number(held)):
                 wanted = "text" if text else "numbers"
-                raise SourceError(f"column {name} of {where} must hold {wanted}, got {held}")
+                wrong = f"column {name} of {where} must hold {wanted}, got {held}"
+                raise SourceError(wrong + LABELS[text] * (name == self.columns.label))
             sound.add((kind, text))
         if self.columns.person is not None and not holds_ids(held := _held(kinds[places[-1]])):
             wanted = "text or whole numbers, because it is person.id"
