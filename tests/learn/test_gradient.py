@@ -20,17 +20,15 @@ from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
+from tidegate.learn.descent import Descent, steps_for, travel
 from tidegate.learn.exact import Floats, Labels, Perturb, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
-    Descent,
     GradientPerturbation,
     clipped,
     descend,
     deviation,
     lattice_bits,
-    steps_for,
-    travel,
 )
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records, join
@@ -544,12 +542,19 @@ def test_steps_are_the_fewest_that_travel_the_horizon(horizon: float, rate: floa
     mu=st.floats(1e-4, 10),
     norm=st.floats(1e-3, 1e3),
     behind=st.integers(0, MAX_SLOTS),
+    surveyed=st.booleans(),
 )
 def test_defaults_bound_the_noise_in_a_margin(
-    slots: int, mu: float, norm: float, behind: int
+    slots: int, mu: float, norm: float, behind: int, surveyed: bool
 ) -> None:
     plan = GradientPerturbation().descent(
-        slots=slots, mu=mu, norm=norm, lipschitz=norm, smoothness=norm**2 / 4, behind=behind
+        slots=slots,
+        mu=mu,
+        norm=norm,
+        lipschitz=norm,
+        smoothness=norm**2 / 4,
+        behind=behind,
+        surveyed=surveyed,
     )
     assert 16 <= plan.steps <= 64
     velocity = np.zeros(plan.steps)  # coefficient of each step's noise, along a flat direction
@@ -560,7 +565,7 @@ def test_defaults_bound_the_noise_in_a_margin(
         place += velocity
     in_margin = norm * plan.sigma * float(np.linalg.norm(place))
     # 1.12 > sqrt(128/105): see the proof
-    assert in_margin <= slots / (slots + behind) * 1.12
+    assert in_margin <= slots / (slots + behind) * (0.6 if surveyed else 1) * 1.12
 
 
 def test_given_settings_are_kept() -> None:
@@ -579,6 +584,8 @@ def test_given_settings_are_kept() -> None:
         ({"steps": 0}, "steps must be a whole number"),
         ({"rate": math.nan}, "rate must be a finite number above 0"),
         ({"clip": -1.0}, "clip must be a finite number above 0"),
+        ({"lead": 1.0}, "lead must be a number above 0 and below 1"),
+        ({"lead": 0}, "lead must be a number above 0 and below 1"),
     ],
 )
 def test_bad_settings_are_refused(given_settings: dict[str, Any], message: str) -> None:
@@ -661,15 +668,19 @@ def test_it_is_the_descent_with_materialised_gradients(with_prior: bool, clip: f
     assert np.abs(found - w).max() < 2.0**-16
 
 
-def test_with_emphasis_it_is_the_descent_with_materialised_gradients() -> None:
-    """Each gradient times its weight, over the sum of the weights, from a start that is shrunk."""
+@pytest.mark.parametrize("lead", [None, 0.4])
+def test_with_emphasis_it_is_the_descent_with_materialised_gradients(lead: float | None) -> None:
+    """Each gradient times its weight, over the sum of the weights, from a start that is shrunk.
+
+    With a lead, the model then goes on in the direction from the start to it.
+    """
     n, d, k, behind = 40, 3, 3, 30
     loss, start = Softmax(k), np.random.default_rng(9).normal(size=(3, 3))
     x, y = rows(8, n, d), np.random.default_rng(8).integers(k, size=n)
     weight = np.where(np.arange(n) < n // 2, 0.25, 1.0)
     mass = 25
     found = fit(
-        GradientPerturbation(steps=12, rate=0.7, clip=0.2),
+        GradientPerturbation(steps=12, rate=0.7, clip=0.2, lead=lead),
         x,
         y,
         np.ones(n, bool),
@@ -691,7 +702,15 @@ def test_with_emphasis_it_is_the_descent_with_materialised_gradients() -> None:
             mean += weight[i] * g * min(1.0, 0.2 / float(np.linalg.norm(g))) / mass
         v = j / (j + 3) * v - 0.7 * mean
         w = w + v
-    assert np.abs(found - w).max() < 2.0**-16  # as above
+    w = w + (lead or 0) * (w - start)
+    assert np.abs(found - w).max() < 2.0**-15  # as above; a lead adds less than as much again
+
+
+def test_a_fit_that_continues_nothing_has_no_lead() -> None:
+    numbers = {"slots": 100, "mu": 1.0, "norm": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
+    learner = GradientPerturbation(lead=0.4)
+    assert learner.descent(**numbers, behind=50, again=True).lead == 0.4
+    assert learner.descent(**numbers, behind=50).lead == 0.0
 
 
 def mixture(seed: int, n: int) -> tuple[Floats, Labels]:
