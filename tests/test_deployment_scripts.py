@@ -59,6 +59,7 @@ def restore(backup: Path, state: Path) -> None:
         (state / "database.sql").unlink()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("locations", DATABASES)
 def test_backups_of_a_gate_that_runs_are_complete_and_rotate(
     locations: Callable[[], Locations], tmp_path: Path
@@ -89,6 +90,7 @@ def test_backups_of_a_gate_that_runs_are_complete_and_rotate(
         assert list(verify(gate)) == []
 
 
+@pytest.mark.thorough
 def test_a_backup_has_the_key_of_persons(tmp_path: Path) -> None:
     state, folder = tmp_path / "gate", tmp_path / "backups"
     folder.mkdir()
@@ -103,6 +105,7 @@ def test_a_backup_has_the_key_of_persons(tmp_path: Path) -> None:
         assert list(verify(gate)) == []
 
 
+@pytest.mark.thorough
 def test_a_release_made_during_a_backup_does_no_harm(tmp_path: Path) -> None:
     state, then, folder = tmp_path / "gate", tmp_path / "then", tmp_path / "backups"
     folder.mkdir()
@@ -116,6 +119,7 @@ def test_a_release_made_during_a_backup_does_no_harm(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_damaged_state_costs_no_backup(tmp_path: Path) -> None:
     state, folder = tmp_path / "gate", tmp_path / "backups"
     folder.mkdir()

@@ -257,6 +257,7 @@ def started(config: str, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words)
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed(tmp_path: Path, alone: dict[str, list[Any]]) -> None:
     config = make(tmp_path)
     run, until = started(config, "--follow"), time.monotonic() + 30

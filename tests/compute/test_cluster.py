@@ -74,6 +74,7 @@ class Lent:
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("learner", [pytest.param("output", marks=pytest.mark.slow), "gradient"])
 def test_a_stream_on_a_cluster_is_the_stream_in_memory(
     cluster: Dask, tmp_path: Path, learner: str
@@ -83,6 +84,7 @@ def test_a_stream_on_a_cluster_is_the_stream_in_memory(
     agree(one, weights(tmp_path / "dask", told, Lent(cluster)), learner)
 
 
+@pytest.mark.thorough
 def test_surveys_and_transforms_on_a_cluster_are_those_in_memory(cluster: Dask) -> None:
     """Bit for bit, because all sums of a survey are exact; models agree up to roundings."""
     given = records(600)
@@ -124,6 +126,7 @@ def _pid(records: Records) -> set[int]:
     return {os.getpid()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_a_part_has_its_size_and_is_whole_after_it_was_moved(cluster: Dask, kind: Any) -> None:
     whole = records(3000)

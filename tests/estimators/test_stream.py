@@ -96,6 +96,7 @@ def feed(
     return face
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(
     st.sampled_from(STREAMS),

@@ -63,6 +63,7 @@ def alone(made: Any, rows: list[dict[str, Any]]) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @given(tables())
 @settings(max_examples=60)
 def test_features_depend_on_their_own_record_alone(rows: list[dict[str, Any]]) -> None:

@@ -163,6 +163,7 @@ assert FITTED is not None
 FITTED.transform(flights())
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(frame=tables(), data=st.data())
 def test_a_record_is_mapped_alike_in_every_batch(frame: Any, data: Any) -> None:

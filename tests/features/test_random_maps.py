@@ -66,6 +66,7 @@ def test_projection_agrees_with_a_plain_product(rows: NDArray[np.float64], seed:
     np.testing.assert_allclose(found, naive, atol=1e-11 * (1 + np.abs(rows).max()), rtol=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("components", [3, 8, 20])
 def test_projection_keeps_inner_products_on_average(components: int) -> None:
     """Of (1, 1) and (1, -1), each of norm sqrt 2: their images' products lie within +-4."""

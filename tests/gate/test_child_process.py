@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PARENT = """
 import multiprocessing, signal, time
 from tidegate.gate.child_process import end_with_parent
@@ -19,6 +21,7 @@ process.join()
 """
 
 
+@pytest.mark.thorough
 def test_a_child_ignores_an_interrupt_and_ends_with_a_parent_that_is_killed() -> None:
     words = [sys.executable, "-c", PARENT]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:

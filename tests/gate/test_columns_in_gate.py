@@ -118,6 +118,7 @@ def test_every_format_reads_the_same_records(suffix: str, tmp_path: Path) -> Non
     assert list(raw.y) == [row["y"] for row in records]
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_a_csv_value_means_the_same_beside_any_others(cells: list[tuple[str, str, str]]) -> None:

@@ -87,6 +87,7 @@ def killed(failpoint: str, *words: str) -> int:
     return done.returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", DATABASES)
 @pytest.mark.parametrize("failpoint", CORRECTIONS)
 def test_a_killed_correction(

@@ -309,6 +309,7 @@ def test_no_release_is_chained_to_a_damaged_step(column: str, folder: Path) -> N
     refused(run(folder), "hash mismatch" if column != "stop" else "")
 
 
+@pytest.mark.thorough
 def test_flipped_bits_of_the_database(folder: Path, expected: list[str]) -> None:
     flips(folder, expected, 10)
 

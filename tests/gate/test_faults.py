@@ -106,6 +106,7 @@ def test_killed_at_every_failpoint(
     survives(name, locations, tmp_path / "state", expected)
 
 
+@pytest.mark.thorough
 @needs_postgres
 @pytest.mark.parametrize("name", ["publish.commit"])
 def test_killed_before_a_server_commits(

@@ -58,6 +58,7 @@ def missed(state: Path, files: list[Path], flips: int, rng: random.Random) -> li
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flips", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_found(flips: int, tmp_path: Path) -> None:
     state, seed = made(tmp_path), secrets.randbits(32)

@@ -86,6 +86,7 @@ lives = given(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @lives
 @example(

@@ -85,6 +85,7 @@ def survives(folder: Path, *, two: bool, kind: str, kills: int, each: int) -> No
     pytest.fail("too few kills came in time")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("two", "kind"), CASES)
 def test_a_few_kills(two: bool, kind: str, tmp_path: Path) -> None:
     survives(tmp_path, two=two, kind=kind, kills=4, each=4)

@@ -182,6 +182,7 @@ def test_a_command_that_carries_out_a_step_tells_of_a_new_alarm_once(tmp_path: P
     assert "drift" not in tidegate("ingest", str(folder), str(file)).stderr
 
 
+@pytest.mark.thorough
 def test_a_service_tells_of_a_new_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("fastapi", reason="needs the extra serve")
     from tests.serve.served import served  # noqa: PLC0415 (needs the extra)

@@ -321,6 +321,7 @@ cycle.append(cycle)
 """
 
 
+@pytest.mark.thorough
 def test_a_source_that_nobody_has_closed_ends_with_the_process(server: Server) -> None:
     server.send(bodies(0, 3))
     words = [sys.executable, "-c", KEPT, server.url, STREAM]

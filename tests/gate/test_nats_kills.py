@@ -70,6 +70,7 @@ def server_killed(folder: Path, kills: int) -> None:
         check(folder / "run", expected)
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     run_killed(tmp_path, 3)
 

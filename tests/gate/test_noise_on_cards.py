@@ -48,7 +48,7 @@ GATES: dict[str, dict[str, Any]] = {
     "fading, gradient": {
         "schedule": {"kind": "fading", "step": 100},
         "budget": GAUSSIAN,
-        "learner": {"kind": "gradient"},
+        "learner": {"kind": "gradient", "lead": 0.4},
     },
     "growing, gradient": {
         "schedule": {"kind": "growing", "block": 200, "step": 100},
@@ -128,6 +128,7 @@ def fits_of(state: Path) -> list[Card]:
         return [card for _, card in gate.store.cards()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [pytest.param(each, marks=pytest.mark.slow if "persons" in each else ()) for each in GATES],
@@ -205,6 +206,7 @@ def test_settings_that_explain_less_noise_must_explain_it(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.thorough
 def test_the_total_of_a_survey_of_persons_is_checked(tmp_path: Path) -> None:
     """It is an estimate, so all that is said in units of it must follow from it."""
     made(tmp_path, "fading, persons")

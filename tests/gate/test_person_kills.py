@@ -71,6 +71,7 @@ def store(request: pytest.FixtureRequest) -> dict[str, str]:
     return {} if request.param == "sqlite" else {"database": server().url}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", LIVES)
 @pytest.mark.parametrize("name", POINTS)
 def test_killed_at_every_failpoint(

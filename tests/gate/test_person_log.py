@@ -79,6 +79,7 @@ def persons_of(rng: random.Random, many: int) -> list[int]:
     return [rng.choice([NOBODY, *range(many)]) for _ in range(STEP)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PLANS)
 def test_it_is_a_dictionary(name: str, locations: Locations, tmp_path: Path) -> None:
     """Across restarts too: who is admitted, for how long it is kept, which slots count."""

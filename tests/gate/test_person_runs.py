@@ -59,6 +59,7 @@ def test_any_merge_is_the_union(admitted: frozenset[Pair], data: st.DataObject) 
     assert merged(some).pack() == run_of(admitted).pack()
 
 
+@pytest.mark.thorough
 @given(pairs)
 def test_parts_divide_a_run(admitted: frozenset[Pair]) -> None:
     parts = list(run_of(admitted).parts())

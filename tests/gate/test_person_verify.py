@@ -152,6 +152,7 @@ def test_owners_that_were_changed_in_a_segment_are_found(tmp_path: Path) -> None
     found(state, "its owners, or which of its slots count, were changed")
 
 
+@pytest.mark.thorough
 def test_another_key_is_found(tmp_path: Path) -> None:
     state = made(tmp_path)
     key = bytes(32)
@@ -224,6 +225,7 @@ def test_a_gate_that_admits_everybody_is_found(kind: str, tmp_path: Path) -> Non
     assert len(told) == 1
 
 
+@pytest.mark.thorough
 def test_what_is_admitted_is_what_a_dictionary_says(tmp_path: Path) -> None:
     with opened(tmp_path / "state", settings()) as gate:
         feed(gate)

@@ -94,6 +94,7 @@ def run_through(kills: int, server: Server, folder: Path) -> None:
     assert tidegate("verify", str(place / "gate.state")).returncode == 0
 
 
+@pytest.mark.thorough
 def test_the_server_is_killed_in_the_middle_of_a_run(own: Server, tmp_path: Path) -> None:
     run_through(1, own, tmp_path)
 

@@ -232,6 +232,7 @@ def test_a_file_of_one_column_may_have_blank_lines(tmp_path: Path) -> None:
     assert batch.X.tolist() == ["", "", "a", ""]
 
 
+@pytest.mark.thorough
 def test_csv_across_blocks(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i + 1},{i % 2}\n" for i in range(200_000))
     (tmp_path / "f.csv").write_text("a,b,y\n" + rows * 4)

@@ -188,6 +188,7 @@ def test_a_state_of_another_layout_is_refused(tmp_path: Path) -> None:
         FolderStore(tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_second_gate_is_refused_at_once(tmp_path: Path) -> None:
     with closing(FolderStore(tmp_path, "")) as store:
         with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}"):

@@ -141,6 +141,7 @@ def contents(state: Path) -> list[str]:
         return [*connection.iterdump(), str(connection.execute("PRAGMA user_version").fetchone())]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("failpoint", UPGRADES)
 @pytest.mark.parametrize(("layout", "name"), OLD)
 def test_a_killed_upgrade_is_as_if_it_had_not_begun(

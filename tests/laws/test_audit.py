@@ -297,6 +297,7 @@ def test_long_runs_say_the_same(name: str) -> None:
     assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))
 
 
+@pytest.mark.thorough
 def test_the_audit_finds_half_of_the_noise_missing() -> None:
     audit = AUDITS["mean"]
     happens, right = event(audit), MeanPerturbation.scale

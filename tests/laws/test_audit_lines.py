@@ -210,6 +210,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_few_whole_transcripts_stay_below_the_claim(name: str) -> None:
     assert WHOLE[name].bound(100) <= GAUSSIAN.mu
@@ -226,6 +227,7 @@ def test_whole_transcripts_come_near_the_claim(name: str) -> None:
     assert 0.55 * GAUSSIAN.mu < WHOLE[name].bound(4_000) <= GAUSSIAN.mu
 
 
+@pytest.mark.thorough
 def test_the_audit_of_transcripts_finds_scores_and_surveys_with_too_little_noise() -> None:
     right = allowance_of
 

@@ -75,6 +75,7 @@ TARGETS: dict[str, tuple[Any, Any]] = {
 SLOW = {"sliding", "growing"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize(
     "schedule",

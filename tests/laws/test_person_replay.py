@@ -105,6 +105,7 @@ def test_no_person_breaks_a_law_within_a_period(schedule: str, learning: str) ->
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("learning", ["mean, gaussian", "histogram, pure", "logistic, gradient"])
 def test_no_slot_of_a_person_breaks_a_law(learning: str) -> None:
     """Every single slot of one person, beside all of the others."""

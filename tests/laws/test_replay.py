@@ -157,6 +157,7 @@ def test_no_record_breaks_a_law_with_surveys_and_scores(learning: str, kind: str
     assert_no_law_broken(setup, data, Slot(None, 10), [kind])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "learning", ["logistic, gradient", "huber, pure", "target squared, gradient"]
 )

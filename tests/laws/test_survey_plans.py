@@ -46,6 +46,7 @@ def test_the_supremum_is_found_by_brute_force(plan: Plan, length: int) -> None:
         assert max(paid_with_surveys(plan, until)) + left == plan.forever
 
 
+@pytest.mark.thorough
 @given(surveyed_plans(), untils, st.sampled_from([0, 64]), st.data())
 def test_ledger_and_plan_agree_with_brute_force(
     plan: Plan, until: int, crowd: int, data: st.DataObject
@@ -70,6 +71,7 @@ def interrupted(lines: Iterator[object], after: int) -> list[object]:
     return [line for line, _ in zip(lines, range(after), strict=False)]
 
 
+@pytest.mark.thorough
 @given(surveyed_plans(), untils, st.integers(0, 40))
 def test_a_charge_that_is_interrupted_goes_on(plan: Plan, until: int, after: int) -> None:
     ledger = plan.ledger(crowd=0)

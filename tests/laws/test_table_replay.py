@@ -105,6 +105,7 @@ def scene_of(schedule: str, **settings: Any) -> GateScene:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_no_neighbour_of_a_table_breaks_a_law(schedule: str, pure: bool) -> None:

@@ -178,6 +178,7 @@ def test_counts_are_exact_sums_on_their_lattice(weights: list[Fraction], size: i
         assert Fraction(float(count)) == exact
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", ["epsilon", "mu"])
 @given(weights=parts, seed=st.integers(0, 9))
 def test_an_output_is_the_weighted_minimiser(unit: Any, weights: list[Fraction], seed: int) -> None:

@@ -73,6 +73,7 @@ def url(fake: Fake) -> Iterator[str]:
         yield f"{at}/#token={TOKEN}"
 
 
+@pytest.mark.thorough
 def test_asks_for_a_token(browser: Browser, url: str) -> None:
     with opened(browser, url.split("#", maxsplit=1)[0]) as page:
         expect(page.locator("#authentication")).to_contain_text("tidegate token create")
@@ -167,6 +168,7 @@ BLOCKS = """[...document.querySelectorAll('.lanes .where')].map((where) => {
 })"""
 
 
+@pytest.mark.thorough
 def test_weights_fade_as_records_arrive(browser: Browser) -> None:
     fake = Fake(schedule=Fading(step=1024), records=20_000)
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
@@ -206,6 +208,7 @@ BARS = """[...document.querySelectorAll('.plot .bar:not(.away)')].map((bar) => (
 })).sort((one, other) => other.from - one.from)"""
 
 
+@pytest.mark.thorough
 def test_a_fading_page_can_be_read(browser: Browser, axe: Any) -> None:
     fake = Fake(schedule=Fading(step=1024), records=20_000)
     with (
@@ -267,6 +270,7 @@ def test_before_the_first_release(browser: Browser) -> None:
         expect(page.locator(".lanes li")).to_have_count(3)
 
 
+@pytest.mark.thorough
 def test_finds_back_to_a_server_that_was_gone(browser: Browser) -> None:
     fake = Fake(records=20_000)
     with served(fake) as at:
@@ -284,6 +288,7 @@ def test_finds_back_to_a_server_that_was_gone(browser: Browser) -> None:
         context.__exit__(None, None, None)
 
 
+@pytest.mark.thorough
 def test_lists_thousands_of_releases_by_the_fifty(browser: Browser) -> None:
     fake = Fake(window=70, step=10, records=30_000)
     assert len(fake.released) > 2900
@@ -363,6 +368,7 @@ def test_asking_for_a_token_has_no_fault_of_axe(browser: Browser, url: str, axe:
         assert axe.run(page).response["violations"] == []
 
 
+@pytest.mark.thorough
 def test_can_be_read(browser: Browser, url: str, axe: Any) -> None:
     """Nothing is cut off to the side, all text meets the contrast of WCAG AA, axe finds no fault.
 
@@ -417,6 +423,7 @@ CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.thorough
 def test_works_by_keyboard_alone(browser: Browser, url: str) -> None:
     with opened(browser, url) as page:
         inside(page)

@@ -70,6 +70,7 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
         assert page.evaluate("window.same")  # it was never loaded again
 
 
+@pytest.mark.thorough
 def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) -> None:
     records = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
     settings = config(records=records, budget={"epsilon": 8.0, "delta": 1e-6})
@@ -101,6 +102,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.thorough
 def test_the_form_has_a_field_for_each_column(browser: Browser, tmp_path: Path) -> None:
     records = {"classes": ["well", "ill"], "label": "y"}
     settings = config(records=records, columns=TABLE, budget={"epsilon": 8.0, "delta": 1e-6})
@@ -198,6 +200,7 @@ def demo(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
+@pytest.mark.thorough
 def test_shows_the_state_of_the_demo_and_goes_on_with_its_stream(
     browser: Browser, tmp_path: Path
 ) -> None:

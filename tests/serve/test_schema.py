@@ -44,6 +44,7 @@ def check(service: Served, examples: int) -> Counter[int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("examples", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_no_request_is_our_fault(tmp_path: Path, examples: int) -> None:
     limits = Limits(wait=0.05, rate=10_000, burst=10_000, erasing=0.01)

@@ -20,6 +20,7 @@ from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.training_process import TrainingProcessGate
 
 
+@pytest.mark.thorough
 def test_its_models_are_those_of_any_gate_and_it_survives_the_end_of_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

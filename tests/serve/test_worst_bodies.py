@@ -194,6 +194,7 @@ def parser(pid: int) -> int | None:
     return None
 
 
+@pytest.mark.thorough
 def test_json_is_read_by_another_process_which_may_die(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
         assert running.ask("POST", "/v1/records", large(), Content_Type=JSON).json["count"] == 5000

@@ -137,6 +137,7 @@ def test_the_features_of_the_text() -> None:
     np.testing.assert_allclose(reduced[:, :2].mean(axis=0), 0, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_product_does_not_load_it() -> None:
     code = "import sys, tidegate, tidegate.gate; sys.exit('tidegate.study' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

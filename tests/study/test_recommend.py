@@ -211,6 +211,7 @@ def test_baselines_beside_fading_read_a_window() -> None:
 # --- the plot
 
 
+@pytest.mark.thorough
 def test_the_plot_has_a_row_for_every_method_and_budget(tmp_path: Any) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     comparison = Comparison(tables=TABLES, budgets=[(1.0, 1e-6), (10.0, None)])
