@@ -302,10 +302,13 @@ def column_of(given: Mapping[str, Any]) -> Column:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """An Arrow array without a dictionary or a run-length encoding."""
-    if isinstance(values.type, pa.DictionaryType):
-        return values.dictionary_decode()
-    return values
+    """An Arrow array without a dictionary; its texts may take 2 GiB and more."""
+    if not isinstance(values.type, pa.DictionaryType):
+        return values
+    if is_text(values.type.value_type):
+        words = values.dictionary.cast(pa.large_string())
+        values = pa.DictionaryArray.from_arrays(values.indices, words)
+    return values.dictionary_decode()
 
 
 def scalar(value: object) -> Any:
