@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.columns import Column, Columns, Table, Text
-from tidegate.features.columns.column import is_number, is_text
+from tidegate.features.columns.column import as_objects, is_number, is_text
 from tidegate.features.columns.columns import WIDEST
 from tidegate.features.columns.table import as_table
 from tidegate.gate.config import Config
@@ -225,7 +225,7 @@ class Reader:
 
 def _of_any_kind(reader: Parquet, batches: Sequence[Any]) -> RawBatch:
     """Records with columns of any kind."""
-    table = pa.Table.from_batches([arrow.decoded(each) for each in batches] or [_empty(reader)])
+    table = pa.Table.from_batches([arrow.unchecked(each) for each in batches] or [_empty(reader)])
     return replace(reader.part(table), arrived=arrow.row_of(batches))
 
 
@@ -303,7 +303,7 @@ def _without_long_texts(raw: RawBatch) -> RawBatch:
 def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
     """The batch, whose records with a too long text in a column are marked as unusable."""
     given = raw.X.columns[name]
-    values = given.to_pylist() if isinstance(given, pa.Array) else list(given)
+    values = as_objects(given) if isinstance(given, pa.Array) else list(given)
     long = [slot for slot, v in enumerate(values) if isinstance(v, str) and len(v) > LONGEST]
     if not long:
         return raw
