@@ -225,3 +225,13 @@ def test_an_arrow_body_may_have_many_columns_of_text() -> None:
         writer.write_table(table)
     raw = Reader(config=many).batch(ARROW, sink.getvalue().to_pybytes())
     assert raw.n == 10_000
+
+
+@pytest.mark.parametrize("part", [b"ward", b"Europe/Paris"])
+def test_a_schema_that_is_not_utf8_is_refused(service: Served, part: bytes) -> None:
+    zoned = pa.array([0, 1], pa.timestamp("s", "Europe/Paris"))
+    content = body(when=zoned).replace(part, b"\xff" * len(part))
+    for to in ("records", "predict"):
+        answer = send(service, content, to=to)
+        assert answer.status == 422, answer.body
+        assert answer.json["error"].startswith("the body must be an Arrow IPC stream")

@@ -110,7 +110,9 @@ def _stream(body: Any) -> Stream:
             rows += _declared(memoryview(message.metadata))
         elif message.type != "schema":
             raise pa.ArrowInvalid
-    return Stream(body, pa.ipc.open_stream(body).schema, rows)
+    schema = pa.ipc.open_stream(body).schema
+    _ = schema.names, [getattr(kind, "tz", None) for kind in schema.types]  # not UTF-8: an error
+    return Stream(body, schema, rows)
 
 
 def unfolded(kind: Any, rows: int) -> int:
@@ -125,8 +127,12 @@ def unfolded(kind: Any, rows: int) -> int:
 
 
 def _times(kind: Any) -> int:
-    """The most bytes that a byte of a text, or of a list of numbers, becomes."""
-    return 8 if pa.types.is_nested(kind) else WIDEST
+    """The most bytes that a byte of a text, or of a list of numbers, becomes.
+
+    >>> _times(pa.string()), _times(pa.list_(pa.float32())), _times(pa.list_(pa.bool_()))
+    (4, 2, 64)
+    """
+    return max(1, 64 // int(kind.value_type.bit_width)) if pa.types.is_nested(kind) else WIDEST
 
 
 def _is_any_length(kind: Any) -> bool:
