@@ -1,5 +1,6 @@
 """What `tidegate init --from` proposes for the columns of a file."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,15 @@ def test_a_check_says_how_a_number_to_predict_is_read(table: Path, says: str, re
     assert not found.scaled_down
     shorter = Config.parse(f'{columns}{schedule}[records]\n{says}\nlabel = "score"\nnorm = 0.5\n')
     assert check_file(shorter, table).scaled_down
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_path_with_control_characters_stays_in_its_comment(public: bool, tmp_path: Path) -> None:
+    """A line feed would end the comment, and what follows would be settings."""
+    path = tmp_path / "a\n[budget]\nepsilon = 9\x1b[31m\x7f\u2028.csv"
+    path.write_text("b,y\n1,0\n2,1\n", encoding="utf-8")
+    text = skeleton("fading", propose(path, label="y", public=public))
+    settings = tomllib.loads(text)
+    assert settings["budget"]["epsilon"] == 1.0
+    assert settings["source"]["path"] == str(path)
+    assert all(each.isprintable() for each in text.split("\n") if each.startswith("#"))
