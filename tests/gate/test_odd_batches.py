@@ -1,5 +1,6 @@
 """Batches whose records are read one by one: what one record holds does not change another."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from tests.gate.gatelife import opened
 from tests.gate.test_columns_in_gate import COLUMNS, CONFIG, NAMES, config
+from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
+from tidegate.gate.export import export
 from tidegate.gate.sources import Csv, Parquet, RawBatch
 
 PLAIN = b"5,A,x,yes,2020-01-01,ill"
@@ -75,3 +79,14 @@ def test_a_category_that_is_not_utf8_is_wrong(kind: pa.DataType) -> None:
     cells = ward.cells(given)
     assert cells.wrong.tolist() == [False, True, False]
     assert np.asarray(cells.values)[[0, 2]].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("name", ["weights", "label", "probabilities", "value_0", "constant_0"])
+def test_a_column_with_a_name_of_the_onnx_file_is_told(name: str, tmp_path: Path) -> None:
+    columns = f'[[columns]]\nname = "{name}"\nkind = "number"\nlow = 0\nhigh = 9'
+    rows = [{name: slot % 10} for slot in range(300)]
+    with opened(tmp_path / "state", config(columns=columns)) as gate:
+        gate.ingest(rows, ["well", "ill"] * 150)
+        (release, *_) = gate.releases()
+    with pytest.raises(InvalidValueError, match=f"column {name} has the name of another part"):
+        export(release, tmp_path / "model.onnx")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import optional_module, refuse
+from tidegate.checks import InvalidValueError, optional_module, refuse
 from tidegate.features import NormClip
 from tidegate.features.codec import built_step, columns_in
 from tidegate.features.feature_map import MAPS, InOnnx
@@ -174,6 +174,10 @@ class _Graph:
         for node in model.graph.node:
             if node.output[0] in self.others:
                 node.CopyFrom(onnx.helper.make_node(**self.others[node.output[0]]))
+        own = {*self.constants, *(name for node in model.graph.node for name in node.output)}
+        if clash := [name for name in inputs if name in own]:
+            wrong = f"column {clash[0]} has the name of another part of the ONNX file"
+            raise InvalidValueError(f"{wrong}: export .safetensors or .npz, or rename the column")
         for name, value in self.constants.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
         names = {f"column_{place}": name for place, name in enumerate(inputs)}
