@@ -159,9 +159,7 @@ def _of_array(values: Any) -> Values:
 
 def _of_series(series: Any) -> Values:
     """A column of pandas. Objects stay as they are: Arrow would give them all one type."""
-    kind = str(series.dtype)
-    if kind == "category" and series.cat.categories.dtype == object:
-        return _of_objects(series.tolist())
+    kind = str(series.cat.categories.dtype if hasattr(series, "cat") else series.dtype)
     if kind == "object":
         return _of_objects(series.tolist())
     if kind.startswith(("complex", "interval", "period", "timedelta")):
