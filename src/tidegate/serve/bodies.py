@@ -81,6 +81,13 @@ class Reader:
         return self.config.column_map()
 
     @cached_property
+    def _most_records(self) -> int:
+        """The most records of a body: fewer if each is run through a network."""
+        encoding = (*self._columns_of_any_kind, *self.config.maps())
+        slow = any(str(getattr(each, "encoder", "")).endswith(".onnx") for each in encoding)
+        return self.limits.encoded if slow else self.limits.records
+
+    @cached_property
     def _texts(self) -> list[str]:
         """The names of the columns of text."""
         return [each.name for each in self._columns_of_any_kind if isinstance(each, Text)]
@@ -119,9 +126,9 @@ class Reader:
         return raw
 
     def _of_json(self, body: Body, labelled: bool) -> RawBatch:
-        given = _object(body, self.limits.records)
+        given = _object(body, self._most_records)
         if isinstance(rows := given.get("records"), list):
-            check_number(len(rows), self.limits.records)
+            check_number(len(rows), self._most_records)
             objs = [row if isinstance(row, dict) else {} for row in rows]
             columns = self._columns(labelled)
             if not labelled:
@@ -141,7 +148,7 @@ class Reader:
             raise InvalidValueError(NO_IDS)
         if not isinstance(x, list) or not isinstance(labels, list):
             raise InvalidValueError(NO_RECORDS)
-        check_number(len(x), self.limits.records)
+        check_number(len(x), self._most_records)
         lists = {"x": x, "y": labels, **({} if persons is None else {PERSONS: persons})}
         return RawBatch(
             X=self._rows(x),
@@ -165,7 +172,7 @@ class Reader:
 
     def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
         stream = arrow.stream(body)
-        check_number(stream.rows, self.limits.records)
+        check_number(stream.rows, self._most_records)
         names = stream.schema.names
         if names.count("x") == 1 and pa.types.is_fixed_size_list(stream.schema.field("x").type):
             return self._of_matrix(stream, labelled)
