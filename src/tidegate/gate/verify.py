@@ -193,7 +193,9 @@ def described_alike(stated: Any, wanted: Any) -> bool:
         )
     if isinstance(stated, list) and isinstance(wanted, list):
         return len(stated) == len(wanted) and all(map(described_alike, stated, wanted))
-    return type(stated) is type(wanted) and bool(stated == wanted)
+    if stated in (None, []) and wanted in (None, []):
+        return True
+    return isinstance(stated, bool) == isinstance(wanted, bool) and bool(stated == wanted)
 
 
 def _of_line(gate: Gate, line: Line) -> Card:
