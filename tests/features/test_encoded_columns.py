@@ -105,3 +105,22 @@ def test_a_gate_encodes_a_column_once(files: tuple[str, str], tmp_path: Path) ->
     assert releases[-1].card["features"][0]["columns"][0]["digest"]
     with pytest.raises(ConfigError, match=r"columns\[0\], column note"):
         Config.parse(CONFIG.format(*files))
+
+
+def test_a_body_has_few_records_if_a_network_encodes_them(files: tuple[str, str]) -> None:
+    """Otherwise one sender's texts would make all others wait for minutes."""
+    pytest.importorskip("fastapi", reason="needs the extra serve")
+    from tidegate.serve.bodies import JSON, Reader  # noqa: PLC0415
+    from tidegate.serve.limits import Limits  # noqa: PLC0415
+
+    reader = Reader(config=Config.parse(CONFIG.format(*files)), limits=Limits(encoded=3))
+    for count in (3, 4):
+        listed = [{"note": "tide", "f": True, "y": 1}] * count
+        bodies = [{"records": listed}, {"x": [["tide", True]] * count, "y": [1] * count}]
+        for each in bodies:
+            content = json.dumps(each).encode()
+            if count > 3 and files[0].endswith(".onnx"):
+                with pytest.raises(InvalidValueError, match="at most 3 records"):
+                    reader.batch(JSON, content)
+            else:
+                assert reader.batch(JSON, content).n == count

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.features.encoders import (
     VOCABULARY,
@@ -24,8 +25,10 @@ from tests.features.encoders import (
     write_text_model,
     write_tokenizer,
 )
+from tidegate.features import Columns, Text
 from tidegate.features.encoder import Encoder, OnnxImage, OnnxText, TokenTable, text_encoder
 from tidegate.features.encoder.token_table import sums
+from tidegate.features.encoder.tokens import _split
 from tidegate.features.encoder.unit_rows import unit_rows
 
 Encode = Callable[[Sequence[object]], NDArray[np.float32]]
@@ -117,6 +120,45 @@ def test_texts_that_are_odd_have_vectors_of_their_own(encoder: Encoder) -> None:
     assert bits(rows[1:2]) == bits(rows[2:3])
     assert bits(rows[3:4]) == bits(rows[4:5])  # cut at the same token
     assert encoder.encode([]).shape == (0, encoder.width)
+
+
+def test_a_text_that_cannot_be_encoded_loses_itself_alone(tmp_path: Path) -> None:
+    """A tokenizer that knows no word for unknown ones fails, and with it the batch."""
+    words = Tokenizer(models.WordLevel({"tide": 0, "gate": 1}))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "few.json"))
+    table = TokenTable.open(write_table(tmp_path), str(tmp_path / "few.json"))
+    texts = ["tide gate", "tide zebra", "gate"]
+    rows = table.encode(texts)
+    assert np.isnan(rows).all(axis=1).tolist() == [False, True, False]
+    assert bits(rows) == [bits(table.encode([each]))[0] for each in texts]
+    column = Text("t", encoder=table.table.path, tokenizer=table.tokenizer.path)
+    made = Columns([column]).transform([{"t": each} for each in texts])
+    assert made[:, :-1].any(axis=1).tolist() == [True, False, True]
+    assert bits(made[[0, 2], :-1]) == bits(rows[[0, 2]])
+
+
+class PanicException(BaseException):
+    """What a panic in Rust becomes."""
+
+
+class Panicking:
+    """A tokenizer whose library panics at some text."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def encode_batch_fast(self, texts: list[str], **_: object) -> list[Any]:
+        if "boom" in texts:
+            raise self._error
+        return [SimpleNamespace(ids=[len(text)]) for text in texts]
+
+
+def test_a_panic_is_about_one_text() -> None:
+    found = _split(Panicking(PanicException()), ["a", "boom", "ccc"], special=False)
+    assert [None if each is None else each.tolist() for each in found] == [[1], None, [3]]
+    with pytest.raises(KeyboardInterrupt):
+        _split(Panicking(KeyboardInterrupt()), ["a", "boom"], special=False)
 
 
 def test_a_text_without_tokens_is_zero(folder: Path) -> None:

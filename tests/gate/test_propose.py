@@ -1,5 +1,6 @@
 """What `tidegate init --from` proposes for the columns of a file."""
 
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -143,3 +144,15 @@ def test_a_label_of_another_type_than_the_classes_says_what_to_do(tmp_path: Path
     config = Config.parse(text.replace("classes = [0, 1]", 'classes = ["0", "1"]'))
     with pytest.raises(SourceError, match="must hold text, got double: list whole numbers in rec"):
         check_file(config, path)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_path_with_control_characters_stays_in_its_comment(public: bool, tmp_path: Path) -> None:
+    """A line feed would end the comment, and what follows would be settings."""
+    path = tmp_path / "a\n[budget]\nepsilon = 9\x1b[31m\x7f\u2028.csv"
+    path.write_text("b,y\n1,0\n2,1\n", encoding="utf-8")
+    text = skeleton("fading", propose(path, label="y", public=public))
+    settings = tomllib.loads(text)
+    assert settings["budget"]["epsilon"] == 1.0
+    assert settings["source"]["path"] == str(path)
+    assert all(each.isprintable() for each in text.split("\n") if each.startswith("#"))

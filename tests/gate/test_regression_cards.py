@@ -95,6 +95,18 @@ def test_an_auditor_recomputes_the_settings_of_a_card(case: str) -> None:
         assert list(problems_of_card({**each.card, "settings": settings}))
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_loss_goes_with_what_is_predicted(case: str) -> None:
+    card = made(case)[1][-1].card
+    of_classes = {"classes": [0, 1], **{k: v for k, v in card.items() if k != "target"}}
+    of_target = {**card, "loss": {"kind": "Logistic"}}
+    for forged in (of_classes, of_target):
+        told = list(problems_of_card(forged))
+        assert told == [
+            "its settings cannot be recomputed: its loss is not one for what it predicts"
+        ]
+
+
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
 def test_a_file_predicts_as_the_release_does(ending: str, tmp_path: Path) -> None:
     model, chain, X = made("fading")

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from tests.serve.served import Answer, Served, config, served
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config
-from tidegate.serve.bodies import ARROW, JSON
+from tidegate.serve.bodies import ARROW, JSON, Reader
 
 COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "kind": "number", "low": 0, "high": 100},
@@ -218,3 +218,41 @@ def test_values_of_any_form_affect_their_record_alone(
         if answer.status == 200:
             given = answer.json["probabilities"]
             assert [given[0], given[2]] == plain, name
+
+
+@pytest.mark.parametrize("name", ["age", "ward", "room", "smoker", "when", "note", "scan"])
+def test_text_that_is_not_utf8_contradicts_its_kind(name: str) -> None:
+    """It is not a missing value; the record cannot be used, and the other one can."""
+    broken = pa.array([b"\xff", None], pa.binary()).view(pa.string())
+    raw = Reader(config=settings()).batch(ARROW, body(**{name: broken}))
+    columns = settings().column_map()
+    assert columns is not None
+    assert np.isnan(columns.transform(raw.X)).all(axis=1).tolist() == [True, False]
+    assert f'"{name}": "\\\\xff"' in raw.arrived(0)
+
+
+def test_a_label_that_is_not_utf8_is_none() -> None:
+    broken = pa.array([b"\xff", b"no"], pa.binary()).view(pa.string())
+    assert list(Reader(config=settings()).batch(ARROW, body(y=broken)).y) == [None, "no"]
+
+
+def test_an_arrow_body_may_have_many_columns_of_text() -> None:
+    names = [f"c{index}" for index in range(40)]
+    columns = [{"name": name, "kind": "category", "hash": 4} for name in names]
+    many = config(records={"classes": ["no", "yes"], "label": "y"}, columns=columns)
+    table = pa.table(dict.fromkeys([*names, "y"], pa.array(["no", "yes"] * 5000)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    raw = Reader(config=many).batch(ARROW, sink.getvalue().to_pybytes())
+    assert raw.n == 10_000
+
+
+@pytest.mark.parametrize("part", [b"ward", b"Europe/Paris"])
+def test_a_schema_that_is_not_utf8_is_refused(service: Served, part: bytes) -> None:
+    zoned = pa.array([0, 1], pa.timestamp("s", "Europe/Paris"))
+    content = body(when=zoned).replace(part, b"\xff" * len(part))
+    for to in ("records", "predict"):
+        answer = send(service, content, to=to)
+        assert answer.status == 422, answer.body
+        assert answer.json["error"].startswith("the body must be an Arrow IPC stream")

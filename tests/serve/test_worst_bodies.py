@@ -126,9 +126,25 @@ def test_columns_that_share_their_bytes_are_refused() -> None:
         made.check(["a", "b"], MiB)
 
 
-def test_text_is_counted_as_the_most_that_it_can_become() -> None:
-    for kind in (pa.string(), pa.large_string()):
-        assert arrow_bodies.unfolded(kind, 5, 1000) == 4000
+@pytest.mark.parametrize(
+    ("kind", "times"),
+    [(pa.string(), 4), (pa.large_string(), 4), (pa.list_(pa.int8()), 8)],
+    ids=str,
+)
+def test_values_of_any_length_are_counted_as_the_most_that_they_can_become(
+    kind: pa.DataType, times: int
+) -> None:
+    """Before they are copied, and in every column: several may share the same bytes."""
+    long: Any = "x" * 1000 if times == 4 else [1] * 1000
+    both = pa.table({"a": pa.array([long, None], kind), "b": pa.array([long, long], kind)})
+    made = arrow_bodies.stream(arrow(both))
+    least, room = times * 1000, times * 40 + 16  # offsets and references
+    with patch.object(arrow_bodies, "_joined", side_effect=AssertionError):
+        made.check(["a"], least + room)
+        made.check(["a", "b"], 3 * least + 2 * room)
+        for names, most in ((["a"], least), (["a", "b"], 3 * least)):
+            with pytest.raises(InvalidValueError, match="send fewer records at a time"):
+                made.check(names, most)
 
 
 def test_columns_that_are_not_needed_are_not_read() -> None:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import publish_folder, stopped
@@ -23,11 +24,13 @@ from tidegate.gate.verify_noise import (
     value_of,
 )
 from tidegate.gate.verify_surveys import Surveys
+from tidegate.learn.gradient import refits
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
 from tidegate.privacy.rounding import down
 from tidegate.progress import lines_at
 from tidegate.release import Card, canonical
+from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
 from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
@@ -131,13 +134,18 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
     evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
     recomputed, surveys = Recomputed(gate.store, gate.about, gate.form), Surveys(gate)
     rounded = rounding(about)
+    refitted = bool(gate.plan.survey) and refits(gate.about.task.centred())
     for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
         named = named or SETTINGS in card
         wanted = {
             **_of_line(gate, line),
             "evaluation.step_before": _measured(evaluations.get((stream, line.fit.at))),
-            **({SETTINGS: settings} if named else {key: about.get(key) for key in FIXED}),
-            "protects": about.get("protects"),
+            **({SETTINGS: settings} if named else {}),
+            **{key: about.get(key) for key in FIXED},
+            "neighbours": about.get("neighbours", NEIGHBOURS),
+            "stream": line.fit.stream,
+            **({} if refitted else {"refit": None}),
+            "warning": None if gate.config.not_private_seed is None else NOT_PRIVATE,
         }
         try:
             wanted |= recomputed.of_fit(stream, line, card["settings"])
@@ -152,10 +160,42 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             if value != wanted[key] if exact else not agree(value, wanted[key]):
                 what = f"its card says {key} {value}, not {wanted[key]}"
                 yield damage(f"fit {line.fit.number}", what)
+        for key in DESCRIBED:
+            if not described_alike(card.get(key), about.get(key)):
+                what = f"its card says {key} {card.get(key)}, not {about.get(key)}"
+                yield damage(f"fit {line.fit.number}", what)
 
 
-FIXED = ("norm", "regularization", "classes", "target", "dtype", "columns", "label")
-"""The settings in a card from before cards had their digest; these keys never change."""
+FIXED = (
+    *("norm", "regularization", "classes", "target", "cuts", "dtype", "columns", "label"),
+    "protects",
+)
+"""The settings on a card that no version writes otherwise."""
+
+DESCRIBED = ("schedule", "allocation", "learner", "loss", "features")
+"""The settings on a card with parameters, of which a later version may have more."""
+
+
+def described_alike(stated: Any, wanted: Any) -> bool:
+    """Whether a card describes a setting as it is; an older one may lack what is not set.
+
+    >>> described_alike({"kind": "Number", "low": 0.0}, {"kind": "Number", "low": 0.0, "log": None})
+    True
+    >>> described_alike({"kind": "Number", "low": 0.0}, {"kind": "Number", "low": 0.0, "high": 1.0})
+    False
+    """
+    if isinstance(stated, dict) and isinstance(wanted, dict):
+        added = wanted.keys() - stated.keys()
+        return (
+            stated.keys() <= wanted.keys()
+            and all(wanted[key] is None for key in added)
+            and all(described_alike(stated[key], wanted[key]) for key in stated)
+        )
+    if isinstance(stated, list) and isinstance(wanted, list):
+        return len(stated) == len(wanted) and all(map(described_alike, stated, wanted))
+    if stated in (None, []) and wanted in (None, []):
+        return True
+    return isinstance(stated, bool) == isinstance(wanted, bool) and bool(stated == wanted)
 
 
 def _of_line(gate: Gate, line: Line) -> Card:

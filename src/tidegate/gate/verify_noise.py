@@ -191,6 +191,8 @@ def _from_card(card: Card) -> Card:
     learner: NamedLearner = _built(LEARNERS, card["learner"])
     loss: Loss = _built(every_loss(), card["loss"])
     task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
+    if task.predicts_target != (Target.of_card(card) is not None):
+        raise InvalidValueError("its loss is not one for what it predicts")
     if "transform" in card:
         Transform.of_card(card["transform"])
         task = task.centred()

@@ -2,8 +2,8 @@
 
 Compressed streams and dictionaries are refused, because a few bytes of them can expand to any
 size. Booleans grow from a bit to a float, and several columns may share the same bytes. So the
-size is computed from the schema and the number of rows that the messages declare. Only then are
-the needed columns read.
+size is computed from the schema and the number of rows that the messages declare, and from the
+lengths of texts and lists. Only then are the needed columns copied.
 """
 
 import struct
@@ -48,33 +48,44 @@ class Stream:
 
     def check(self, names: Sequence[str], most: int) -> None:
         """Refuse a stream in which these columns take too many bytes once read."""
-        kinds = [self.schema.field(name).type for name in names]
-        size = sum(unfolded(kind, self.rows, len(self.body)) for kind in kinds)
+        kinds = {name: self.schema.field(name).type for name in names}
+        size = sum(unfolded(kind, self.rows) for kind in kinds.values())
         check_size(size, most)
         if size > MOST_TIMES * len(self.body):
             raise InvalidValueError(NOT_ARROW)
+        if any_length := [name for name, kind in kinds.items() if _is_any_length(kind)]:
+            for batch in self._validated(any_length):
+                size += sum(_times(column.type) * int(column.nbytes) for column in batch.columns)
+                check_size(size, most)
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """The record batches that have rows, with these columns, validated.
 
         Text is returned as bytes, so that invalid UTF-8 affects only its own record.
         """
+        group = list[Any]()
+        for batch in self._validated(names):
+            group.append(batch)
+            if sum(each.num_rows for each in group[-2:]) >= FEW or len(group) >= FEW:
+                yield _joined(group)
+                group = []
+        if group:
+            yield _joined(group)
+
+    def _validated(self, names: Sequence[str]) -> Iterator[Any]:
+        """The record batches that have rows; their columns refer to the body."""
         places = [self.schema.get_field_index(name) for name in dict.fromkeys(names)]
         options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
-        left, group = self.rows, list[Any]()
+        left = self.rows
         try:
             for batch in pa.ipc.open_stream(self.body, options=options):
                 left -= batch.num_rows
-                group += [_checked(batch)] if batch.num_rows else []
-                if sum(each.num_rows for each in group[-2:]) >= FEW or len(group) >= FEW:
-                    yield _joined(group)
-                    group = []
+                if batch.num_rows:
+                    yield _checked(batch)
         except (pa.ArrowException, ValueError, OSError):
             raise InvalidValueError(NOT_ARROW) from None
         if left:
             raise InvalidValueError(NOT_ARROW)
-        if group:
-            yield _joined(group)
 
 
 def check_size(size: int, most: int) -> None:
@@ -99,22 +110,34 @@ def _stream(body: Any) -> Stream:
             rows += _declared(memoryview(message.metadata))
         elif message.type != "schema":
             raise pa.ArrowInvalid
-    return Stream(body, pa.ipc.open_stream(body).schema, rows)
+    schema = pa.ipc.open_stream(body).schema
+    _ = schema.names, [getattr(kind, "tz", None) for kind in schema.types]  # not UTF-8: an error
+    return Stream(body, schema, rows)
 
 
-def unfolded(kind: Any, rows: int, size: int) -> int:
-    """The bytes that a column takes as floats or texts, in a body of `size` bytes.
+def unfolded(kind: Any, rows: int) -> int:
+    """The bytes that a column takes as floats; of values of any length, their references.
 
-    >>> unfolded(pa.list_(pa.bool_(), 10), 100, 2000), unfolded(pa.string(), 100, 2000)
-    (8000, 8000)
+    >>> unfolded(pa.list_(pa.bool_(), 10), 100), unfolded(pa.string(), 100)
+    (8000, 800)
     """
     if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * unfolded(kind.value_type, rows, size)
-    if is_text(kind):
-        return WIDEST * size
-    if pa.types.is_nested(kind):  # lists of any length; a byte may become a float64
-        return 8 * size
+        return int(kind.list_size) * unfolded(kind.value_type, rows)
     return rows * (4 if kind == pa.float32() else 8)
+
+
+def _times(kind: Any) -> int:
+    """The most bytes that a byte of a text, or of a list of numbers, becomes.
+
+    >>> _times(pa.string()), _times(pa.list_(pa.float32())), _times(pa.list_(pa.bool_()))
+    (4, 2, 64)
+    """
+    return max(1, 64 // int(kind.value_type.bit_width)) if pa.types.is_nested(kind) else WIDEST
+
+
+def _is_any_length(kind: Any) -> bool:
+    """Whether the bytes of a value differ from one to the next: a text, or a list."""
+    return is_text(kind) or bool(pa.types.is_nested(kind) and not pa.types.is_fixed_size_list(kind))
 
 
 def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:
@@ -165,6 +188,13 @@ def _checked(batch: Any) -> Any:
 def decoded(batch: Any) -> Any:
     """The batch with its bytes as text; null if they are not UTF-8."""
     columns = [_text(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def unchecked(batch: Any) -> Any:
+    """The batch with its bytes as text, also if they are not UTF-8: columns with kinds see that."""
+    kinds = {pa.binary(): pa.string(), pa.large_binary(): pa.large_string()}
+    columns = [each.view(kinds.get(each.type, each.type)) for each in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

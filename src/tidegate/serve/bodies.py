@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.columns import Column, Columns, Table, Text
-from tidegate.features.columns.column import is_number, is_text
+from tidegate.features.columns.column import as_objects, is_number, is_text
 from tidegate.features.columns.columns import WIDEST
 from tidegate.features.columns.table import as_table
 from tidegate.gate.config import Config
@@ -81,6 +81,13 @@ class Reader:
         return self.config.column_map()
 
     @cached_property
+    def _most_records(self) -> int:
+        """The most records of a body: fewer if each is run through a network."""
+        encoding = (*self._columns_of_any_kind, *self.config.maps())
+        slow = any(str(getattr(each, "encoder", "")).endswith(".onnx") for each in encoding)
+        return self.limits.encoded if slow else self.limits.records
+
+    @cached_property
     def _texts(self) -> list[str]:
         """The names of the columns of text."""
         return [each.name for each in self._columns_of_any_kind if isinstance(each, Text)]
@@ -119,9 +126,9 @@ class Reader:
         return raw
 
     def _of_json(self, body: Body, labelled: bool) -> RawBatch:
-        given = _object(body, self.limits.records)
+        given = _object(body, self._most_records)
         if isinstance(rows := given.get("records"), list):
-            check_number(len(rows), self.limits.records)
+            check_number(len(rows), self._most_records)
             objs = [row if isinstance(row, dict) else {} for row in rows]
             columns = self._columns(labelled)
             if not labelled:
@@ -141,7 +148,7 @@ class Reader:
             raise InvalidValueError(NO_IDS)
         if not isinstance(x, list) or not isinstance(labels, list):
             raise InvalidValueError(NO_RECORDS)
-        check_number(len(x), self.limits.records)
+        check_number(len(x), self._most_records)
         lists = {"x": x, "y": labels, **({} if persons is None else {PERSONS: persons})}
         return RawBatch(
             X=self._rows(x),
@@ -165,7 +172,7 @@ class Reader:
 
     def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
         stream = arrow.stream(body)
-        check_number(stream.rows, self.limits.records)
+        check_number(stream.rows, self._most_records)
         names = stream.schema.names
         if names.count("x") == 1 and pa.types.is_fixed_size_list(stream.schema.field("x").type):
             return self._of_matrix(stream, labelled)
@@ -225,7 +232,7 @@ class Reader:
 
 def _of_any_kind(reader: Parquet, batches: Sequence[Any]) -> RawBatch:
     """Records with columns of any kind."""
-    table = pa.Table.from_batches([arrow.decoded(each) for each in batches] or [_empty(reader)])
+    table = pa.Table.from_batches([arrow.unchecked(each) for each in batches] or [_empty(reader)])
     return replace(reader.part(table), arrived=arrow.row_of(batches))
 
 
@@ -303,7 +310,7 @@ def _without_long_texts(raw: RawBatch) -> RawBatch:
 def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
     """The batch, whose records with a too long text in a column are marked as unusable."""
     given = raw.X.columns[name]
-    values = given.to_pylist() if isinstance(given, pa.Array) else list(given)
+    values = as_objects(given) if isinstance(given, pa.Array) else list(given)
     long = [slot for slot, v in enumerate(values) if isinstance(v, str) and len(v) > LONGEST]
     if not long:
         return raw

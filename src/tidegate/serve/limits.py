@@ -15,6 +15,7 @@ class Limits:
     text_body: int = 2**19  # the same for texts, which take far more memory once hashed
     unfolded: int = 2**24  # bytes of a body's values, as floats
     records: int = 100_000  # records in a body
+    encoded: int = 1024  # the same if a network encodes them, which takes milliseconds for each
     answers: int = 2**20  # probabilities in the response to a prediction
     bodies: int = 16  # bodies that may arrive or wait to be made durable at a time
     token_bodies: int = 4  # how many of them one token may have

@@ -196,6 +196,10 @@ class Category(Column):
             return self._of_few(values)
         if self.hash is not None:
             return self._of_few(values)
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:  # a text that is not UTF-8 is wrong, not another value
+            return None
         places = pc.index_in(values, self._set.cast(values.type))
         found = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
         own = len(self._codes)

@@ -1,5 +1,6 @@
 """What a column of a table is: how its values are read, and the bounded numbers they become."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -303,18 +304,26 @@ def column_of(given: Mapping[str, Any]) -> Column:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """An Arrow array without a dictionary or a run-length encoding."""
-    if isinstance(values.type, pa.DictionaryType):
-        return values.dictionary_decode()
-    return values
+    """An Arrow array without a dictionary; its texts may take 2 GiB and more."""
+    if not isinstance(values.type, pa.DictionaryType):
+        return values
+    if is_text(values.type.value_type):
+        words = values.dictionary.cast(pa.large_string())
+        values = pa.DictionaryArray.from_arrays(values.indices, words)
+    return values.dictionary_decode()
 
 
 def scalar(value: object) -> Any:
-    """A value as a Python object; NaN, and what stands for nothing in pandas, becomes None."""
+    """A value as a Python object; NaN, and what stands for nothing in pandas, becomes None.
+
+    A complex number that is real becomes a float: beside one that is not, pandas makes all complex.
+    """
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else value
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, complex) and (value.imag == 0 or value != value):  # noqa: PLR0124
+        value = value.real if value.imag == 0 else math.nan
     nan = isinstance(value, float) and value != value  # noqa: PLR0124
     return None if nan or type(value).__name__ in {"NAType", "NaTType"} else value
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.columns.column import Values, as_object
+from tidegate.features.columns.column import Values, as_object, is_text
 
 MOST_NAMES = 12
 """The most columns that an error names."""
@@ -92,7 +92,7 @@ def as_table(X: Any, names: Sequence[str]) -> Table:
         return _of_mapping(X.columns, names)
     if isinstance(X, pa.Table | pa.RecordBatch):
         check_names(X.schema.names, names)
-        return _of_mapping({name: _joined(X.column(name)) for name in names}, names)
+        return _of_mapping({name: one_array(X.column(name)) for name in names}, names)
     if isinstance(X, Mapping):
         return _of_mapping(X, names)
     if hasattr(X, "iloc"):  # pandas
@@ -135,7 +135,7 @@ def _of_mapping(columns: Mapping[str, Any], names: Sequence[str]) -> Table:
 
 def _values(values: Any) -> Values:
     if isinstance(values, pa.ChunkedArray):
-        return _joined(values)
+        return one_array(values)
     if isinstance(values, pa.Array | list):
         return values
     if hasattr(values, "iloc"):
@@ -159,15 +159,13 @@ def _of_array(values: Any) -> Values:
 
 def _of_series(series: Any) -> Values:
     """A column of pandas. Objects stay as they are: Arrow would give them all one type."""
-    kind = str(series.dtype)
-    if kind == "category" and series.cat.categories.dtype == object:
-        return _of_objects(series.tolist())
+    kind = str(series.cat.categories.dtype if hasattr(series, "cat") else series.dtype)
     if kind == "object":
         return _of_objects(series.tolist())
     if kind.startswith(("complex", "interval", "period", "timedelta")):
         return series.tolist()
     try:
-        return _joined(pa.array(series, from_pandas=True))
+        return one_array(pa.array(series, from_pandas=True))
     except (pa.ArrowException, ValueError):  # a text that is not Unicode
         return series.tolist()
 
@@ -183,15 +181,22 @@ def _of_objects(values: list[Any]) -> Values:
     if float in kinds and any(type(each) is float and each == each for each in values):  # noqa: PLR0124
         return values
     try:
-        return pa.array(values, pa.string(), from_pandas=True)
+        return pa.array(values, pa.large_string(), from_pandas=True)
     except (pa.ArrowException, ValueError):  # half a surrogate pair
         return values
 
 
-def _joined(column: Any) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    joined = column.combine_chunks()
+def one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """An Arrow column in one piece; its texts may take 2 GiB and more.
+
+    >>> one_array(pa.chunked_array([["a"], ["b"]])).type
+    LargeStringType(large_string)
+    """
+    if isinstance(values, pa.Array):
+        return values
+    if is_text(values.type) and values.num_chunks > 1:
+        values = values.cast(pa.large_string())
+    joined = values.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
 

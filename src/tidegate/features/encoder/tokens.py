@@ -22,6 +22,9 @@ CHARACTERS = 64
 RANDOM = ("dropout", "alpha", "nbest_size")
 """Settings of tokenizers that split the same text in another way each time."""
 
+PANIC = "PanicException"
+"""What a panic in the tokenizer's library raises: a text may cause it, and it is no Exception."""
+
 RUN = 4096
 """Texts given to the tokenizer at a time."""
 
@@ -62,7 +65,9 @@ def _split(tokenizer: Any, texts: list[str], special: bool) -> list[Ids | None]:
     """The tokens of texts; None for one that the tokenizer cannot split."""
     try:
         found = tokenizer.encode_batch_fast(texts, add_special_tokens=special)
-    except Exception:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         if len(texts) == 1:
             return [None]
         return [_split(tokenizer, [text], special)[0] for text in texts]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.features.columns import Number
 from tidegate.features.columns.column import NULLS
+from tidegate.features.columns.table import one_array
 from tidegate.gate.sources.chain import ChangedError, Start
 from tidegate.gate.sources.columns import SourceColumns, as_json, columns_of_numbers, numbers
 from tidegate.gate.sources.files import Follow, Part
@@ -153,9 +154,12 @@ def _header(path: Path, follow: Follow | None) -> bytes:
 def _is_plain(data: bytes, lines: list[bytes], width: int) -> bool:
     """Whether Arrow can split all lines: UTF-8 without quotes or returns, and not too long.
 
-    Nor may the first line begin with a byte order mark: Arrow would drop it, but only there.
+    Nor may the first line begin with a byte order mark: Arrow would drop it, but only there. And
+    Arrow fills a blank line with empty values, though it has the wrong number of them.
     """
     if width > WIDE or b'"' in data or b"\r" in data or data.startswith(BOM_UTF8):
+        return False
+    if width > 1 and (data.startswith(b"\n") or b"\n\n" in data):
         return False
     if len(data) > LONGEST and max(map(len, lines)) > LONGEST:
         return False
@@ -203,13 +207,14 @@ def _split(
     rows = [_odd(block[index], width, delimiter) for index in odd]
     reasons = {index: row for index, row in zip(odd, rows, strict=True) if isinstance(row, str)}
     slow = [
-        pa.array([None if isinstance(row, str) else row[column] for row in rows], pa.string())
+        pa.array([None if isinstance(row, str) else row[column] for row in rows], pa.large_string())
         for column in wanted
     ]
     columns = slow if table is None else [table[column] for column in wanted]
     if table is not None and odd:
         order = pa.array(np.argsort(plain + odd))
-        columns = [pa.concat_arrays(pair).take(order) for pair in zip(columns, slow, strict=True)]
+        pairs = zip((each.cast(pa.large_string()) for each in columns), slow, strict=True)
+        columns = [pa.concat_arrays(pair).take(order) for pair in pairs]
     return columns, reasons
 
 
@@ -246,12 +251,7 @@ def _read(
         return None
     if table.num_rows != n:
         return None
-    return {place: _one(table.column(names[place])) for place in types}
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    return {place: one_array(table.column(names[place])) for place in types}
 
 
 def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.features.columns import Columns, Table
 from tidegate.features.columns.column import as_objects, is_number, is_text, plain
+from tidegate.features.columns.table import one_array
 from tidegate.gate.sources.arrow_bytes import arrow_bytes
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
 from tidegate.gate.sources.columns import MOST, SourceColumns, as_json, row_of
@@ -218,8 +219,7 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([values(chunk) for chunk in column.chunks])
     if column.type not in FLOATS:
-        if isinstance(column.type, pa.DictionaryType):
-            column = column.dictionary_decode()
+        column = plain(column)
         if is_text(column.type):
             return objects(_readable(column))
         if column.type not in FLOATS:
@@ -241,10 +241,7 @@ def _digest(schema: pa.Schema) -> str:
 
 def whole_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column in one piece, without a dictionary."""
-    if isinstance(column, pa.ChunkedArray):
-        joined = column.combine_chunks()
-        column = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
-    return plain(column)
+    return plain(one_array(column))
 
 
 def _lanes(X: Any) -> list[bytes | memoryview]:
