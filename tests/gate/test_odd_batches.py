@@ -88,5 +88,5 @@ def test_a_column_with_a_name_of_the_onnx_file_is_told(name: str, tmp_path: Path
     with opened(tmp_path / "state", config(columns=columns)) as gate:
         gate.ingest(rows, ["well", "ill"] * 150)
         (release, *_) = gate.releases()
-    with pytest.raises(InvalidValueError, match=f"column {name} has the name of another part"):
+    with pytest.raises(InvalidValueError, match=f"column {name} has a name that ONNX files"):
         export(release, tmp_path / "model.onnx")
