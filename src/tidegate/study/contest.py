@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tidegate.learn import GradientPerturbation
-from tidegate.plan import Plan
+from tidegate.plan import SURVEY, Plan
 from tidegate.privacy import ApproxDP, Paper, Tapered
 from tidegate.schedule import (
     Continual,
@@ -32,9 +32,17 @@ BLOCK, STEP = 8192, 1024
 WINDOW = 7 * STEP
 SLIDING = SlidingWindow(window=WINDOW, step=STEP)
 REFIT = SlidingWindow(window=WINDOW, step=STEP, refit=True)
-FADING = tuple(
-    Fading(step=STEP, forget=Fraction(percent, 100), memory=memory)
-    for percent, memory in ((30, 8), (40, 6), (20, 10), (13, 14), (7, 20))
+LEADING = Fading(step=STEP, forget=Fraction(2, 5), memory=6, linger=Fraction(3, 4))
+"""Forgets records fast and its model slowly; a lead makes up for the lag of that model."""
+
+LEAD = 0.4
+FADING = (
+    Fading(step=STEP, forget=Fraction(3, 10), memory=8),
+    LEADING,
+    *(
+        Fading(step=STEP, forget=Fraction(percent, 100), memory=memory)
+        for percent, memory in ((20, 10), (13, 14), (7, 20))
+    ),
 )
 """The first is the one to use where nothing is known about the drift."""
 
@@ -72,10 +80,11 @@ def contests(
     features: Literal["pixels", "scattering"] = "pixels" if quick else "scattering"
     n = 10_240 if quick else 32_768
     digits = Digits(folder=folder, features=features, records=n)
-    moving: dict[str, Source] = {
-        "rotating digits": TurningDigits(folder=folder, records=n),
-        "digits come and go": MovingLabels(folder=folder, records=n),
-        "arXiv by date": MovingArchives(folder=folder, kaggle=kaggle, records=min(n, 28_672)),
+    archives = MovingArchives(folder=folder, kaggle=kaggle, records=min(n, 28_672))
+    moving: dict[str, tuple[Source, Fraction]] = {
+        "rotating digits": (TurningDigits(folder=folder, records=n), SURVEY),
+        "digits come and go": (MovingLabels(folder=folder, records=n), SURVEY),
+        "arXiv by date": (archives, Fraction(0)),  # sparse rows gain nothing by a survey
     }
     return [
         replace(
@@ -87,12 +96,12 @@ def contests(
         _panel(
             "drift",
             "streams that drift",
-            *(_drift(title, source) for title, source in moving.items()),
+            *(_drift(title, *moves) for title, moves in moving.items()),
         ),
         _panel(
             "forget",
             "streams that drift, by what a step forgets",
-            *(_forget(title, source) for title, source in moving.items()),
+            *(_forget(title, *moves) for title, moves in moving.items()),
         ),
     ]
 
@@ -173,19 +182,23 @@ def _still(source: Source) -> Column:
     )
 
 
-def _drift(title: str, source: Source) -> Column:
+def _drift(title: str, source: Source, survey: Fraction) -> Column:
     """Methods on a drifting stream; the model without privacy learns the window, too."""
+
+    def ours(label: str, *schedules: Schedule) -> Line:
+        return _line(source, label, "gradient", *(_ours(each, survey) for each in schedules))
+
     return Column(
         title=title,
         lines=(
             _window_not_private(source),
-            _line(source, _title(FADING[0]), "gradient", _ours(FADING[0])),
-            _line(source, "fading, the best of five", "gradient", *map(_ours, FADING)),
-            _line(source, "fading, memory 1", "gradient", _ours(MEMORYLESS)),
-            _line(source, "sliding window", "gradient", _ours(SLIDING)),
-            _line(source, "sliding window, refit", "gradient", _ours(REFIT)),
-            _line(source, "continual", "gradient", _ours(Continual(block=BLOCK, step=STEP))),
-            _line(source, "independent", "gradient", _ours(Independent(step=STEP))),
+            ours(_title(FADING[0]), FADING[0]),
+            ours("fading, the best of five", *FADING),
+            ours("fading, memory 1", MEMORYLESS),
+            ours("sliding window", SLIDING),
+            ours("sliding window, refit", REFIT),
+            ours("continual", Continual(block=BLOCK, step=STEP)),
+            ours("independent", Independent(step=STEP)),
             _line(source, "DP-FTRL that forgets", "baseline", *_ftrl(*_forgets(FADING))),
             _line(source, "DP-FTRL", "baseline", *_ftrl(0.0)),
         ),
@@ -205,9 +218,9 @@ def _ftrl(*forget: float) -> list[DPFTRL]:
     ]
 
 
-def _forget(title: str, source: Source) -> Column:
+def _forget(title: str, source: Source, survey: Fraction) -> Column:
     """The five settings of which `drift` shows the best, each on its own."""
-    lines = (_line(source, _title(each), "gradient", _ours(each)) for each in FADING)
+    lines = (_line(source, _title(each), "gradient", _ours(each, survey)) for each in FADING)
     return Column(title=title, lines=(_window_not_private(source), *lines), since=BLOCK)
 
 
@@ -221,16 +234,19 @@ def _title(schedule: Fading) -> str:
 
     >>> _title(FADING[0])
     'fading, forget 3/10, memory 8'
+    >>> _title(LEADING)
+    'fading, forget 2/5, memory 6, lead 0.4'
     """
-    return f"fading, forget {schedule.forget}, memory {schedule.memory}"
+    lead = f", lead {LEAD}" if schedule == LEADING else ""
+    return f"fading, forget {schedule.forget}, memory {schedule.memory}{lead}"
 
 
-def _ours(schedule: Schedule) -> Method:
+def _ours(schedule: Schedule, survey: Fraction = Fraction(0)) -> Method:
     allocation = Tapered() if schedule.allocated else Paper()
     return Scheduled(
         name=type(schedule).__name__,
-        plan=Plan(schedule=schedule, budget=BUDGET, allocation=allocation),
-        learner=GradientPerturbation(),
+        plan=Plan(schedule=schedule, budget=BUDGET, allocation=allocation, survey=survey),
+        learner=GradientPerturbation(lead=LEAD if schedule == LEADING else None),
     )
 
 
