@@ -707,7 +707,13 @@ def test_with_emphasis_it_is_the_descent_with_materialised_gradients(lead: float
 
 
 def test_a_fit_that_continues_nothing_has_no_lead() -> None:
-    numbers = {"slots": 100, "mu": 1.0, "norm": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
+    numbers: dict[str, Any] = {
+        "slots": 100,
+        "mu": 1.0,
+        "norm": 1.0,
+        "lipschitz": 1,
+        "smoothness": 1,
+    }
     learner = GradientPerturbation(lead=0.4)
     assert learner.descent(**numbers, behind=50, again=True).lead == 0.4
     assert learner.descent(**numbers, behind=50).lead == 0.0

@@ -9,7 +9,6 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.executor import FitJob
-from tidegate.features.columns.table import as_table, few
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.config import Config, differences
@@ -32,17 +31,13 @@ from tidegate.gate.taken import (
     check_separate,
     check_sources,
 )
+from tidegate.gate.unusable import reasons_for
 from tidegate.gate.whole_file import delete_unfinished
 from tidegate.learn.learner import LEARNERS, Fitted
 from tidegate.learn.records import Records
 from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
-
-NO_CLASS, NO_TARGET = "the label is not a class", "the target is missing or not a finite number"
-NO_NUMBER = "the label is missing or not a number"
-UNUSABLE = f"a value is missing or not a finite number, or {NO_CLASS}"
-UNUSABLE_TARGET = "a value or the target is missing or not a finite number"
 
 
 class Gate(Erasing):
@@ -230,12 +225,11 @@ class Gate(Erasing):
             return self.store.count(name)
         records, reasons = self.persons.owned(self._clean(name, raw), raw)
         known, unusable = has_owners(records), np.flatnonzero(~records.usable).tolist()
-        why = self._contradictions(raw, unusable)
-        usual = UNUSABLE if self.config.records.target is None else UNUSABLE_TARGET
+        why = {**reasons_for(self.config, raw, unusable), **reasons}
         quarantine = tuple(
             Quarantined(
                 slot=slot,
-                reason=reasons.get(slot, why.get(slot, usual)),
+                reason=why[slot],
                 payload=raw.arrived(slot) if known[slot] else None,
             )
             for slot in unusable
@@ -251,25 +245,6 @@ class Gate(Erasing):
                 cut=self.progress.cut(name),
             )
         )
-
-    def _contradictions(self, raw: RawBatch, unusable: list[int]) -> dict[int, str]:
-        """Which columns' kinds unusable records contradict, by their slots."""
-        columns = self.config.column_map()
-        if columns is None or not unusable:
-            return {}
-        wrong = columns.bad(as_table(raw.X, columns.names)[unusable])
-        found = {
-            slot: [name for name in columns.names if wrong[name][place]]
-            for place, slot in enumerate(unusable)
-        }
-        of_records = self.config.records
-        no_label = NO_CLASS if of_records.target is None else NO_TARGET
-        if of_records.cuts is not None:
-            no_label = NO_NUMBER
-        return {
-            slot: f"not of its column's kind: {few(names)}" if names else no_label
-            for slot, names in found.items()
-        }
 
     def form(self, stream: str) -> Rows | None:
         """An empty array of the features of a stream's records; None before the first."""

@@ -1,10 +1,8 @@
 """The configuration of a gate."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,24 +10,30 @@ from typing import Any
 from tidegate.checks import InvalidValueError, refuse, whole
 from tidegate.features.columns import Columns
 from tidegate.features.feature_chain import FeatureChain
-from tidegate.features.feature_map import FeatureMap, NamedMap, configurable
+from tidegate.features.feature_map import FeatureMap, NamedMap
 from tidegate.gate.config.column_table import ColumnTable, column_table
 from tidegate.gate.config.feature_table import FeatureTable, feature_table
 from tidegate.gate.config.keys import (
     ConfigError,
     key,
-    mistakes_of,
     read_table,
     table,
     tables,
 )
 from tidegate.gate.config.learner_table import LearnerTable, learner_table
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable, with_earlier
-from tidegate.gate.config.person_table import PersonTable, person_mistakes
+from tidegate.gate.config.mistakes import (
+    build_mistakes,
+    column_mistakes,
+    described,
+    owner_mistakes,
+    source_mistakes,
+    text_mistakes,
+)
+from tidegate.gate.config.person_table import PersonTable
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.gate.config.source_identity import SourceIdentity, same_file
 from tidegate.gate.config.source_tables import (
-    HEADER,
     STANDARD_INPUT,
     BrokerTable,
     FileTable,
@@ -150,7 +154,7 @@ class Config:
     def __post_init__(self) -> None:
         """Fill in defaults, and refuse sections that do not fit together."""
         budget = self.budget.build()
-        if mistakes := list(self._column_mistakes()):
+        if mistakes := list(column_mistakes(self)):
             raise ConfigError(mistakes)
         if self.columns and self.records.norm is None:
             norm = Columns([each.build() for each in self.columns]).norm
@@ -158,75 +162,9 @@ class Config:
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, self._classes))
         # What does not go with [person] does not make a plan either, for the same reason.
-        mistakes = list(self._person_mistakes()) or list(self._build_mistakes())
-        if mistakes := [*mistakes, *self._text_mistakes(), *self._source_mistakes()]:
+        mistakes = list(owner_mistakes(self)) or list(build_mistakes(self))
+        if mistakes := [*mistakes, *text_mistakes(self), *source_mistakes(self)]:
             raise ConfigError(mistakes)
-
-    def _build_mistakes(self) -> Iterator[str]:
-        def trainable() -> None:
-            self.learner.check(self.budget.build(), self.task())
-
-        checks: dict[str, Callable[[], object]] = {"allocation": self.plan, "learner": trainable}
-        survey = self.survey.settled(None, self.budget.build()).share or Fraction(0)
-        scores = self.quality.settled(None).share or Fraction(0)
-        if survey + scores >= 1:
-            del checks["allocation"]
-            left = "survey.share and quality.share must leave some of the budget for models"
-            yield f"{left}, got {survey} and {scores}"
-        if self.records.target is not None and self.quality.scores is False:
-            yield "quality.scores must not be false with records.target: remove it"
-        if self.source is not None or self.quality.holdout is not None:
-            checks["records"] = partial(self.records.build, self.column_map())
-        yield from mistakes_of(checks)
-
-    def _column_mistakes(self) -> Iterator[str]:
-        """What does not go with [[columns]], or is missing without them."""
-        if not self.columns:
-            if self.records.norm is None:
-                add = "add it, or describe the columns in [[columns]], from which it follows"
-                yield f"records.norm is missing: {add}"
-            return
-        for name in ("columns", "text"):
-            if getattr(self.records, name) is not None:
-                yield f"records.{name} must not be given with [[columns]]: remove one of the two"
-        names = Counter(each.parameters["name"] for each in self.columns)
-        for name, times in names.items():
-            if times > 1:
-                yield f"columns: column {name} is named {times} times: name each column once"
-        if self.records.label in names:
-            yield str(
-                refuse("records.label", "a column that is not in [[columns]]", self.records.label)
-            )
-        if self.features and self.records.norm is None:
-            yield "records.norm is missing: with [[features]] it does not follow from [[columns]]"
-
-    def _text_mistakes(self) -> Iterator[str]:
-        for index, each in enumerate(self.features):
-            if index and each.takes_text:
-                yield f"features[{index}].map must not be {each.map}: make it the first of them"
-        first = next(iter(self.features), None)
-        text = first is not None and first.takes_text
-        if self.records.text is not None and not text:
-            able = " or ".join(kind for kind, each in configurable().items() if each.takes_text)
-            yield f"features[0].map must be {able} if records.text is given"
-        if self.records.columns is not None and first is not None and text:
-            yield f"features[0].map must not be {first.map} if records.columns is given"
-
-    def _source_mistakes(self) -> Iterator[str]:
-        two = self.schedule.kind == "twostream"
-        if self.source is not None and two and not isinstance(self.source, TwoSources):
-            yield "source must be [source.source] and [source.target] for a twostream schedule"
-        if [each.path for each in self._files()] == [STANDARD_INPUT] * 2:
-            yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
-        if isinstance(self.source, TwoSources) and not two:
-            yield f"source must be one table, [source], for a {self.schedule.kind} schedule"
-
-    def _person_mistakes(self) -> Iterator[str]:
-        if self.person is None:
-            if any(each.id_from == HEADER for each in self._brokers()):
-                yield "source.id_from needs [person]: add that section, or remove source.id_from"
-            return
-        yield from person_mistakes(self.person, self.read, self.records, self.schedule.build())
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Config":
@@ -238,7 +176,7 @@ class Config:
     @classmethod
     def parse(cls, toml: str) -> "Config":
         """From TOML text."""
-        return cls.of(_described(tables_of(toml)))
+        return cls.of(described(tables_of(toml)))
 
     @classmethod
     def load(cls, path: str | Path) -> "Config":
@@ -246,7 +184,7 @@ class Config:
         tables = tables_in(path)
         if "members" in tables:
             raise ConfigError([f"{path} configures a fleet (it has [members]): use tidegate fleet"])
-        return cls.of(_described(tables))
+        return cls.of(described(tables))
 
     @classmethod
     def from_json(cls, json_text: str) -> "Config":
@@ -412,11 +350,12 @@ class Config:
             return {"source": self.source.source, "target": self.source.target}
         return {"records": self.source}
 
-    def _files(self) -> Iterator[FileTable]:
+    def file_sources(self) -> Iterator[FileTable]:
         """The sources that are files, or standard input."""
         return (each for each in self._streams().values() if isinstance(each, FileTable))
 
-    def _brokers(self) -> Iterator[BrokerTable]:
+    def broker_sources(self) -> Iterator[BrokerTable]:
+        """The sources that are brokers."""
         return (each for each in self._streams().values() if isinstance(each, BrokerTable))
 
     def source_of(
@@ -436,7 +375,7 @@ class Config:
             aliases: The names of columns that are called otherwise in the file.
         """
         place = as_utf8(Path(path)).resolve()
-        for each in self._files():
+        for each in self.file_sources():
             if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
                 raise InvalidValueError(f"{path} is in [source]: {NAME_ANOTHER}")
         if any(same_file(place, each) for each in self.source_files()):
@@ -444,7 +383,7 @@ class Config:
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FILES:
             raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        marks = [each.delimiter for each in self._files() if each.type == kind == "csv"]
+        marks = [each.delimiter for each in self.file_sources() if each.type == kind == "csv"]
         more = {"delimiter": marks[0]} if marks and marks[0] is not None else {}
         reader = FILES[kind](columns=self.source_columns().with_aliases(aliases or {}), **more)
         return Files(
@@ -457,7 +396,7 @@ class Config:
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
-        for each in self._files():
+        for each in self.file_sources():
             path = Path(each.path)
             yield from path.glob(f"*.{each.type}") if path.is_dir() else [path]
 
@@ -468,14 +407,6 @@ class Config:
     def holdout(self) -> Files | None:
         """The public records that releases are tested on, if there are any."""
         return None if self.quality.holdout is None else self.quality.build(self.holdout_columns())
-
-
-def _described(tables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tables of a TOML text; refuse one in which all columns are still commented out."""
-    if tables.get("columns") == []:
-        what = "remove the # before each column to learn from, or describe it"
-        raise ConfigError([f"columns must have one column or more: {what}"])
-    return tables
 
 
 def file_name(path: str | Path) -> str:
