@@ -52,10 +52,10 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     takes_columns: ClassVar[bool] = False
 
     n_features: int = parameter("the number of columns", whole, default=2**18)
-    words: tuple[int, int] | None = parameter(
+    words: Sequence[int] | None = parameter(
         "the least and greatest length of word n-grams; [] for none", lengths, default=(1, 2)
     )
-    characters: tuple[int, int] | None = parameter(
+    characters: Sequence[int] | None = parameter(
         "the least and greatest length of character n-grams; [] for none", lengths, default=(3, 5)
     )
 
@@ -110,7 +110,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return tags
 
 
-def _lengths(kind: str, lengths: tuple[int, int]) -> tuple[int, int]:
+def _lengths(kind: str, lengths: Sequence[int]) -> tuple[int, int]:
     least, greatest = lengths
     shortest = whole(f"the least length of {kind} n-grams", least)
     return shortest, whole(f"the greatest length of {kind} n-grams", greatest, least=shortest)

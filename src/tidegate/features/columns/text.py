@@ -202,9 +202,7 @@ class Text(Column):
     @cached_property
     def _hasher(self) -> HashedText:
         return HashedText(
-            n_features=self.size,
-            words=self.words or None,  # type: ignore[arg-type]
-            characters=self.characters or None,  # type: ignore[arg-type]
+            n_features=self.size, words=self.words or None, characters=self.characters or None
         )
 
     def _vectors(self, cells: Cells) -> Floats:
