@@ -74,7 +74,9 @@ def _learnings() -> dict[str, Learning]:
             task = Task(loss=loss, norm=R, regularization=0.5)
             learnings[f"{name}, {kind}"] = (budget, task, OutputPerturbation())
             if kind == "gaussian":
-                learnings[f"{name}, gradient"] = (budget, task, GradientPerturbation(steps=3))
+                lead = 0.4 if isinstance(loss, Softmax) else None
+                descent = GradientPerturbation(steps=3, lead=lead)
+                learnings[f"{name}, gradient"] = (budget, task, descent)
     squared, huber = (
         Task(loss=loss, norm=R, regularization=0.5) for loss in (SquaredError(), HuberError())
     )

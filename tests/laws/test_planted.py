@@ -38,6 +38,7 @@ from tidegate.learn.intake import clean
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
+from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
@@ -165,6 +166,15 @@ def by_their_root(slot_weights: Sequence[SlotWeight]) -> list[SlotWeight]:
     return [each._replace(part=Fraction(sqrt_down(each.part))) for each in slot_weights]
 
 
+def led_by_labels(task: Task, terms: Terms, records: Any, descent: Any, perturb: Any) -> Any:
+    """A lead that is read off the records, as a line search would do."""
+    first = float(total(records, lambda part: np.array(np.sum(part.y == 0))))
+    return DESCEND(task, terms, records, replace(descent, lead=first / records.n), perturb)
+
+
+DESCEND = gradient.descend
+
+
 PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     "sensitivity divided by the batch size": (
         scene("continual", "logistic, pure"),
@@ -289,6 +299,13 @@ def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
     assert laws_broken(fresh(honest)) == set()
     with plant():
         assert laws_broken(fresh(honest)) & {"fit", "budget"}
+
+
+def test_a_lead_that_is_read_off_the_records_is_no_post_processing() -> None:
+    moved = scene("fading", "softmax, gradient", after=(UP, 0), script=always(np.ones))
+    assert laws_broken(fresh(moved)) == set()
+    with patch.object(gradient, "descend", led_by_labels):
+        assert "post-processing" in laws_broken(fresh(moved))
 
 
 @pytest.mark.parametrize("power", [1, 3])
