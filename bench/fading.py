@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -38,9 +39,14 @@ BUDGET = ApproxDP(1.0, 1e-6)
 TASK = Task(loss=Softmax(K), norm=1.0, regularization=None)
 LEARNER = GradientPerturbation()
 WINDOW = RETAINED * STEP
-FADING = "Fading, forget 3/10"
+FADING = {
+    "Fading, forget 3/10": Fading(step=STEP, forget=Fraction(3, 10), memory=RETAINED),
+    "Fading, forget 2/5, linger 3/4": Fading(
+        step=STEP, forget=Fraction(2, 5), memory=RETAINED, linger=Fraction(3, 4)
+    ),
+}
 SCHEDULES: dict[str, Schedule] = {
-    FADING: Fading(step=STEP, forget=Fraction(3, 10), memory=RETAINED),
+    **FADING,
     "SlidingWindow, its chain": SlidingWindow(window=WINDOW, step=STEP),
     "SlidingWindow, refit": SlidingWindow(window=WINDOW, step=STEP, refit=True),
 }
@@ -130,22 +136,21 @@ def costs() -> dict[str, Cost]:
 
 
 def step_rows(found: dict[str, Cost]) -> Iterator[list[str]]:
-    ours = found[FADING]
-    for name, theirs in found.items():
-        if name == FADING:
+    for (own, ours), (name, theirs) in product(found.items(), found.items()):
+        if own not in FADING or name in FADING:
             continue
         bar = BARS.get(name)
         ratio = ours.reads / theirs.reads
         goal = [] if bar is None else [f"<= {bar:g}", yes(ratio <= bar)]
         yield [
-            "reads of a record by a step",
+            f"{own}: reads of a record by a step",
             name,
             number(ours.reads),
             number(theirs.reads),
             f"{number(ratio)} x",
             *goal,
         ]
-        yield within("core time of a step", name, ours.seconds, theirs.seconds, bar)
+        yield within(f"{own}: core time of a step", name, ours.seconds, theirs.seconds, bar)
 
 
 class Point(NamedTuple):
