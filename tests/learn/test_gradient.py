@@ -206,6 +206,16 @@ def orders(n: int) -> Iterator[Labels]:
         yield np.random.default_rng(seed).permutation(n)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (1, 1), (700, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_come_onto_their_lattice_in_any_chunks(shape: tuple[int, int], dtype: Any) -> None:
+    x = np.random.default_rng(3).normal(size=shape).astype(dtype)
+    made = exact.on_lattice(x, 20)
+    assert np.array_equal(made, truncate(x.astype(np.float64), 20))
+    assert isinstance(made, np.ndarray)
+    assert (made.dtype, made.ctypes.data % 64 if made.size else 0) == (np.float64, 0)
+
+
 def test_sums_are_the_same_bits_in_any_order() -> None:
     n = 20_011
     x, y = rows(5, n, 6), np.random.default_rng(6).integers(3, size=n)

@@ -1,10 +1,11 @@
 """Records as the rows of a dense or sparse matrix, with any numbers in them."""
 
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array
 
@@ -88,11 +89,17 @@ def aligned(rows: Rows) -> Rows:
         return rows
     if rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
         return rows
-    buffer = np.empty(rows.nbytes + ALIGNMENT, np.uint8)
-    first = -buffer.ctypes.data % ALIGNMENT
-    moved: NDArray[Any] = buffer[first : first + rows.nbytes].view(rows.dtype).reshape(rows.shape)
+    moved = aligned_empty(rows.shape, rows.dtype)
     moved[...] = rows
     return moved
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array without content in C order at an address that is a multiple of 64 bytes."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    first = -buffer.ctypes.data % ALIGNMENT
+    return buffer[first : first + size].view(dtype).reshape(shape)
 
 
 def chunks(rows: NDArray[Any]) -> Iterator[slice]:

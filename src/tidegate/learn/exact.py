@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.features.rows import Rows, aligned, entries_of, with_entries
+from tidegate.features.rows import Rows, aligned, aligned_empty, chunks, entries_of, with_entries
 from tidegate.learn.records import Records, zeroed
 from tidegate.learn.slot_weights import weighing
 
@@ -44,7 +44,7 @@ class Exact(NamedTuple):
         """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
         records = weighing(records, expected=weighted, persons=persons)
         kept = zeroed(records.X, ~records.usable)
-        rows = aligned(truncate(kept.astype(np.float64, copy=False), bits))
+        rows = on_lattice(kept, bits)
         lengths, more = row_lengths(rows), (records.slot_weights, records.person_weights)
         return cls(rows, lengths, records.y, *more)
 
@@ -57,6 +57,16 @@ class Exact(NamedTuple):
         return np.divide(
             self.person_weights, self.slot_weights, out=none, where=self.slot_weights > 0
         )
+
+
+def on_lattice(rows: Rows, bits: int) -> Rows:
+    """Rows as float64, aligned, and truncated a few at a time, while they are in the cache."""
+    if not isinstance(rows, np.ndarray) or not rows.size:
+        return aligned(truncate(rows.astype(np.float64, copy=False), bits))
+    made = aligned_empty(rows.shape, np.float64)
+    for part in chunks(rows):
+        made[part] = truncate(rows[part].astype(np.float64, copy=False), bits)
+    return made
 
 
 def row_lengths(rows: Rows) -> Floats:
