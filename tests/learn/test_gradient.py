@@ -553,11 +553,12 @@ def test_steps_are_the_fewest_that_travel_the_horizon(horizon: float, rate: floa
     norm=st.floats(1e-3, 1e3),
     behind=st.integers(0, MAX_SLOTS),
     surveyed=st.booleans(),
+    spread=st.none() | st.floats(0.1, 10),
 )
 def test_defaults_bound_the_noise_in_a_margin(
-    slots: int, mu: float, norm: float, behind: int, surveyed: bool
+    *, slots: int, mu: float, norm: float, behind: int, surveyed: bool, spread: float | None
 ) -> None:
-    plan = GradientPerturbation().descent(
+    plan = GradientPerturbation(spread=spread).descent(
         slots=slots,
         mu=mu,
         norm=norm,
@@ -575,7 +576,7 @@ def test_defaults_bound_the_noise_in_a_margin(
         place += velocity
     in_margin = norm * plan.sigma * float(np.linalg.norm(place))
     # 1.12 > sqrt(128/105): see the proof
-    assert in_margin <= slots / (slots + behind) * (0.6 if surveyed else 1) * 1.12
+    assert in_margin <= slots / (slots + behind) * (spread or (0.6 if surveyed else 1)) * 1.12
 
 
 def test_given_settings_are_kept() -> None:
@@ -594,6 +595,7 @@ def test_given_settings_are_kept() -> None:
         ({"steps": 0}, "steps must be a whole number"),
         ({"rate": math.nan}, "rate must be a finite number above 0"),
         ({"clip": -1.0}, "clip must be a finite number above 0"),
+        ({"spread": 0.0}, "spread must be a finite number above 0"),
         ({"lead": 1.0}, "lead must be a number above 0 and below 1"),
         ({"lead": 0}, "lead must be a number above 0 and below 1"),
     ],

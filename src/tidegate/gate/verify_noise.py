@@ -17,7 +17,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.features.rows import Rows
 from tidegate.gate.quality import scores_on_card, shares_of
 from tidegate.gate.store import UNREADABLE, Evaluation, Store
-from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
+from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weights
 from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.score_kinds import AnyScores, headline, read_scores
@@ -102,6 +102,8 @@ class Recomputed:
         task = about.task.centred() if self._surveyed else about.task
         self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
         self._learner: NamedLearner = about.learner
+        before = about.learner.earlier(task) if isinstance(about.learner, Changed) else ()
+        self._earlier = [replace(self._trainer, learner=each) for each in before]
         self._predicted: int | list[float] = about.task.groups
         if about.target is not None:
             self._predicted = about.target.on_card()
@@ -128,9 +130,23 @@ class Recomputed:
             settings = self._learner.restated(trainer.task, terms, stated, n=slots, d=d)
         else:
             norm = None if prior is None else np.array([self._norm(prior)])
-            settings = trainer.settings(line, d, norm)
+            settings = self._settings(line, d, norm, stated)
         shape = self._trainer.task.loss.shape(d)
         return {"shape": list(shape), **{f"settings.{key}": settings[key] for key in settings}}
+
+    def _settings(
+        self, line: Line, d: int, prior: Weights | None, stated: Mapping[str, float]
+    ) -> Mapping[str, float]:
+        """The settings that this version chooses, or those of an earlier one, if a card has them.
+
+        Either costs the share of the fit: the noise is computed for the steps and the clip.
+        """
+        settings = self._trainer.settings(line, d, prior)
+        for trainer in self._earlier:
+            before = trainer.settings(line, d, prior)
+            if all(same(stated.get(key), before[key]) for key in before):
+                return before
+        return settings
 
     def headline(self, evaluation: Evaluation, slots: int) -> tuple[float, float]:
         """The private accuracy, or the error of a target, of an evaluation and its deviation."""

@@ -3,6 +3,12 @@
 import math
 from dataclasses import dataclass
 
+TARGET_SPREAD = 1 / 16
+"""The default deviation of the noise in a predicted target, in units of half its range."""
+
+TWO_CLASS_SPREAD = 0.6
+"""The default deviation of the noise in a margin of two classes, where surveys centre the rows."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
@@ -28,6 +34,18 @@ class Descent:
     def sensitivity(self) -> float:
         """The most that replacing one record moves a sum of gradients."""
         return 2 * self.clip
+
+
+def spread_for(*, target: bool, pair: bool) -> float:
+    """The deviation of the noise in a margin to aim at.
+
+    Args:
+        target: Whether a number is predicted, not a class.
+        pair: Whether one of two classes is predicted, from rows that surveys centre.
+    """
+    if target:
+        return TARGET_SPREAD
+    return TWO_CLASS_SPREAD if pair else 1.0
 
 
 def travel(steps: int) -> float:

@@ -17,7 +17,7 @@ from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import aligned
 from tidegate.kinds import parameter
 from tidegate.learn import refit
-from tidegate.learn.descent import Descent, steps_for, travel
+from tidegate.learn.descent import Descent, spread_for, steps_for, travel
 from tidegate.learn.exact import Exact, Floats, Perturb, exact_bits, truncate
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
@@ -32,12 +32,6 @@ from tidegate.schedule.fit import mass
 
 MAX_SLOTS = 2**29
 """Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
-
-TARGET_SPREAD = 1 / 16
-"""The default deviation of the noise in a predicted target, in units of half its range."""
-
-TWO_CLASS_SPREAD = 0.6
-"""The default deviation of the noise in a margin of two classes, where surveys centre the rows."""
 
 LARGEST = 2.0**400
 """Weights are clipped to this size, so that everything computed from them is finite."""
@@ -60,6 +54,8 @@ class GradientPerturbation:
         steps: number of gradients released.
         rate: learning rate.
         clip: largest norm of one record's gradient.
+        spread: the deviation of the noise in a margin that steps and rate aim at, if left None. A
+            smaller one moves less far.
         lead: how far a model that continues the release before it goes on in the direction in
             which it moved, as a fraction of that move; None for not at all. 0.4 helps where the mix
             of classes changes all the time.
@@ -75,6 +71,9 @@ class GradientPerturbation:
     steps: int | None = parameter("number of gradients released", whole, default=None)
     rate: float | None = parameter("learning rate", positive, default=None)
     clip: float | None = parameter("largest norm of one record's gradient", positive, default=None)
+    spread: float | None = parameter(
+        "deviation of the noise in a margin that settings left out aim at", positive, default=None
+    )
     lead: float | None = parameter(
         "how far a model goes on in the direction in which it moved from the release before, as a "
         "fraction of that move; none if left out",
@@ -85,7 +84,7 @@ class GradientPerturbation:
     def __post_init__(self) -> None:
         if self.steps is not None:
             whole("steps", self.steps, most=2**20)
-        for name in ("rate", "clip"):
+        for name in ("rate", "clip", "spread"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, positive(name, value))
         if self.lead is not None:
@@ -142,7 +141,7 @@ class GradientPerturbation:
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
         new = slots / (slots + whole("behind", behind, least=0))
-        spread = TARGET_SPREAD if target else TWO_CLASS_SPREAD if surveyed and two else 1.0
+        spread = self.spread or spread_for(target=target, pair=surveyed and two)
         horizon = spread * new * slots * mu / (2 * clip * norm)
         least = 1 if self.rate or again else 16
         # Squared errors are curved everywhere, also at rows of one direction: no larger steps.
@@ -216,6 +215,10 @@ class GradientPerturbation:
             surveyed=task.surveyed,
             target=task.predicts_target,
         )
+
+    def earlier(self, task: Task) -> tuple["GradientPerturbation", ...]:
+        """See `Changed`: the noise in a margin of two classes had a deviation of 1 before."""
+        return () if self.spread or task.predicts_target else (replace(self, spread=1.0),)
 
     def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> None:
         """See `PersonLearner`: gradients are weighed by the slot weights themselves."""

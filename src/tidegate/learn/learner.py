@@ -130,6 +130,14 @@ AnyTask = TypeVar("AnyTask", contravariant=True)
 
 
 @runtime_checkable
+class Changed(Protocol[AnyTask]):
+    """A learner that chose otherwise in earlier versions what its settings leave open."""
+
+    def earlier(self, task: AnyTask) -> "tuple[Learner[AnyTask], ...]":
+        """Learners that choose as earlier versions did, so that their cards can be verified."""
+
+
+@runtime_checkable
 class Refits(Protocol[AnyTask]):
     """A learner that may also refit what it trained."""
 
