@@ -166,6 +166,7 @@ def service() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl (apt-get install curl)")
 @pytest.mark.parametrize(
     ("state", "path", "asked"),

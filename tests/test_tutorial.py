@@ -98,6 +98,7 @@ def delays(lines: list[str], header: str) -> Floats:
     return np.array([np.nan if each == "NA" else float(each) for each in found])
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PACKAGE is None, reason=NO_FLIGHTS)
 def test_the_flights_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -32,6 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_state() -> None:
     done = tidegate(*SMALL, "demo.png")
     assert (done.returncode, done.stderr) == (0, "")
@@ -57,6 +58,7 @@ def test_the_first_screen_makes_the_idea_plain_and_the_last_line_shows_its_own_s
     assert tidegate("verify", str(STATE)).returncode == 0
 
 
+@pytest.mark.thorough
 def test_it_can_keep_quiet_and_replaces_the_state_of_an_earlier_demo() -> None:
     with Gate.open(STATE, config(DriftingStream())) as gate:
         gate.ingest(*DriftingStream().batch(0, 10))
@@ -68,6 +70,7 @@ def test_it_can_keep_quiet_and_replaces_the_state_of_an_earlier_demo() -> None:
         assert gate.store.count("records") == 10_240
 
 
+@pytest.mark.thorough
 def test_it_knows_the_state_that_the_demo_of_an_earlier_version_left() -> None:
     now = config(DriftingStream()).settled()
     measured = "[survey]\nshare = 0\n[quality]\nshare = '1/20'\nscores = false"
@@ -90,6 +93,7 @@ def test_it_replaces_nothing_else(folder: Path) -> None:
     assert (folder / "other" / "letter.txt").exists()
 
 
+@pytest.mark.thorough
 def test_a_line_of_json_for_every_step() -> None:
     rows = json_lines(*SMALL, "demo.svg")
     assert [row["at"] for row in rows] == list(range(512, 10_241, 512))

@@ -77,6 +77,7 @@ def rows(config: str) -> dict[str, dict[str, Any]]:
     return {row["member"]: row for row in map(json.loads, done.stdout.splitlines())}
 
 
+@pytest.mark.thorough
 def test_a_fleet_is_its_members_and_one_that_fails_stops_no_other(
     tmp_path: Path, alone: dict[str, list[Any]]
 ) -> None:
@@ -190,6 +191,7 @@ def test_members_share_a_cluster(tmp_path: Path) -> None:
         assert home == there
 
 
+@pytest.mark.thorough
 def test_members_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[Any]]
 ) -> None:

@@ -262,6 +262,7 @@ def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
         assert expected in done.stderr
 
 
+@pytest.mark.thorough
 def test_records_come_through_a_pipe(tmp_path: Path) -> None:
     text = written(tmp_path).replace('"csv"', '"jsonl"')
     (tmp_path / "gate.toml").write_text(text.replace(f"{tmp_path}/records.csv", "-"))

@@ -106,6 +106,7 @@ def test_surveys_and_transforms_on_a_cluster_are_those_in_memory(cluster: Dask) 
         np.testing.assert_allclose(mine.weights, theirs.weights, atol=2e-3)
 
 
+@pytest.mark.thorough
 def test_sums_are_computed_elsewhere_and_parts_stay_there(cluster: Dask) -> None:
     whole = records(3000, dtype=np.float64)
     parts = cluster.parts([whole], whole.form)
@@ -152,6 +153,7 @@ def test_what_travels_shows_no_value_to_who_logs_it() -> None:
         assert "0.12345" not in repr(each)
 
 
+@pytest.mark.thorough
 def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
     whole = records(40 * CHUNK)
     parts = cluster.parts([whole], whole.form)

@@ -133,6 +133,7 @@ def in_arrow(given: list[Any]) -> pa.Array | None:
         return None
 
 
+@pytest.mark.thorough
 @every_column
 @given(data=st.data())
 @settings(max_examples=150)

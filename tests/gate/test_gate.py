@@ -397,6 +397,7 @@ def test_verify_recomputes_the_order_of_steps(change: str, where: str, tmp_path:
         assert all("\n" not in problem.what for problem in found)
 
 
+@pytest.mark.thorough
 def test_a_gate_that_goes_on_is_sound_to_one_that_looks(tmp_path: Path) -> None:
     process = children.Process(target=gatelife.go_on, args=(tmp_path / "state",))
     process.start()

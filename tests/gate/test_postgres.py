@@ -218,6 +218,7 @@ def test_a_standby_is_refused(own: Server, tmp_path: Path) -> None:
 # --- whose it is
 
 
+@pytest.mark.thorough
 def test_a_copy_of_the_folder_is_no_second_gate(state: Path, tmp_path: Path) -> None:
     with closing(FolderStore(state)):
         shutil.copytree(state, tmp_path / "copy")

@@ -136,6 +136,7 @@ def test_any_process_reads_a_segment_by_its_address(state: Path, bucket: Objects
     assert found.stdout == bucket.objects[first(bucket)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_is_the_same_wherever_its_segments_are(
     kill: bool, bucket: Objects, tmp_path: Path

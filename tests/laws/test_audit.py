@@ -270,12 +270,14 @@ def test_every_schedule_is_audited() -> None:
     assert {type(audit.setup.plan.schedule) for audit in AUDITS.values()} == every_schedule()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", AUDITS)
 def test_the_bound_comes_near_the_claim_and_stays_below(name: str) -> None:
     audit = AUDITS[name]
     assert_near(audit, epsilon_bound(audit, event(audit)))
 
 
+@pytest.mark.thorough
 def test_whole_runs_say_the_same() -> None:
     audit = replace(AUDITS["mean"], runs=1_000, near=0.3)
     assert_near(audit, epsilon_bound(audit, event(audit), one_by_one))

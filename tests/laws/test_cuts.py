@@ -326,6 +326,7 @@ def both(
     return short, seen(make, long, Everywhere(engines, used), folder / "long")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [*FROM, *BROKERS], indirect=True)
 def test_the_length_of_a_record_moves_nothing_but_what_it_adds(
     make: Make, engines: dict[str, Engine], tmp_path: Path, request: pytest.FixtureRequest
@@ -373,6 +374,7 @@ def stored(runs: list[int], n: int, kind: str, cut: int | None, span: Span) -> l
         return [files, [piece.n for piece in pieces]]
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(
     steps=st.integers(1, 6),

@@ -44,6 +44,7 @@ def some_records(schedule: str, length: int, classes: int) -> Any:
     return data
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -227,6 +228,7 @@ TARGET_MISTAKES: dict[str, tuple[bool, Callable[[], Patch]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mistake", TARGET_MISTAKES)
 def test_a_mistake_in_scores_of_a_target_breaks_a_law(mistake: str) -> None:
     pure, plant = TARGET_MISTAKES[mistake]

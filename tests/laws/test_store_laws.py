@@ -68,6 +68,7 @@ STORES = [sqlite, pytest.param(postgres, marks=needs_postgres), bucket]
 kinds = st.sampled_from(["float32", "float64", "sparse float32", "sparse float64"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "states", [sqlite, pytest.param(postgres, marks=[needs_postgres, pytest.mark.slow])]
 )

@@ -113,6 +113,7 @@ def test_no_neighbour_of_a_table_breaks_a_law(schedule: str, pure: bool) -> None
     assert not gate_laws_broken(scene, (USUAL, 1), *NEIGHBOURS.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"norm": 0.5}, {"folded": False}])
 def test_nor_with_a_smaller_norm_or_stored_features(settings: dict[str, Any]) -> None:
     scene = scene_of("fading", pure=False, **settings)

@@ -409,6 +409,7 @@ for n in (1, 3, 100):
 """
 
 
+@pytest.mark.thorough
 def test_margins_do_not_depend_on_where_rows_lie() -> None:
     """OpenBLAS has kernels for old processors that round by the address of an array."""
     chosen = {**os.environ, "OPENBLAS_CORETYPE": "Prescott"}

@@ -185,6 +185,7 @@ def test_the_ledger_stays_small(schedule: Schedule, most: int, allocation: Alloc
     assert max(len(ledger) for _ in plan.charge(ledger, until=20_000)) <= most
 
 
+@pytest.mark.thorough
 def test_planning_holds_no_records() -> None:
     """Ten times the records take the same memory."""
 

@@ -202,6 +202,7 @@ def test_such_records_are_taken_and_kept_for_the_operator(tmp_path: Path, many: 
     assert set(bad) == {0, 1, 2, 3}, "1e308 is no float32"
 
 
+@pytest.mark.thorough
 def test_text_of_arrow_that_is_not_utf8_costs_only_its_slot(tmp_path: Path) -> None:
     settings = config(
         records={"classes": ["a", "b"], "norm": 1.0, "text": "title", "label": "kind"},

@@ -97,6 +97,7 @@ def test_takes_the_token_out_of_the_address(page: Page) -> None:
     assert TOKEN not in page.url
 
 
+@pytest.mark.thorough
 def test_loads_nothing_from_elsewhere_and_keeps_its_policy(browser: Browser, url: str) -> None:
     with opened(browser, "about:blank") as page:
         asked: list[str] = []
@@ -138,6 +139,7 @@ def test_says_what_the_ledger_says(page: Page, fake: Fake) -> None:
     assert bound == 100
 
 
+@pytest.mark.thorough
 def test_moves_as_records_arrive(browser: Browser) -> None:
     fake = Fake(records=50_000)
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
@@ -224,6 +226,7 @@ def test_a_fading_page_can_be_read(browser: Browser, axe: Any) -> None:
         assert axe.run(page).response["violations"] == []
 
 
+@pytest.mark.thorough
 def test_a_refitted_window_says_that_it_remembers_more(browser: Browser) -> None:
     fake = Fake(schedule=SlidingWindow(window=7168, step=1024, refit=True), records=20_000)
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
@@ -234,6 +237,7 @@ def test_a_refitted_window_says_that_it_remembers_more(browser: Browser) -> None
         expect(page.locator("#weight-words")).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_the_first_fading_model_comes_after_its_first_steps(browser: Browser) -> None:
     fake = Fake(schedule=Fading(step=1024, first=3), records=100)
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
@@ -241,6 +245,7 @@ def test_the_first_fading_model_comes_after_its_first_steps(browser: Browser) ->
         expect(page.locator(".lanes")).to_contain_text("The first model comes with record 3,072")
 
 
+@pytest.mark.thorough
 def test_shows_no_ledger_that_is_older_than_the_newest_model(browser: Browser) -> None:
     """A release comes while the page is filled: after the ledger could have been asked for."""
     fake = Fake(records=50_000)
@@ -258,6 +263,7 @@ def test_shows_no_ledger_that_is_older_than_the_newest_model(browser: Browser) -
         assert values(page, "#ledger-table")[1] == fake.ledger.posted
 
 
+@pytest.mark.thorough
 def test_before_the_first_release(browser: Browser) -> None:
     fake = Fake(records=3000)
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
@@ -362,6 +368,7 @@ def axe() -> Any:
     return pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
 
 
+@pytest.mark.thorough
 def test_asking_for_a_token_has_no_fault_of_axe(browser: Browser, url: str, axe: Any) -> None:
     with opened(browser, url.split("#", maxsplit=1)[0], bypass_csp=True) as page:
         expect(page.locator("#token")).to_be_visible()
@@ -458,6 +465,7 @@ def test_works_by_keyboard_alone(browser: Browser, url: str) -> None:
         expect(page.locator("#releases dl").first).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_says_so_where_the_noise_has_a_seed(
     browser: Browser, url: str, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,6 +494,7 @@ def test_names_its_stream_columns_and_classes(page: Page) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "person",
     [

@@ -49,6 +49,7 @@ def agrees(page: Page, folder: Path) -> None:
         assert most == pytest.approx(100 * line["paid"])
 
 
+@pytest.mark.thorough
 def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "state") as service, opened(browser, link(service)) as page:
         inside(page)
@@ -131,6 +132,7 @@ def test_the_form_has_a_field_for_each_column(browser: Browser, tmp_path: Path) 
         expect(page.locator("#prediction strong")).to_have_text(said["labels"][0])
 
 
+@pytest.mark.thorough
 def test_shows_what_the_records_of_a_stopped_step_paid(browser: Browser, tmp_path: Path) -> None:
     wrong = config(**SECTIONS, records={"classes": [7, 8], "norm": 1.5})
     with served(tmp_path / "state", wrong) as service:
@@ -151,6 +153,7 @@ def send(service: Served, name: str, size: int) -> None:
     assert service.ask("POST", f"/v1/records?stream={name}", body).status == 200
 
 
+@pytest.mark.thorough
 def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
     source = {"kind": "sliding", "window": 300, "step": 100}
     settings = config(schedule={"kind": "twostream", "step": 50, "source": source})
@@ -168,6 +171,7 @@ def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator(".lanes").nth(1)).to_contain_text("was not trained on these")
 
 
+@pytest.mark.thorough
 def test_predicts_and_downloads(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "state") as service, opened(browser, link(service)) as page:
         service.send(300)

@@ -111,6 +111,7 @@ def test_whole_numbers_and_texts_of_arrow_are_one_person(reader: Reader) -> None
             np.testing.assert_array_equal(keyed.owners, owners_of(["5", "7", None], KEY).owners)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["matrix", "records"])
 def test_a_bad_id_costs_its_own_slot(
     service: Served, taken: list[RawBatch], form: str, caplog: pytest.LogCaptureFixture

@@ -15,6 +15,7 @@ def own_id() -> Iterator[Answer]:
     yield os.getpid
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_for_the_whole_service_does_not_end_its_work(which: signal.Signals) -> None:
     """A terminal and systemd signal all processes; the service must not take that for a crash."""
@@ -29,6 +30,7 @@ def test_a_signal_for_the_whole_service_does_not_end_its_work(which: signal.Sign
         os.kill(child, 0)
 
 
+@pytest.mark.thorough
 def test_a_process_that_was_killed_is_replaced() -> None:
     process = Process("training", own_id)
     try:
