@@ -75,11 +75,23 @@ def build(kinds: Mapping[str, Callable[..., Made]], kind: str, given: Mapping[st
     for name in given:
         if name not in own:
             names = ", ".join(own) or "none"
-            raise InvalidValueError(f"{name} is not a key of {kind}: it has {names}")
+            others = ", ".join(kinds_with(kinds, name))
+            where = f"; {name} is a key of {others}" if others else ""
+            raise InvalidValueError(f"{name} is not a key of {kind}: it has {names}{where}")
     for name, each in own.items():
         if each.default is each.empty and name not in given:
             raise InvalidValueError(f"{name} is missing: {kind} needs it")
     return kinds[kind](**given)
+
+
+def kinds_with(kinds: Mapping[str, Callable[..., Any]], name: str) -> list[str]:
+    """The kinds that have a parameter.
+
+    >>> from tidegate.schedule import Independent, SlidingWindow
+    >>> kinds_with({"independent": Independent, "sliding": SlidingWindow}, "window")
+    ['sliding']
+    """
+    return [kind for kind, each in kinds.items() if name in inspect.signature(each).parameters]
 
 
 def values_of(made: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from tidegate import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText
-from tidegate.learn import OutputPerturbation
+from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.labels import as_labels, class_codes, codes_of
 from tidegate.learn.learner import Task, Terms, Weights
@@ -543,7 +543,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "norm": [None, 0, -1.0, np.nan, np.inf, "1", 1j],
     "regularization": [-1.0, np.nan, "1", np.inf],
     "loss": ["hinge", None, ["auto"]],
-    "learner": ["output", 3],
+    "learner": ["output", 3, {"steps": 8}, GradientPerturbation],
     "allocation": ["even", None, ["paper"]],
     "features": ["text", 3],
     "not_private_seed": [-1, 1.5, "7", True],

@@ -1,6 +1,7 @@
 """A configuration means one thing, says everything, and every mistake is named by its key."""
 
 import json
+import re
 import tarfile
 from contextlib import chdir
 from fractions import Fraction
@@ -17,8 +18,10 @@ from tests.gate.states.make import config as earlier
 from tests.strategies import budgets, schedules
 from tidegate.gate.config import Config, ConfigError, differences, example
 from tidegate.gate.gate import Gate
+from tidegate.kinds import kinds_with, parameters
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, Softmax
 from tidegate.learn.intake import clean
+from tidegate.learn.learner import LEARNERS
 from tidegate.plan import Plan, TwoStreamPlan, default_survey
 from tidegate.privacy import ApproxDP, Budget, PureDP, Tapered
 from tidegate.schedule import (
@@ -574,11 +577,16 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
             {"loss": "hinge"},
             "learner.loss must be one of auto, logistic, softmax, huber",
         ),
-        ("learner", {"slack": 0.1}, 'learner.slack needs kind = "output" or "gradient"'),
+        ("learner", {"slack": 0.1}, 'learner.slack needs kind = "output" in [learner]'),
+        (
+            "learner",
+            {"steps": 8},
+            'learner.steps needs kind = "gradient" in [learner], and a budget with a delta',
+        ),
         (
             "learner",
             {"kind": "output", "steps": 3},
-            "learner.steps is not a key of output: it has s",
+            "learner.steps is not a key of output: it has slack; steps is a key of gradient",
         ),
         (
             "learner",
@@ -656,6 +664,28 @@ def test_more_classes_need_softmax() -> None:
     assert mistakes(records=records, learner={"loss": "huber"}) == (
         "learner.loss must be softmax for 3 classes, got 'huber'",
     )
+
+
+LEARNER_KEYS = {"steps": 8, "rate": 2.0, "clip": 0.5, "spread": 0.1, "lead": 0.5, "slack": 0.1}
+
+
+@pytest.mark.parametrize("kind", [None, "output", "gradient"])
+@pytest.mark.parametrize(
+    "name", [each.name for kind in LEARNERS.values() for each in parameters(kind)]
+)
+def test_the_hint_for_a_key_of_a_learner_leads_to_a_configuration(
+    name: str, kind: str | None
+) -> None:
+    """What the error says to write is accepted."""
+    given = {name: LEARNER_KEYS[name]} | ({} if kind is None else {"kind": kind})
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    if kind not in kinds_with(LEARNERS, name):
+        (told,) = mistakes(budget=budget, learner=given)
+        hint = re.search(r'needs kind = "(\w+)" in \[learner\]|is a key of (\w+)$', told)
+        assert hint, told
+        given["kind"] = hint[1] or hint[2]
+    made = Config.of(minimal(budget=budget, learner=given))
+    assert made.learner.parameters[name] == LEARNER_KEYS[name]
 
 
 def test_numbers_do_not_become_text() -> None:

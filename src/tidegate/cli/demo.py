@@ -10,12 +10,14 @@ from pathlib import Path
 from statistics import mean
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+from tidegate.checks import InvalidValueError
 from tidegate.cli import options
 from tidegate.cli.types import PATH, PLOT_FILE, count
 from tidegate.demo.demo_state import STATE
@@ -31,7 +33,7 @@ from tidegate.demo.side_by_side import (
     Moment,
     title,
 )
-from tidegate.picture import strip
+from tidegate.picture import new_figure, strip
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import SlotWeight
@@ -101,6 +103,9 @@ def demo(records: int, plot: Path, state: Path, form: str, quiet: bool) -> None:
 
     The state is kept. Inspect it with tidegate serve, status, ledger, releases and verify.
     """
+    no_plot, context = _why_no_plot(), click.get_current_context()
+    if no_plot and context.get_parameter_source("plot") is not ParameterSource.DEFAULT:
+        raise InvalidValueError(no_plot)  # asked for: fail before the run, not after it
     turns = DriftingStream.turns * records / DriftingStream.records  # same speed at any length
     comparison = Comparison(stream=DriftingStream(records=records, turns=turns))
     began = time.monotonic()
@@ -111,11 +116,24 @@ def demo(records: int, plot: Path, state: Path, form: str, quiet: bool) -> None:
             moments = list(_print_json(comparison.run(state)))
         else:
             moments = _show_live(comparison, state)
-    draw(plot, comparison, moments)
+    if no_plot is None:
+        draw(plot, comparison, moments)
     if form == "table" and not quiet:
         _summary(comparison, moments)
-        took = f"Took {time.monotonic() - began:.0f} s. Plot: {plot}. State: {state}."
-        click.echo(f"{took}\nNext, see it live on a page: {_tidegate()} serve --demo {state}")
+        drawn = f"Plot: {plot}." if no_plot is None else f"No plot: {no_plot}."
+        click.echo(f"Took {time.monotonic() - began:.0f} s. State: {state}. {drawn}")
+        click.echo(f"Next, see it live on a page: {_tidegate()} serve --demo {state}")
+    elif no_plot:
+        click.echo(f"tidegate: {no_plot}", err=True)
+
+
+def _why_no_plot() -> str | None:
+    """What to do to get a plot; None if it can be drawn."""
+    try:
+        new_figure(1, 1)
+    except InvalidValueError as error:
+        return str(error)
+    return None
 
 
 def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:

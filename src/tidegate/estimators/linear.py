@@ -94,8 +94,10 @@ class LinearEstimator(StreamEstimator):
     def _learner(self) -> Learner[Task]:
         if self.learner is None:
             return LEARNERS[automatic_learner(self._budget().unit)]()
-        if not hasattr(self.learner, "fit") or not hasattr(self.learner, "check"):
-            allowed = " or ".join(each.__name__ for each in LEARNERS.values())
+        parts = (getattr(self.learner, name, None) for name in ("fit", "check"))
+        if isinstance(self.learner, type) or not all(map(callable, parts)):
+            names = [f"{each.__name__}()" for each in LEARNERS.values()]
+            allowed = f"None or one of tidegate.learn: {' or '.join(names)}"
             raise refuse("learner", allowed, self.learner)
         return self.learner
 

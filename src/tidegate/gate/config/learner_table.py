@@ -12,7 +12,7 @@ from tidegate.gate.config.keys import (
     read_keys,
     zero_or_more,
 )
-from tidegate.kinds import build, checks_of, values_of
+from tidegate.kinds import build, checks_of, kinds_with, values_of
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import (
     LOSSES,
@@ -93,6 +93,13 @@ def _made(
     if kind != "auto":
         table.build()  # refuses keys of other kinds
     elif given:
-        kinds = " or ".join(f'"{each}"' for each in LEARNERS)
-        raise InvalidValueError(f"{next(iter(given))} needs kind = {kinds}")
+        raise InvalidValueError(_needs_kind(next(iter(given))))
     return table
+
+
+def _needs_kind(name: str) -> str:
+    """The error for a key of some kinds of learner, if the kind is left to "auto"."""
+    kinds = [LEARNERS[each] for each in kinds_with(LEARNERS, name)]
+    needed = " or ".join(f'kind = "{each.kind}"' for each in kinds)
+    pure = any("epsilon" in each.budgets for each in kinds)
+    return f"{name} needs {needed} in [learner]{'' if pure else ', and a budget with a delta'}"
