@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.laws.brute import charged
+from tests.laws.mechanisms import bindings
 from tidegate.executor import Surveyed, TrainedFit
-from tidegate.learn import gradient, mean, output, scores, survey, target_scores, trainer
+from tidegate.learn import scores, target_scores, trainer
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Fitted, Learner, Pull, Weights
 from tidegate.learn.private_accuracy import margins_of
@@ -50,7 +51,8 @@ Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
 """X and y of each stream; a single stream has the name None."""
 
-MECHANISMS = ("gaussian", "l2_laplace", "laplace")
+NORMS = {"gaussian": 2, "l2_laplace": 2, "laplace": 1}
+"""The mechanisms, and the norm in which each hides a move."""
 
 
 class Slot(NamedTuple):
@@ -96,7 +98,7 @@ Script = Callable[[int, Call], Floats]
 def honest(seed: int) -> Script:
     """The noise itself, from a seed."""
     bits = NotPrivateBits(seed)
-    noises = {name: getattr(noise, name) for name in MECHANISMS}
+    noises = {name: getattr(noise, name) for name in NORMS}
     return lambda _, call: noises[call.mechanism](call.center, call.scale, bits)
 
 
@@ -185,11 +187,10 @@ class Recorder:
     def instead_of_noise(self) -> Iterator[None]:
         """While this lasts, all mechanisms release what the script says."""
         with ExitStack() as patches:
-            for module in (output, gradient, mean, scores, target_scores, survey):
-                for name in MECHANISMS:
-                    if function := getattr(module, name, None):  # it may be a planted one
-                        instead = partial(self.release, function.__name__)
-                        patches.enter_context(patch.object(module, name, instead))
+            for module, name in bindings():
+                planted_or_own = getattr(module, name)
+                instead = partial(self.release, planted_or_own.__name__)
+                patches.enter_context(patch.object(module, name, instead))
             yield
 
 
@@ -272,7 +273,7 @@ def move(first: Call, second: Call) -> Fraction:
     """How far the center moved, in the norm of its mechanism; a root is rounded down."""
     pairs = zip(first.center.flat, second.center.flat, strict=True)
     steps = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs]
-    if first.mechanism == "laplace":
+    if NORMS[first.mechanism] == 1:
         return sum(steps, Fraction(0))
     square = sum((step**2 for step in steps), Fraction(0))
     return _exact_root(square) or Fraction(sqrt_down(square))

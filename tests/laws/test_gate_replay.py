@@ -25,7 +25,7 @@ from tests.laws.test_replay import NEIGHBOURS
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import Step
-from tidegate.learn import scores, target_scores
+from tidegate.learn import private_accuracy, scores, target_scores
 from tidegate.privacy.rounding import up
 from tidegate.schedule import Span
 
@@ -54,6 +54,22 @@ def test_no_neighbour_breaks_a_law(schedule: str, pure: bool, classes: int) -> N
     for stream in data:
         scene = GateScene(
             config=config_of(schedule, pure=pure, classes=classes),
+            data=data,
+            slot=Slot(stream, 10),
+            script=honest(1),
+        )
+        assert not gate_laws_broken(scene, (R * E1, 1), *(NEIGHBOURS[kind] for kind in KINDS))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_neighbour_breaks_a_law_of_an_accuracy(schedule: str, pure: bool) -> None:
+    """The same with `scores = false`: only the number of correct slots is released."""
+    data = some_records(schedule, 20, 2)
+    for stream in data:
+        scene = GateScene(
+            config=config_of(schedule, pure=pure, scores=False),
             data=data,
             slot=Slot(stream, 10),
             script=honest(1),
@@ -137,9 +153,9 @@ def sure(_: int, call: Call) -> Floats:
     return result
 
 
-def scored(*, pure: bool) -> GateScene:
+def scored(*, pure: bool, scores: bool = True) -> GateScene:
     return GateScene(
-        config=config_of("fading", pure=pure),
+        config=config_of("fading", pure=pure, scores=scores),
         data=zeros("fading", 16),
         slot=Slot(None, 9),
         script=sure,
@@ -199,6 +215,23 @@ def test_a_mistake_breaks_a_law(mistake: str) -> None:
     assert gate_laws_broken(scored(pure=pure), RIGHT, WRONG) == set()
     with plant(), patch("tests.laws.gate_replay.verify", return_value=[]):
         assert law in gate_laws_broken(scored(pure=pure), RIGHT, WRONG)
+
+
+def twice(weights: Any, records: Any, transform: Any = None) -> float:
+    """The number of correct slots, counted twice."""
+    return 2 * CORRECT(weights, records, transform)
+
+
+CORRECT = private_accuracy.correct
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_a_mistake_in_an_accuracy_breaks_a_law(pure: bool) -> None:
+    """A record that moves the count by two pays for one."""
+    scene = scored(pure=pure, scores=False)
+    assert gate_laws_broken(scene, RIGHT, WRONG) == set()
+    with patch.object(private_accuracy, "correct", twice):
+        assert "fit" in gate_laws_broken(scene, RIGHT, WRONG)
 
 
 def too_little(allowance: Any) -> Any:
