@@ -415,6 +415,12 @@ def test_whatever_a_row_holds_is_told_in_one_line(place: str, tmp_path: Path) ->
                 assert look(state), (value, look)
 
 
+def test_an_empty_text_is_not_taken_for_a_dropped_model(tmp_path: Path) -> None:
+    state = made(tmp_path)
+    forge(state, "UPDATE fits SET weights = '' WHERE number = 0")
+    found(state, "fit 0: it is marked as dropped, but has a model or is released")
+
+
 def goes_on(state: Path) -> bool:
     with Gate.open(state) as gate:
         take(gate, 830)

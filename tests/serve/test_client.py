@@ -19,6 +19,7 @@ from tests.serve.served import Served, config, served, stream
 from tidegate import Client
 from tidegate.checks import InvalidValueError
 from tidegate.client import ServiceError
+from tidegate.demo.demo_state import STEP
 from tidegate.release import Model
 
 
@@ -193,7 +194,7 @@ def test_the_demo_is_served_and_stops_when_told(tmp_path: Path) -> None:
             found = re.search(r"(http://\S+)/#token=(\S+)", process.stdout.readline())
             assert found is not None
             with Client(found[1], found[2]) as client:
-                assert next(client.follow())["at"] == 7168
+                assert next(client.follow())["at"] == STEP  # Fading releases at every step
             process.send_signal(signal.SIGTERM)
             rest = process.stdout.read()
             assert (process.wait(20), "Stopped" in rest) == (0, True)

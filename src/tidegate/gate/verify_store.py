@@ -160,13 +160,13 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
     unknown = set(dropped)
     needed: dict[tuple[str, int], tuple[int, set[int]]] = {}  # the newest fits of each level
     query = (
-        "SELECT number, stream, fit, release, previous, hash, length(weights) FROM fits "
-        "ORDER BY number"
+        "SELECT number, stream, fit, release, previous, hash, "
+        "CASE WHEN length(weights) = 0 THEN weights END FROM fits ORDER BY number"
     )
-    for number, stream, fit, release, chained_to, stored_hash, size in state.db.execute(query):
+    for number, stream, fit, release, chained_to, stored_hash, empty in state.db.execute(query):
         if number not in dropped:
             yield from _problem(f"fit {number}", releases.fit, number)
-        elif size or release is not None:
+        elif empty != b"" or release is not None:  # SQLite also has an empty text
             yield damage(f"fit {number}", "it is marked as dropped, but has a model or is released")
         unknown.discard(number)
         with readable(f"fit {number}"):
