@@ -1,6 +1,7 @@
 """Converts docstrings to Markdown."""
 
 import re
+from collections.abc import Callable
 from doctest import DocTestParser, Example
 from itertools import groupby
 
@@ -11,22 +12,34 @@ ITEM = re.compile(r"(?m)^ {4}(\*{0,2}\w+): ")
 TITLES = {"Args": "Parameters:", "Attributes": "Attributes:"}
 
 
-def to_markdown(docstring: str) -> str:
-    """Convert a docstring: parameters to lists, examples to code blocks."""
+def to_markdown(docstring: str, imports: Callable[[str], list[str]] = lambda _: []) -> str:
+    """Convert a docstring: parameters to lists, examples to code blocks.
+
+    Args:
+        docstring: What to convert.
+        imports: Given the code of all its examples, the imports to print before the first one.
+    """
     pieces = [each for each in DocTestParser().parse(docstring) if not _blank(each)]
     groups = [list(group) for _, group in groupby(pieces, type)]
-    return "\n\n".join(
-        _prose(each[0]) if isinstance(each[0], str) else _code(each) for each in groups
-    )
+    sources = [each.source for each in pieces if isinstance(each, Example)]
+    before = imports("".join(sources))
+    parts = []
+    for each in groups:
+        if isinstance(each[0], str):
+            parts.append(_prose(each[0]))
+        else:
+            parts.append(_code(before, each))
+            before = []
+    return "\n\n".join(parts)
 
 
 def _blank(piece: str | Example) -> bool:
     return isinstance(piece, str) and not piece.strip()
 
 
-def _code(examples: list[str | Example]) -> str:
+def _code(imports: list[str], examples: list[str | Example]) -> str:
     """Examples as code to copy, with the output in comments."""
-    lines: list[str] = []
+    lines = [*imports, ""] if imports else []
     for each in examples:
         if isinstance(each, Example):
             lines += each.source.rstrip("\n").split("\n")

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from reference.docstring import to_markdown
+from reference.imports import imports
 from reference.markdown import anchor, code, heading, page, table
 
 MODULES = (
@@ -32,6 +33,9 @@ MODULES = (
 """The modules whose names are public, see docs/support.md."""
 
 WIDTH = 100
+
+SIGNATURE = "text"
+"""The language of signatures: blocks of Python run as printed, and these do not."""
 
 
 def interface_pages() -> dict[str, str]:
@@ -49,9 +53,16 @@ def interface_pages() -> dict[str, str]:
         ]
         described = Described()
         parts = [part for each in new for part in described.parts(module, each)]
-        title, about = heading(1, f"`{name}`"), to_markdown(inspect.getdoc(module) or "")
+        title, about = heading(1, f"`{name}`"), _described(inspect.getdoc(module) or "", module)
         texts[f"{name}.md"] = page(title, about, table(("name", "what it is"), rows), *parts)
     return texts
+
+
+def _described(text: str, thing: Any) -> str:
+    """A docstring as Markdown, with the imports that its examples need."""
+    module = thing if inspect.ismodule(thing) else inspect.getmodule(thing)
+    names = vars(module) if module else {}
+    return to_markdown(text, lambda source: imports(source, names, MODULES))
 
 
 def _link(home: str, module: str) -> str:
@@ -102,8 +113,8 @@ class Described:
         thing = getattr(module, name)
         yield heading(2, f"`{name}`")
         if inspect.isfunction(thing) or (inspect.isclass(thing) and _is_made(thing)):
-            yield code(signature(name, thing), "python")
-        yield to_markdown(_about(module, name))
+            yield code(signature(name, thing), SIGNATURE)
+        yield _described(_about(module, name), thing)
         if inspect.isclass(thing):
             yield _fields(thing)
             yield from self._members(name, thing)
@@ -120,9 +131,9 @@ class Described:
             if not isinstance(value, property | cached_property):
                 of_class = isinstance(value, classmethod | staticmethod)
                 yield code(
-                    signature(f"{name}.{member}" if of_class else member, function), "python"
+                    signature(f"{name}.{member}" if of_class else member, function), SIGNATURE
                 )
-            yield to_markdown(inspect.getdoc(function) or "")
+            yield _described(inspect.getdoc(function) or "", function)
         for other, names in again.items():
             yield f"The same as those of [`{other}`]({anchor(other)}): {', '.join(names)}."
 

@@ -146,10 +146,18 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
+def not_installed(package: object, extra: str) -> str:
+    """Say which package is missing, and how to install the extra that brings it.
+
+    >>> print(not_installed("onnx", "onnx"))
+    onnx is not installed: in your clone of Tidegate, run pip install '.[onnx]'
+    """
+    return f"{package} is not installed: in your clone of Tidegate, run pip install '.[{extra}]'"
+
+
 def optional_module(name: str, extra: str) -> Any:
     """Import a module that an extra installs."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        missing = f"{error.name} is not installed: pip install 'tidegate[{extra}]'"
-        raise InvalidValueError(missing) from None
+        raise InvalidValueError(not_installed(error.name, extra)) from None

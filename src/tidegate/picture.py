@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, not_installed
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.schedule import RecordFit, Span, Stream
 from tidegate.schedule.fit import SlotWeight
@@ -185,7 +185,7 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ModuleNotFoundError:
-        raise InvalidValueError("plotting needs matplotlib: pip install 'tidegate[plot]'") from None
+        raise InvalidValueError(f"plots: {not_installed('matplotlib', 'plot')}") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

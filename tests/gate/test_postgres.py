@@ -323,7 +323,7 @@ def test_without_its_driver_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "tidegate.gate.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InvalidValueError, match=r"pip install 'tidegate\[postgres\]'"):
+    with pytest.raises(InvalidValueError, match=r"pip install '\.\[postgres\]'"):
         FolderStore(state)
 
 

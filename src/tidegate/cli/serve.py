@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.checks import InvalidValueError, StoreError
+from tidegate.checks import InvalidValueError, StoreError, not_installed
 from tidegate.cli import options
 from tidegate.cli.types import PATH, count
 from tidegate.demo.demo_state import STATE, WINDOW, config_for
@@ -29,8 +29,7 @@ try:
     from tidegate.serve.tokens import Tokens
     from tidegate.serve.training_process import TrainingProcessGate
 except ModuleNotFoundError as error:
-    missing = f"{error.name} is not installed: pip install 'tidegate[serve]'"
-    raise InvalidValueError(missing) from None
+    raise InvalidValueError(not_installed(error.name, "serve")) from None
 
 EPILOG = """\b
 Examples:

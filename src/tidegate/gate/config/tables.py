@@ -216,7 +216,9 @@ def dask(**options: Any) -> "Dask":
     try:
         from tidegate.compute.cluster import Dask  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        allowed = "memory or disk without the extra: pip install 'tidegate[dask]'"
+        allowed = (
+            "memory or disk without the extra: in your clone of Tidegate, run pip install '.[dask]'"
+        )
         raise refuse("engine", allowed, "dask") from error
     return Dask(**options)
 

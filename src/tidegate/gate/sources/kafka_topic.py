@@ -5,6 +5,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tidegate.checks import not_installed
 from tidegate.gate.sources.broker import Broker, Pulled, check_same
 from tidegate.gate.sources.source import OTHER_SOURCE, SourceError
 
@@ -78,8 +79,7 @@ class KafkaTopic(Broker):
         try:
             from tidegate.gate.sources.kafka_reader import reading  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            missing = f"{error.name} is not installed: pip install 'tidegate[kafka]'"
-            raise SourceError(missing) from error
+            raise SourceError(not_installed(error.name, "kafka")) from error
         with reading(self, places) as reader:
             yield from reader.chunks()
 

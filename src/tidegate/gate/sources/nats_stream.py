@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from tidegate.checks import not_installed
 from tidegate.gate.sources.broker import Broker, Pulled, check_same
 from tidegate.gate.sources.source import OTHER_SOURCE, SourceError
 
@@ -71,8 +72,7 @@ class NatsStream(Broker):
         try:
             from tidegate.gate.sources.nats_reader import reading  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            missing = f"{error.name} is not installed: pip install 'tidegate[nats]'"
-            raise SourceError(missing) from error
+            raise SourceError(not_installed(error.name, "nats")) from error
         with reading(self, place) as pull:
             coming = pull()
             while (pulled := coming.result()) is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import FileResponse, Response
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, not_installed
 from tidegate.glossary import TERMS
 
 HERE = Path(__file__).parent
@@ -60,5 +60,5 @@ def _bundle() -> Path:
     """Plotly's JavaScript in the installed Python package, which is not imported."""
     package = find_spec("plotly")
     if package is None or package.origin is None:
-        raise InvalidValueError("the page needs plotly: pip install 'tidegate[serve]'")
+        raise InvalidValueError(f"the page: {not_installed('plotly', 'serve')}")
     return Path(package.origin).parent / "package_data" / "plotly.min.js"

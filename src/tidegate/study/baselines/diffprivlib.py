@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 from sklearn import linear_model
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, not_installed
 from tidegate.learn.learner import Weights
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.rounding import down
@@ -22,7 +22,7 @@ from tidegate.study.study_stream import StudyStream
 PULLS = (1e-3, 1e-2, 1e-1, 1.0)
 """Lambdas to choose from."""
 
-MISSING = "diffprivlib is not installed: pip install 'tidegate[bench]'"
+MISSING = not_installed("diffprivlib", "bench")
 
 
 def installed() -> bool:
