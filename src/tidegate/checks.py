@@ -41,9 +41,19 @@ def refuse(
     epsilon must be a finite number above 0, got '1'
     >>> print(refuse("X", "two-dimensional", shown="no rows"))
     X must be two-dimensional, got no rows
+    >>> print(refuse("step", "at most 2^53", 1 << 100_000))
+    step must be at most 2^53, got a number of too many digits
     """
-    text = repr(value) if shown is None else shown
+    text = _quoted(value) if shown is None else shown
     return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
+
+
+def _quoted(value: object) -> str:
+    """A value as Python writes it; a whole number may have too many digits for that."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of too many digits"
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) -> int:

@@ -5,6 +5,8 @@ No file contains a record. All but the scikit-learn pipeline contain the card an
 
 import io
 import json
+import math
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import joblib
 import numpy as np
 import safetensors.numpy as safetensors
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -64,7 +67,7 @@ def load_release(path: Path | str) -> StoredRelease:
     path = Path(path)
     if path.suffix not in READERS:
         raise refuse("the release file", f"a {', '.join(READERS)} file", str(path))
-    return release_of(path, path.read_bytes())
+    return release_of(path, read_whole(path, follow=True))
 
 
 def release_of(path: Path, data: bytes) -> StoredRelease:
@@ -157,8 +160,26 @@ def write(path: Path, data: bytes) -> None:
 
 
 def _from_npz(data: bytes) -> tuple[NDArray[np.float64], str]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return arrays["weights"], str(arrays["release"])
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        weights, text = (_from_npy(file, name) for name in ("weights", "release"))
+    return weights, str(text)
+
+
+def _from_npy(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """An array of an .npz file, as `to_npz` writes it: stored, so as large as it is in the file.
+
+    The size that its header states is compared first: 4 MB can be unpacked to 4 GiB.
+    """
+    entry = file.getinfo(f"{name}.npy")
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+        raise ValueError(name)
+    content = file.read(entry)
+    header = io.BytesIO(content)
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    shape, _, dtype = read[npy.read_magic(header)](header)
+    if math.prod(shape) * dtype.itemsize != len(content) - header.tell():
+        raise ValueError(name)
+    return npy.read_array(io.BytesIO(content), allow_pickle=False)
 
 
 def _from_safetensors(data: bytes) -> tuple[NDArray[np.float64], str]:

@@ -24,6 +24,13 @@ ELSEWHERE = "elsewhere.json"
 SECRETS = ("key", "secret", "token", "password")
 """Words in the names of credentials."""
 
+UNSAFE = {
+    *("file", "local", "asynclocal", "memory", "data", "dir", "generic", "reference"),
+    *("cached", "blockcache", "filecache", "simplecache", "asyncwrapper", "async_wrapper"),
+    *("http", "https", "zip", "tar", "libarchive", "git", "github", "gist", "pyscript"),
+}
+"""Protocols of fsspec that are not durable or not private, wrap another, or cannot be written."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Locations:
@@ -55,8 +62,10 @@ class Locations:
         if url.scheme in {"", "file"} and not url.path.startswith("/"):
             allowed = "an absolute path, or a URI such as s3://bucket/records"
             raise refuse("segments", allowed, self.segments)
-        if url.scheme in {"fsspec+file", "fsspec+local"}:  # neither durable nor private
-            raise refuse("segments", "an absolute path for a folder on this machine", self.segments)
+        kind, _, protocol = url.scheme.partition("+")
+        if kind == "fsspec" and ("::" in (self.segments or "") or protocol in UNSAFE):
+            allowed = "an absolute path, or a URI of one file system that stores files durably"
+            raise refuse("segments", allowed, self.segments)
         names = " ".join(parse_qs(url.query, keep_blank_values=True)).lower()
         if "@" in url.netloc or any(word in names for word in SECRETS):
             without = "a URI without credentials (give those in the environment)"

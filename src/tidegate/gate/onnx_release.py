@@ -127,6 +127,8 @@ def from_onnx(data: bytes) -> tuple[NDArray[np.float64], str]:
     model = onnx.load_model_from_string(data)
     (text,) = (each.value for each in model.metadata_props if each.key == "release")
     (kept,) = (each for each in model.graph.initializer if each.name == WEIGHTS)
+    if onnx.external_data_helper.uses_external_data(kept):
+        raise InvalidValueError("its weights are in another file")
     weights = np.array(onnx.numpy_helper.to_array(kept))
     if len(json.loads(text)["card"]["shape"]) < weights.ndim:  # the first of two has margin 0
         weights = weights[:, 1].copy()

@@ -190,7 +190,8 @@ def _one_line(where: str) -> Iterator[None]:
     """Raise errors as an OSError with a one-line message that names the location."""
     try:
         yield
-    except (OSError, pa.ArrowInvalid) as error:
+    except Exception as error:  # an installed file system can raise anything
         missing = isinstance(error, FileNotFoundError)
-        message = "No such file" if missing else " ".join(str(error).split())
+        said = " ".join(str(error).split()) or type(error).__name__
+        message = "No such file" if missing else said
         raise OSError(errno.ENOENT if missing else errno.EIO, message, where) from error

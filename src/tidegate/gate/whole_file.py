@@ -4,6 +4,7 @@ Whoever can write to a folder can plant links in it. So a new file is created un
 and then renamed, which replaces whatever had its name.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -14,6 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.gate.failpoints import failpoint
+
+LARGEST_MODEL = 2**31
+"""Most bytes of a model's file: 256 million numbers."""
+
+LARGEST_CARD = 2**27
+"""Most bytes of a card. One with the centre and spread of a million features has 40 MB."""
+
+LARGEST_NOTE = 2**20
+"""Most bytes of a small file of a state, such as its tokens."""
+
+HOLES, MANY = 256, 2**20
+"""A file is mostly holes if it is this many times as large as what it takes on the disk plus this
+many bytes: a file system that compresses saves less."""
 
 UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}\.unfinished")
 """The temporary name of a file, such as `.latest.0123456789abcdef.unfinished`."""
@@ -46,12 +60,37 @@ def write_whole(path: Path, data: Any, *, point: str, mode: int = 0o666) -> None
         raise
 
 
-def read_whole(path: Path) -> bytes:
-    """Read a regular file; raise OSError for a link or anything else."""
-    with open(path, "rb", opener=_open) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "Not a regular file", str(path))
-        return file.read()
+def read_whole(path: Path, most: int = LARGEST_MODEL, *, follow: bool = False) -> bytes:
+    """Read a regular file of any origin; raise OSError for anything that could harm the reader.
+
+    That is a link, a FIFO or a device, which may never end, and a file that is too large or that
+    consists of holes, which takes no space on the disk that it came from.
+
+    Args:
+        path: The file.
+        most: Its largest size in bytes.
+        follow: Follow a link, because the user named it.
+    """
+    with open(path, "rb", opener=_open_linked if follow else _open) as file:
+        check_ordinary(os.fstat(file.fileno()), path, most)
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise _unfit(path, f"Larger than {most:,} bytes")
+    return data
+
+
+def check_ordinary(status: os.stat_result, path: Path, most: int | None = None) -> None:
+    """Raise OSError unless this is the status of a regular file that is safe to read."""
+    if not stat.S_ISREG(status.st_mode):
+        raise _unfit(path, "Not a regular file")
+    if most is not None and status.st_size > most:
+        raise _unfit(path, f"Larger than {most:,} bytes")
+    if status.st_size > HOLES * (512 * status.st_blocks + MANY):
+        raise _unfit(path, "Mostly holes")
+
+
+def _unfit(path: Path, why: str) -> OSError:
+    return OSError(errno.EINVAL, why, str(path))
 
 
 def delete_unfinished(folder: Path, name: str | None = None) -> None:
@@ -64,6 +103,10 @@ def delete_unfinished(folder: Path, name: str | None = None) -> None:
         if name in (None, match[1]):
             with suppress(OSError):  # finished by now, in use, or not ours
                 _delete_abandoned(folder / match[0])
+
+
+def _open_linked(path: str | Path, how: int) -> int:
+    return os.open(path, how | os.O_NONBLOCK)
 
 
 def _open(path: str | Path, how: int) -> int:

@@ -65,6 +65,14 @@ def word(name: str, value: object) -> str:
     return value
 
 
+def place(name: str, value: object) -> str:
+    """A path or an address: a text that no operating system refuses to look up."""
+    text = word(name, value)
+    if "\0" in text:
+        raise refuse(name, "a path or an address without a NUL character", text)
+    return text
+
+
 def zero_or_more(name: str, value: object) -> float:
     """A finite number, 0 or more."""
     if value == 0 and not isinstance(value, bool):

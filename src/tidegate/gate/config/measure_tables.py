@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tidegate.checks import flag, fraction, refuse
-from tidegate.gate.config.keys import given_keys, key, word
+from tidegate.gate.config.keys import given_keys, key, place
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Files, SourceColumns
 from tidegate.plan import default_survey
@@ -63,7 +63,7 @@ class QualityTable:
         flag, "false measures nothing but the accuracy, with less noise", default=None
     )
     holdout: str | None = key(
-        word,
+        place,
         "a file of public records to test on; no record of a source may be in it",
         default=None,
     )

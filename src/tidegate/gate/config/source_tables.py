@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, flag, positive, refuse
-from tidegate.gate.config.keys import given_keys, key, one_of, read_table, word, words
+from tidegate.gate.config.keys import given_keys, key, one_of, place, read_table, word, words
 from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
@@ -62,7 +62,7 @@ class FileTable:
     type: str = key(
         one_of(*FILES), 'the format; jsonl: JSON lines. "nats" and "kafka": see docs/sources.md'
     )
-    path: str = key(word, 'file or folder, relative to the working directory; "-": standard input')
+    path: str = key(place, 'file or folder, relative to the working directory; "-": standard input')
     follow: bool = key(
         flag, "wait for new lines in a file, or new files in a folder", default=False
     )
@@ -191,8 +191,10 @@ class NatsTable(BrokerTable):
     subject: str | None = key(
         subjects, "read only these messages, such as records.north.>", default=None
     )
-    credentials: str | None = key(word, "a file of NATS credentials", default=None)
-    ca: str | None = key(word, "a file of certificates to trust, if not the system's", default=None)
+    credentials: str | None = key(place, "a file of NATS credentials", default=None)
+    ca: str | None = key(
+        place, "a file of certificates to trust, if not the system's", default=None
+    )
 
     @property
     def identity(self) -> SourceIdentity:
@@ -210,7 +212,7 @@ class KafkaTable(BrokerTable):
     type: str = key(one_of("kafka"), "a topic of Kafka")
     servers: tuple[str, ...] = key(servers, "a broker such as host:9092, or a list")
     topic: str = key(word, "the name of the topic")
-    settings: str | None = key(word, "a file of settings for librdkafka", default=None)
+    settings: str | None = key(place, "a file of settings for librdkafka", default=None)
 
     @property
     def identity(self) -> SourceIdentity:

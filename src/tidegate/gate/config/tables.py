@@ -17,6 +17,7 @@ from tidegate.gate.config.keys import (
     labels,
     number_range,
     one_of,
+    place,
     word,
     words,
 )
@@ -190,10 +191,10 @@ class StoreTable:
     """[store]: where the state's database and segments are, if not in its folder."""
 
     database: str | None = key(
-        word, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
+        place, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
     )
     segments: str | None = key(
-        word, "a URL or absolute path; credentials in the environment", default=None
+        place, "a URL or absolute path; credentials in the environment", default=None
     )
 
     def __post_init__(self) -> None:
@@ -208,7 +209,7 @@ class StoreTable:
 class PublishTable:
     """[publish]: a folder for copies of the releases, without records."""
 
-    folder: str = key(word, "the folder that releases are written to")
+    folder: str = key(place, "the folder that releases are written to")
 
 
 def dask(**options: Any) -> "Dask":
@@ -239,7 +240,7 @@ class ComputeTable:
         optional, "how many processes to start on this machine", only=("dask",), default=None
     )
     scheduler: str | None = key(
-        word, "the address of a running Dask scheduler", only=("dask",), default=None
+        place, "the address of a running Dask scheduler", only=("dask",), default=None
     )
 
     def __post_init__(self) -> None:

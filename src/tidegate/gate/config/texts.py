@@ -1,6 +1,7 @@
 """Configurations as TOML and as JSON text."""
 
 import json
+import re
 import tomllib
 from dataclasses import is_dataclass
 from fractions import Fraction
@@ -13,12 +14,32 @@ CONFIRMATIONS = {"weak_delta"}
 """Keys that confirm another key. They are needed once, and no state keeps them."""
 
 
+MOST_PARTS = 16
+"""The most parts of a dotted key; no key has more than four."""
+
+MOST_BYTES = 2**24
+"""The largest configuration file."""
+
+QUOTED = re.compile(
+    r'"""(?s:\\.|.)*?(?:"""|\Z)|\'\'\'(?s:.)*?(?:\'\'\'|\Z)'
+    r'|"(?:\\.|[^"\\\n])*"?|\'[^\'\n]*\'?|#[^\n]*'
+)
+"""A text in quotes, or a comment: what may contain any number of dots."""
+
+DOTTED = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MOST_PARTS}}}")
+"""A key of too many parts. To parse one takes time and memory that grow with their square."""
+
+
 def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
     """The tables of a TOML text."""
+    if DOTTED.search(QUOTED.sub("_", toml)):
+        raise ConfigError([f"{name} is not valid: a key has more than {MOST_PARTS} parts"])
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{name} is not valid TOML: {error}; fix the syntax"]) from error
+    except ValueError:
+        raise ConfigError([f"{name} is not valid: a whole number has too many digits"]) from None
     except RecursionError:
         raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
 
@@ -26,7 +47,11 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
 def tables_in(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
-        return tables_of(Path(path).read_text(encoding="utf-8-sig"), str(path))
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise ConfigError([f"{path} has over {MOST_BYTES:,} bytes: it is no configuration"])
+        return tables_of(text, str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         missing = isinstance(error, FileNotFoundError)
