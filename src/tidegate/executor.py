@@ -75,6 +75,7 @@ class TrainedFit:
             fold=self.fitted.fold,
             settings=trainer.settings(self.line, d, self.job.prior),
             private=trainer.bits.private,
+            rules=trainer.rules,
         )
 
 

@@ -153,12 +153,20 @@ def sure(_: int, call: Call) -> Floats:
     return result
 
 
-def scored(*, pure: bool, scores: bool = True) -> GateScene:
+def sure_of_three(_: int, call: Call) -> Floats:
+    """The same for three classes: it predicts class 1, or class 0."""
+    result = np.zeros(call.center.shape)
+    if call.line.fit.number >= 0 and result.ndim == 2:  # not of a refit
+        result[0] = np.array([-1e6, 1e6, 0]) * (-1 if call.mechanism == "gaussian" else 1)
+    return result
+
+
+def scored(*, pure: bool, scores: bool = True, classes: int = 2) -> GateScene:
     return GateScene(
-        config=config_of("fading", pure=pure, scores=scores),
+        config=config_of("fading", pure=pure, scores=scores, classes=classes),
         data=zeros("fading", 16),
         slot=Slot(None, 9),
-        script=sure,
+        script=sure if classes == 2 else sure_of_three,
     )
 
 
@@ -167,9 +175,8 @@ SCALE, EVALUATION = scores._scale, DurableRun._evaluation
 Patch = AbstractContextManager[Any]
 
 
-def alone(allowance: Any, part: Fraction | None = None) -> float:
+def alone(allowance: Any, *_: object) -> float:
     """The noise of a count or of a table, as if nothing else were released."""
-    del part
     if allowance.unit == "epsilon":
         return up(2 / Fraction(allowance.amount))
     return float(np.nextafter(2**0.5 / allowance.amount, np.inf))
@@ -231,6 +238,16 @@ def test_a_mistake_in_an_accuracy_breaks_a_law(pure: bool) -> None:
     scene = scored(pure=pure, scores=False)
     assert gate_laws_broken(scene, RIGHT, WRONG) == set()
     with patch.object(private_accuracy, "correct", twice):
+        assert "fit" in gate_laws_broken(scene, RIGHT, WRONG)
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_scores_noised_for_right_answers_alone_break_a_law(pure: bool) -> None:
+    """Three classes: a right answer counts in fewer tables than a wrong one."""
+    scene = scored(pure=pure, classes=3)
+    assert gate_laws_broken(scene, RIGHT, WRONG) == set()
+    wrong = patch.object(scores, "OUTCOMES", ("right",))
+    with wrong, patch("tests.laws.gate_replay.verify", return_value=[]):
         assert "fit" in gate_laws_broken(scene, RIGHT, WRONG)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.laws.replay import Call, Floats, Scene, Setup, Slot, always, laws_broken
 from tests.laws.scenes import R, blank, setup_of
+from tests.learn.test_survey import opposite
 from tidegate import memory_run
 from tidegate.learn import refit, survey
 from tidegate.learn.intake import clean
@@ -57,6 +58,12 @@ SQUARES = scene(
     after=(in_units((HALVES - THREES) / 2, (-HALVES - THREES) / 2), 0),
 )
 """The records whose squares cost most beside their sums, if they weigh as much."""
+
+
+FARTHEST, FARTHEST_FROM_IT = (
+    [R * value for value in row] for row in opposite(16).reshape(2, 16).tolist()
+)
+"""The rows that are farthest apart in sums, squares and length together, in the L1 norm."""
 
 
 def all_sure(_: int, call: Call) -> Floats:
@@ -182,6 +189,11 @@ MISTAKES: dict[str, tuple[Scene, Callable[[], Patch], str]] = {
     "the L2 sensitivity under Laplace noise": (
         scene("independent", OUTPUT, d=16, before=([R / 4] * 16, 1), after=([-R / 4] * 16, 0)),
         lambda: patch.object(survey, "sensitivity", lambda *_, **__: SENSITIVITY("mu", features=1)),
+        "fit",
+    ),
+    "squares and length for nothing under Laplace noise": (
+        scene("independent", OUTPUT, d=16, before=(FARTHEST, 1), after=(FARTHEST_FROM_IT, 0)),
+        lambda: patch.object(survey, "sensitivity", lambda *_, **__: 2 * math.sqrt(16) + 1),
         "fit",
     ),
     "a transform of exact sums": (

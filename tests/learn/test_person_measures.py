@@ -189,20 +189,11 @@ def test_a_person_moves_scores_like_one_record(classes: int, allowance: Allowanc
     assert (moved <= 1).all()
     scales = layout.scales(allowance)
     changes = np.abs(before[1] - after[1]) / scales
-    limit = float(np.sqrt((changes**2).sum() + (moved**2).sum() / count_scale(allowance) ** 2))
+    moved = moved / layout.count_scale(allowance)
     if allowance.unit == "mu":
-        assert limit <= allowance.amount
+        assert np.sqrt((changes**2).sum() + (moved**2).sum()) <= allowance.amount
     else:
-        assert changes.sum() + moved.sum() / count_scale(allowance) <= allowance.amount
-
-
-def count_scale(allowance: Allowance) -> float:
-    """The scale of the noise of a count."""
-    found = Scores(
-        slots=90, classes=2, allowance=allowance, counts=np.zeros(3),
-        cells=np.zeros(Cells.of(2, 90, allowance).size),
-    ).count_deviation  # fmt: skip
-    return found / (2**0.5 if allowance.unit == "epsilon" else 1)
+        assert changes.sum() + moved.sum() <= allowance.amount
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
+from tidegate.learn import scores as scores_module
 from tidegate.learn.scores import Cells, Scores, score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
@@ -22,15 +23,7 @@ def of_record(cells: Cells, margins: Any, label: int, usable: bool) -> np.ndarra
 
 def scales(cells: Cells, allowance: Allowance) -> np.ndarray[Any, Any]:
     """The scale of the noise of the three counts and of each cell."""
-    blank = Scores(
-        slots=4096,
-        classes=cells.classes,
-        allowance=allowance,
-        counts=np.zeros(3),
-        cells=np.zeros(cells.size),
-    )
-    one = blank.count_deviation / (2**0.5 if allowance.unit == "epsilon" else 1)
-    return np.concatenate([[one] * 3, cells.scales(allowance)])
+    return np.concatenate([[cells.count_scale(allowance)] * 3, cells.scales(allowance)])
 
 
 def loss(change: np.ndarray[Any, Any], scale: np.ndarray[Any, Any], allowance: Allowance) -> Any:
@@ -60,12 +53,61 @@ def test_replacing_a_record_costs_at_most_the_allowance(
     assert np.abs(change[:3]).sum() in (0, 2)
 
 
+def extreme_records(cells: Cells) -> list[np.ndarray[Any, Any]]:
+    """Records in every kind of cell and at both ends of their bins, and an unusable one."""
+    classes = cells.classes
+    found = [of_record(cells, 0.0 if classes == 2 else np.zeros(classes), 0, False)]
+    for label in range(min(classes, 4)):
+        if classes == 2:
+            margins: list[Any] = [-40.0, -1e-9, 0.0, 1e-9, 40.0]
+        else:
+            sizes, chosen = [1e-9, 0.6, 2.0, 40.0], range(min(classes, 4))
+            margins = [size * np.eye(classes)[k] for size in sizes for k in chosen]
+        found += [of_record(cells, each, label, True) for each in margins]
+    return found
+
+
+def most_used(cells: Cells, allowance: Allowance) -> float:
+    """The largest privacy loss of replacing one of these records by another."""
+    records, scale = extreme_records(cells), scales(cells, allowance)
+    return max(float(loss(a - b, scale, allowance)) for a in records for b in records)
+
+
+@pytest.mark.parametrize("slots", [300, 4096, 10**6])
+@pytest.mark.parametrize("classes", [2, 3, 7, 61])
 @pytest.mark.parametrize("allowance", ALLOWANCES)
-def test_the_whole_allowance_is_used(allowance: Allowance) -> None:
-    cells = Cells.of(2, 4096, allowance)
-    right, wrong = of_record(cells, 0.0, 0, True), of_record(cells, 40.0, 0, True)
-    used = loss(right - wrong, scales(cells, allowance), allowance)
+def test_the_whole_allowance_is_used(allowance: Allowance, classes: int, slots: int) -> None:
+    used = most_used(Cells.of(classes, slots, allowance), allowance)
     assert used == pytest.approx(allowance.amount, rel=1e-12)
+
+
+@pytest.mark.parametrize("outcomes", [("right",), ("wrong",), ("right", "unusable")])
+@pytest.mark.parametrize("allowance", ALLOWANCES)
+def test_pairs_left_out_of_the_maximum_are_found(
+    allowance: Allowance, outcomes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scores_module, "OUTCOMES", outcomes)
+    assert most_used(Cells.of(3, 4096, allowance), allowance) > 1.02 * allowance.amount
+
+
+def test_how_far_a_record_moves_scores() -> None:
+    """The supremum as the proof states it, beside the bound that scores of layout 1 had."""
+    found = {k: Cells.of(k, 4096, ALLOWANCES[0]).moved("mu") for k in (2, 3, 60, 61)}
+    assert found == {2: 6, 3: Fraction(93, 17), 60: Fraction(93, 17), 61: 5}
+    pure = {k: Cells.of(k, 4096, ALLOWANCES[1]).moved("epsilon") for k in (2, 3, 61)}
+    assert pure == {2: Fraction(22, 9), 3: Fraction(193, 81), 61: Fraction(7, 3)}
+
+
+def test_scores_of_layout_1_keep_their_deviations() -> None:
+    layout = Cells.of(3, 4096, ALLOWANCES[0])
+    stored = {"slots": 4096, "classes": 3, "unit": "mu", "amount": 0.05, "counts": [0.0] * 3}
+    old, new = (
+        Scores.of_json({**stored, "layout": each, "cells": [0.0] * layout.size}) for each in (1, 2)
+    )
+    assert old.count_deviation == pytest.approx(6**0.5 / 0.05, rel=1e-12)
+    assert new.count_deviation == pytest.approx((93 / 17) ** 0.5 / 0.05, rel=1e-12)
+    assert np.all(new.cell_deviations < old.cell_deviations)
+    assert [each.as_json()["layout"] for each in (old, new)] == [1, 2]
 
 
 @given(st.integers(0, 2**32), st.integers(0, 50), st.sampled_from([2, 3, 7, 61]))
@@ -144,7 +186,7 @@ def test_scores_survive_json() -> None:
 
 def test_scores_of_another_layout_are_refused() -> None:
     stored = {"slots": 100, "classes": 2, "unit": "mu", "amount": 0.05, "counts": [1.0, 2.0, 3.0]}
-    with pytest.raises(InvalidValueError, match="the layout of scores must be 1, got 2"):
-        Scores.of_json({**stored, "layout": 2, "cells": []})
+    with pytest.raises(InvalidValueError, match=r"the layout of scores must be a .* to 2, got 3"):
+        Scores.of_json({**stored, "layout": 3, "cells": []})
     with pytest.raises(InvalidValueError, match="3 counts and"):
         Scores.of_json({**stored, "layout": 1, "cells": [1.0]})

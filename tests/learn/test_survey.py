@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from tidegate.checks import InvalidValueError
 from tidegate.compute import Disk
 from tidegate.features import clip_rows
-from tidegate.learn import survey as survey_module
 from tidegate.learn.records import Records, join
 from tidegate.learn.survey import (
     Kinds,
@@ -30,6 +29,7 @@ from tidegate.learn.survey import (
 )
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.rounding import up
 
 Floats = NDArray[np.float64]
 
@@ -155,10 +155,34 @@ def test_the_gaussian_sensitivity_is_attained_and_not_exceeded(d: int) -> None:
     assert 0.999 * bound < distance(d, 2) <= bound
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_pure_sensitivity_is_not_exceeded(d: int) -> None:
+@pytest.mark.parametrize(("d", "attained"), [(1, 0.97), (2, 0.9999), (3, 0.99)])
+def test_the_pure_sensitivity_is_not_exceeded(d: int, attained: float) -> None:
     bound = sensitivity("epsilon", features=d)
-    assert 0.6 * bound < distance(d, 1) <= bound
+    assert attained * bound < distance(d, 1) <= bound
+
+
+def opposite(d: int) -> Floats:
+    """The pair of the proof: half of the features large in one row, the other half in the other."""
+    t = math.sqrt(4 / (d + 4 + math.sqrt(d * d + 16 * d)))  # the tangent of half of their angle
+    size = 2 / math.sqrt((1 + t * t) * d)
+    large, small = size * (1 + t) / 2, size * (1 - t) / 2
+    first = np.where(np.arange(d) < d / 2, large, small)
+    return np.concatenate([first, -first[::-1]])
+
+
+@pytest.mark.parametrize("d", [2, 4, 10, 64, 1000])
+def test_the_pure_sensitivity_is_attained_for_even_numbers_of_features(d: int) -> None:
+    one, other = map(weighted_cells, pair(opposite(d), d))
+    moved, bound = np.abs(one - other).sum(), sensitivity("epsilon", features=d)
+    assert (1 - 1e-5) * bound < moved <= bound  # what is missing is lost to the lattice
+    assert moved > 2 * math.sqrt(d) + 1  # sums and counts alone would be too little
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 16, 64, 784, 10**6])
+def test_the_pure_sensitivity_is_far_below_the_sum_of_its_parts(d: int) -> None:
+    old, new = (sensitivity("epsilon", features=d, rules=rules) for rules in (1, 2))
+    assert old - new == pytest.approx(1 + math.sqrt(2) - (new - 1 - 2 * math.sqrt(d)), rel=1e-9)
+    assert 0 < new - 1 - 2 * math.sqrt(d) <= 2 / math.sqrt(d)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.8, 1.0), (1.0, math.sqrt(0.5), 1.6)])
@@ -192,9 +216,10 @@ def test_scales_are_rounded_up(amount: float, d: int, unit: Any) -> None:
     assert found.length == found.sums
     if unit == "mu":
         assert bound**2 >= Fraction(9, 2)
-    else:
-        over = bound - 2 - Fraction(survey_module.SQRT2)
-        assert (over / 2) ** 2 >= d
+    else:  # the bound is the least of d t/(2 - t^2) + 2/t + 1 over all t in (0, 1]
+        for t in (Fraction(k, 64) for k in range(1, 65)):
+            assert bound <= up(1 + d * t / (2 - t * t) + 2 / t)
+        assert bound**2 > 4 * d + 1
     assert settings(allowance, features=d)["noise_scale_squares"] == found.squares
 
 

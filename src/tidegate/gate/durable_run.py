@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import ClassVar
 
 from scipy.sparse import issparse
 from sklearn.pipeline import make_pipeline
@@ -25,6 +26,7 @@ from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted, once
 from tidegate.learn.records import Records
+from tidegate.learn.rules import RULES
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
@@ -51,6 +53,9 @@ class DurableRun:
     An interrupted step was never shown to anybody, so the next run repeats all of it. `train`
     computes a fit, in this process or another.
     """
+
+    rules: ClassVar[int] = RULES
+    """The number of the public rules that new surveys, scores and fits follow."""
 
     def __init__(
         self, store: Store, config: Config, train: Callable[[FitJob], Fitted], clock: Clock = now
@@ -203,13 +208,16 @@ class DurableRun:
             allowance=allowance_of(self.plan.budget, share),
             bits=self._bits(self.progress.streams.index(stream), step.stop, 2),
             persons=self.plan.person is not None,
+            rules=self.rules,
         )
         before = self.store.survey(stream)
         if before is None:
             moments = Moments.before_first(seen.features, classes).after(seen)
         else:
             moments = Moments(classes=classes, cells=before.moments).after(seen)
-        stored = StoredSurvey(share=share, cells=seen.cells, moments=moments.cells)
+        stored = StoredSurvey(
+            share=share, cells=seen.cells, moments=moments.cells, rules=seen.rules
+        )
         self._surveys[stream] = seen, stored
         stop = stop_of(self.config, stream, step, stored)
         return Surveyed(
@@ -231,7 +239,11 @@ class DurableRun:
     def trainer(self, number: int) -> Trainer[Task]:
         """The trainer of a fit, with its own random bits."""
         return Trainer(
-            task=self._task, learner=self._learner, budget=self.plan.budget, bits=self._bits(number)
+            task=self._task,
+            learner=self._learner,
+            budget=self.plan.budget,
+            bits=self._bits(number),
+            rules=self.rules,
         )
 
     def _bits(self, *place: int) -> Bits:
@@ -286,7 +298,8 @@ class DurableRun:
         share, newest = self.config.quality.share, self.store.newest()
         if not share or newest is None:
             return None
-        evaluate = quality.scored if self.config.quality.scores else quality.evaluate
+        scored = partial(quality.scored, rules=self.rules)
+        evaluate = scored if self.config.quality.scores else quality.evaluate
         return evaluate(
             newest,
             self._counted(stream, step),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.store import Evaluation, Made, Step, StoredSurvey, readable
+from tidegate.learn.rules import rules_of
 from tidegate.privacy import Line
 from tidegate.release import canonical, seal
 from tidegate.schedule import RecordFit, SlotWeight, Span
@@ -97,17 +98,20 @@ def survey_columns(survey: StoredSurvey | None) -> tuple[str | None, str | None]
     if survey is None:
         return None, None
     arrays = {"cells": _text(survey.cells), "moments": _text(survey.moments)}
-    return str(survey.share), canonical(arrays)
+    return str(survey.share), canonical({**arrays, "rules": survey.rules})
 
 
 @readable("a survey in the database")
 def survey_of(share: str, text: str) -> StoredSurvey:
     """A survey, from the columns that `survey_columns` made."""
+    stored = json.loads(text)
+    rules = rules_of(stored)
     arrays = {
         name: np.frombuffer(b64decode(each, validate=True), "<f8")
-        for name, each in json.loads(text).items()
+        for name, each in stored.items()
+        if name != "rules"
     }
-    return StoredSurvey(share=Fraction(share), **arrays)
+    return StoredSurvey(share=Fraction(share), rules=rules, **arrays)
 
 
 def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:

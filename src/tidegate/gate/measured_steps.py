@@ -15,10 +15,8 @@ from tidegate.learn.learner import Task
 from tidegate.learn.measure_values import DIGITS, RANGES
 from tidegate.learn.moments import Moments
 from tidegate.learn.score_kinds import read_scores
-from tidegate.learn.survey import Survey
 from tidegate.learn.target_measures import NUMBERS
 from tidegate.privacy import Budget
-from tidegate.privacy.budget import allowance_of
 
 Row = dict[str, Any]
 
@@ -117,11 +115,10 @@ class MeasuredSteps:
         stored = self._store.survey(step.stream, step.span.stop)
         if stored is None:
             return None, None
-        seen = Survey(
+        seen = stored.opened(
             slots=step.span.size,
             classes=self._classes,
-            allowance=allowance_of(self._budget, stored.share),
-            cells=stored.cells,
+            budget=self._budget,
             persons=self._persons,
         )
         before = self._moments_before(step, stored.moments.size)

@@ -13,6 +13,7 @@ from tidegate.learn import exact_measures, target_measures
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.private_accuracy import correct, deviation, margins_of, private_accuracy
 from tidegate.learn.records import Records, join
+from tidegate.learn.rules import RULES
 from tidegate.learn.score_kinds import AnyScores, headline, headline_name, measures_of, read_scores
 from tidegate.learn.scores import score
 from tidegate.learn.slot_weights import without_owners
@@ -40,13 +41,18 @@ def evaluate(
     )
 
 
-def scored(
-    release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
+def scored(  # noqa: PLR0913 - a release, a step and public numbers
+    release: StoredRelease,
+    step: Records,
+    *,
+    budget: Budget,
+    share: Fraction,
+    bits: Bits,
+    rules: int = RULES,
 ) -> Evaluation:
     """The scores of a release on the step after it. Every record of the step pays the share."""
-    scores = _scores(
-        release, without_owners(step), allowance=allowance_of(budget, share), bits=bits
-    )
+    spent = allowance_of(budget, share)
+    scores = _scores(release, without_owners(step), allowance=spent, bits=bits, rules=rules)
     first = headline(scores)
     return Evaluation(
         release=release.number,
@@ -58,7 +64,7 @@ def scored(
 
 
 def _scores(
-    release: StoredRelease, step: Records, *, allowance: Allowance, bits: Bits
+    release: StoredRelease, step: Records, *, allowance: Allowance, bits: Bits, rules: int
 ) -> AnyScores:
     """The scores of a release on a step: of classes, or of a target."""
     margins, target = margins_of(release.weights, step, release.transform), release.target
@@ -69,7 +75,7 @@ def _scores(
     }
     if target is None:
         classes = len(release.card["classes"])
-        return score(margins, step.y, step.usable, classes=classes, **shared)
+        return score(margins, step.y, step.usable, classes=classes, rules=rules, **shared)
     shared |= {"low": target.low, "high": target.high}
     return score_targets(margins, _truths(step), step.usable, **shared)
 
@@ -127,7 +133,7 @@ def survey_on_card(survey: Survey, share: Fraction, span: Span, *, counted: str)
         "unusable": survey.unusable_share,
         "deviation": count,
         **({"total": survey.total} if survey.persons else {}),
-        "settings": dict(settings(survey.allowance, features=survey.features)),
+        "settings": dict(settings(survey.allowance, features=survey.features, rules=survey.rules)),
     }
 
 

@@ -15,7 +15,6 @@ from tidegate.gate.store import UNREADABLE, Problem, StoppedStep, Store, StoredS
 from tidegate.learn.records import Owners
 from tidegate.learn.stop import deviation, mostly_nobodys, stopped_because, stops, whose
 from tidegate.learn.survey import Survey
-from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.schedule import Span, TwoStream
@@ -78,11 +77,10 @@ def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> St
     """What the survey of a step says under some settings; None if the stream goes on."""
     if span.start:
         return None
-    survey = Survey(
+    survey = stored.opened(
         slots=span.size,
         classes=config.task().groups,
-        allowance=allowance_of(config.total(), stored.share),
-        cells=stored.cells,
+        budget=config.total(),
         persons=config.person is not None,
     )
     stop = Stop(stream=stream, span=span, share=stored.share, survey=survey)

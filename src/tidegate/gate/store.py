@@ -16,8 +16,11 @@ from tidegate.features.rows import Rows
 from tidegate.gate.erasure import Erasure, Target
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
-from tidegate.privacy import Line
+from tidegate.learn.rules import RULES
+from tidegate.learn.survey import Survey
+from tidegate.privacy import Budget, Line
 from tidegate.privacy.admission import Admission
+from tidegate.privacy.budget import allowance_of
 from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
@@ -106,6 +109,18 @@ class StoredSurvey:
     share: Fraction  # paid by each record of the step
     cells: NDArray[np.float64]  # the noisy sums
     moments: NDArray[np.float64]  # the forgetting means after the step
+    rules: int = RULES  # the public rules that sized its noise
+
+    def opened(self, *, slots: int, classes: int, budget: Budget, persons: bool) -> Survey:
+        """The survey, given what the settings say about it."""
+        return Survey(
+            slots=slots,
+            classes=classes,
+            allowance=allowance_of(budget, self.share),
+            cells=self.cells,
+            persons=persons,
+            rules=self.rules,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

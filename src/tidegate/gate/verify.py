@@ -148,8 +148,8 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             "warning": None if gate.config.not_private_seed is None else NOT_PRIVATE,
         }
         try:
-            wanted |= recomputed.of_fit(stream, line, card["settings"])
-            wanted |= surveys.of_card(stream, line.fit.at)
+            wanted |= recomputed.of_fit(stream, line, card)
+            wanted |= surveys.of_card(stream, line.fit.at, card)
             wanted |= unknown_settings(card, wanted)
         except (InvalidValueError, StoreError, *UNREADABLE):
             what = "its settings cannot be recomputed: its charge or its prior is damaged"

@@ -20,8 +20,9 @@ from tidegate.gate.store import UNREADABLE, Evaluation, Store
 from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weights
 from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.private_accuracy import deviation
+from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import AnyScores, headline, read_scores
-from tidegate.learn.scores import Scores
+from tidegate.learn.scores import Scores, layout_of
 from tidegate.learn.survey import settings, total_of
 from tidegate.learn.target import Target
 from tidegate.learn.trainer import Trainer
@@ -102,8 +103,7 @@ class Recomputed:
         task = about.task.centred() if self._surveyed else about.task
         self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
         self._learner: NamedLearner = about.learner
-        before = about.learner.earlier(task) if isinstance(about.learner, Changed) else ()
-        self._earlier = [replace(self._trainer, learner=each) for each in before]
+        self._earlier = about.learner.earlier(task) if isinstance(about.learner, Changed) else ()
         self._predicted: int | list[float] = about.task.groups
         if about.target is not None:
             self._predicted = about.target.on_card()
@@ -111,39 +111,50 @@ class Recomputed:
         self._norm = lru_cache(maxsize=1024)(store.norm)
         self._form = lru_cache(form)
 
-    def of_fit(self, stream: str, line: Line, stated: Mapping[str, float]) -> Card:
-        """The settings and the shape on the card of a fit.
+    def of_fit(self, stream: str, line: Line, card: Card) -> Card:
+        """The settings and the shape on the card of a fit, under the rules that the card states.
 
         Args:
             stream: The stream that the fit read.
             line: Its charge.
-            stated: The settings on the card. They count where a prior was carried over to another
-                transform and its norm is not known.
+            card: The card. Its settings count where a prior was carried over to another transform
+                and its norm is not known.
         """
-        form = self._form(stream)
+        form, rules, stated = self._form(stream), rules_of(card), card["settings"]
         if form is None:
             raise LookupError(stream)
-        d, prior, trainer = form.shape[1] + self._surveyed, line.fit.prior, self._trainer
+        d, prior = form.shape[1] + self._surveyed, line.fit.prior
+        trainer = replace(self._trainer, rules=rules)
         if prior is not None and self._surveyed and not self._learner.descends:
             slots = line.fit.sample or line.fit.span.size
             terms = trainer.terms(line, PRIOR)
             settings = self._learner.restated(trainer.task, terms, stated, n=slots, d=d)
         else:
             norm = None if prior is None else np.array([self._norm(prior)])
-            settings = self._settings(line, d, norm, stated)
-        shape = self._trainer.task.loss.shape(d)
-        return {"shape": list(shape), **{f"settings.{key}": settings[key] for key in settings}}
+            settings = self._settings(trainer, line, d, norm, stated)
+        shape = trainer.task.loss.shape(d)
+        return {
+            "shape": list(shape),
+            **{f"settings.{key}": settings[key] for key in settings},
+            **_scored_under(rules, card),
+        }
 
     def _settings(
-        self, line: Line, d: int, prior: Weights | None, stated: Mapping[str, float]
+        self,
+        trainer: Trainer[Any],
+        line: Line,
+        d: int,
+        prior: Weights | None,
+        stated: Mapping[str, float],
     ) -> Mapping[str, float]:
-        """The settings that this version chooses, or those of an earlier one, if a card has them.
+        """The settings under the rules of a trainer.
 
-        Either costs the share of the fit: the noise is computed for the steps and the clip.
+        Cards without a number may have those of an even earlier version. Either costs the share of
+        the fit: the noise is computed for the steps and the clip.
         """
-        settings = self._trainer.settings(line, d, prior)
-        for trainer in self._earlier:
-            before = trainer.settings(line, d, prior)
+        settings = trainer.settings(line, d, prior)
+        for learner in self._earlier if trainer.rules == UNNUMBERED else ():
+            before = replace(trainer, learner=learner).settings(line, d, prior)
             if all(same(stated.get(key), before[key]) for key in before):
                 return before
         return settings
@@ -159,6 +170,14 @@ class Recomputed:
             raise InvalidValueError("its scores are not for this step, this share or this plan")
         found = headline(scores)
         return found.value, found.deviation
+
+
+def _scored_under(rules: int, card: Card) -> Card:
+    """The version that scores of classes on a card must have."""
+    noisy = value_of(card, "evaluation.step_before.noisy_counts")
+    if noisy is None or Target.of_card(card) is not None:
+        return {}
+    return {"evaluation.step_before.noisy_counts.layout": layout_of(rules)}
 
 
 def _predicted(scores: AnyScores) -> int | list[float]:
@@ -212,7 +231,7 @@ def _from_card(card: Card) -> Card:
     if "transform" in card:
         Transform.of_card(card["transform"])
         task = task.centred()
-    trainer = _trainer(task, learner, budget, person_of(card))
+    trainer = replace(_trainer(task, learner, budget, person_of(card)), rules=rules_of(card))
     line, d = Line(_fit(card), share), card["shape"][0]
     prior: Weights | None = None if card["prior"] is None else PRIOR
     restated = learner.restated(
@@ -277,6 +296,7 @@ def _evaluation_from_card(card: Card) -> Card:
         f"{place}.deviation": found.deviation,
         f"{place}.scores": scores_on_card(noisy)["scores"],
         **{f"{place}.noisy_counts.{key}": value for key, value in facts.items()},
+        **_scored_under(rules_of(card), card),
     }
 
 
@@ -285,7 +305,7 @@ def _survey_from_card(card: Card) -> Card:
     if survey is None:
         return {}
     allowance = allowance_of(_budget(card), Fraction(survey["share"]))
-    numbers = settings(allowance, features=card["shape"][0] - 1)
+    numbers = settings(allowance, features=card["shape"][0] - 1, rules=rules_of(card))
     factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
     count = factor * numbers["noise_scale_counts"]
     total = None if person_of(card) is None else _total(survey, count)

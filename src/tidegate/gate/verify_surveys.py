@@ -1,19 +1,19 @@
 """Recompute what a state says about its surveys, step by step."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.gate import Gate
 from tidegate.gate.quality import counted_by, survey_on_card
 from tidegate.gate.stopped import stop_of
-from tidegate.gate.store import UNREADABLE, Problem, Step, damage
+from tidegate.gate.store import UNREADABLE, Problem, Step, StoredSurvey, damage
 from tidegate.learn.moments import Moments
+from tidegate.learn.rules import rules_of
 from tidegate.learn.survey import Survey
-from tidegate.privacy.budget import allowance_of
 from tidegate.release import Card
 from tidegate.schedule import Span
 
@@ -36,7 +36,7 @@ class Surveys:
             stored = self._gate.store.survey(step.stream, step.span.stop)
             if stored is None:
                 raise LookupError(where)
-            seen = self._survey(stored.cells, step.span)
+            seen = self._opened(stored, step.span)
             before = self._moments.get(step.stream)
             if before is None:
                 before = Moments.before_first(seen.features, self._classes)
@@ -57,8 +57,11 @@ class Surveys:
         except (InvalidValueError, StoreError, *UNREADABLE):
             return False  # `problems` has reported it
 
-    def of_card(self, stream: str, at: int) -> Card:
-        """What a card must say about the survey of its step, and the transform from it."""
+    def of_card(self, stream: str, at: int, card: Card) -> Card:
+        """What a card must say about the survey of its step, and the transform from it.
+
+        The card follows the rules that the survey followed: both were made in one transaction.
+        """
         if not self._share:
             return {"transform": None, "survey": None}
         stored, form = self._gate.store.survey(stream, at), self._gate.form(stream)
@@ -67,18 +70,18 @@ class Surveys:
         span = Span(at - self._gate.progress.step(stream), at)
         moments = Moments(classes=self._classes, cells=stored.moments)
         transform = moments.transform(norm=self._norm, sparse=issparse(form))
-        seen = self._survey(stored.cells, span)
+        seen = self._opened(stored, span)
         return {
+            **({} if stored.rules == rules_of(card) else {"rules": stored.rules}),
             "transform": transform.on_card(),
             "survey": survey_on_card(seen, stored.share, span, counted=self._counted),
         }
 
-    def _survey(self, cells: NDArray[np.float64], span: Span) -> Survey:
-        allowance = allowance_of(self._gate.plan.budget, self._share)
-        return Survey(
+    def _opened(self, stored: StoredSurvey, span: Span) -> Survey:
+        plan = self._gate.plan
+        return replace(stored, share=plan.survey).opened(
             slots=span.size,
             classes=self._classes,
-            allowance=allowance,
-            cells=cells,
-            persons=self._gate.plan.person is not None,
+            budget=plan.budget,
+            persons=plan.person is not None,
         )

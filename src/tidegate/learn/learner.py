@@ -16,6 +16,7 @@ from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
+from tidegate.learn.rules import RULES
 from tidegate.learn.target import Target, by_part
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
@@ -102,6 +103,7 @@ class Terms:
         class_shares: The share of each class, as surveys say; empty if unknown.
         typical: How many slots a person is expected to have in a fit; None if records are
             protected, not persons.
+        rules: The number of the public rules that the fit follows; see `tidegate.learn.rules`.
     """
 
     allowance: Allowance
@@ -111,6 +113,7 @@ class Terms:
     slot_weights: tuple[SlotWeight, ...] = ()
     class_shares: tuple[float, ...] = ()
     typical: Fraction | None = None
+    rules: int = RULES
 
     @property
     def persons(self) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from itertools import combinations_with_replacement
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from tidegate.checks import refuse, whole
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.labels import predicted_codes
+from tidegate.learn.rules import RULES
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, laplace
@@ -26,8 +28,9 @@ from tidegate.privacy.rounding import sqrt_down, up
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-LAYOUT = 1
-"""The version of the rules below; scores of another version cannot be read."""
+LAYOUTS = range(1, 3)
+"""The versions of scores that can be read. The first noised three or more classes for more than
+any record moves; see `Cells.moved`. Layout 2 came with rules 2."""
 
 MOST_CLASSES = 60
 """With more classes than this, cells by class and the confusion matrix are left out."""
@@ -42,11 +45,22 @@ CELLS_EPSILON = Fraction(2, 9)
 """The weight of all tables together, where that of the counts is 1 (Laplace noise)."""
 
 Name = Literal["classes", "bins", "confidence", "truth", "confusion"]
+Outcome = Literal["right", "wrong", "unusable"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 POSITION_BITS = 11
 """Fractional bits of a position in a bin; see `bins.STEPS`."""
 
 COUNT, POSITION = Fraction(1), Fraction(1, 2)
 """Relative (squared) weights of a table of counts and of one of positions."""
+
+
+def layout_of(rules: int) -> int:
+    """The version of scores that a release of these rules has.
+
+    >>> layout_of(1), layout_of(2)
+    (1, 2)
+    """
+    return min(rules, LAYOUTS[-1])
 
 
 class Table(NamedTuple):
@@ -96,7 +110,7 @@ class Cells:
         ((0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98), 53)
         """
         classes = whole("classes", classes, least=2)
-        typical = _deviation(_scale(allowance, Fraction(1, 3)), allowance)
+        typical = _deviation(_scale(allowance, _at_most(allowance), Fraction(1, 3)), allowance)
         level = level_of(typical / whole("slots", slots))
         if classes == 2:
             bins, truth = Bins.two(level), None
@@ -117,6 +131,30 @@ class Cells:
         """The number of cells, that of unusable records included."""
         return sum(table.size for table in self.tables) + 1
 
+    def moved(self, unit: str) -> Fraction:
+        """The most that replacing one record moves all of it, exactly: squared for Gaussian noise.
+
+        Counts have the weight 1, tables together `CELLS_MU` or `CELLS_EPSILON`. An answer that is
+        right is in no cell of "truth", so no pair of records changes two cells of every table.
+        """
+        pure = unit == "epsilon"
+        position = Fraction(1, 2) if pure else Fraction(1, 4)  # half a bin, or its square
+        cells = CELLS_EPSILON if pure else CELLS_MU
+
+        def added(outcome: Outcome) -> Fraction:
+            """What a record with this outcome adds, which is gone if it is replaced."""
+            if outcome == "unusable":
+                return self.tables[0].part
+            counting = (each for each in self.tables if outcome == "wrong" or each.name != "truth")
+            return sum(
+                (each.part * (position if each.positions else 1) for each in counting), Fraction(0)
+            )
+
+        return max(
+            (2 if one != other else 0) + cells * (added(one) + added(other))
+            for one, other in combinations_with_replacement(OUTCOMES, 2)
+        )
+
     def table(self, name: Name, *, positions: bool = False) -> slice | None:
         """Where the cells of a table are; None if it is left out."""
         start = 0
@@ -126,12 +164,20 @@ class Cells:
             start += table.size
         return None
 
-    def scales(self, allowance: Allowance) -> Floats:
+    def scales(self, allowance: Allowance, layout: int = LAYOUTS[-1]) -> Floats:
         """The scale of the noise of each cell; unusable records have that of the first table."""
         parts = [(table.part, table.size) for table in self.tables] + [(self.tables[0].part, 1)]
+        moved = self._noised_for(allowance, layout)
         return np.repeat(
-            [_scale(allowance, part) for part, _ in parts], [size for _, size in parts]
+            [_scale(allowance, moved, part) for part, _ in parts], [size for _, size in parts]
         )
+
+    def count_scale(self, allowance: Allowance, layout: int = LAYOUTS[-1]) -> float:
+        """The scale of the noise of a count."""
+        return _scale(allowance, self._noised_for(allowance, layout))
+
+    def _noised_for(self, allowance: Allowance, layout: int) -> Fraction:
+        return _at_most(allowance) if layout == 1 else self.moved(allowance.unit)
 
     def count(
         self,
@@ -219,14 +265,25 @@ def _of_class(margins: Floats, codes: Indices) -> Floats:
         return np.asarray(1 / np.exp(margins - chosen).sum(axis=1))
 
 
-def _scale(allowance: Allowance, part: Fraction | None = None) -> float:
-    """The scale of the noise of a count, or of the cells of a table with a part of the weight."""
+def _at_most(allowance: Allowance) -> Fraction:
+    """A bound on `Cells.moved` for all layouts: two counts, and two cells of every table."""
+    return 2 * (1 + (CELLS_EPSILON if allowance.unit == "epsilon" else CELLS_MU))
+
+
+def _scale(allowance: Allowance, moved: Fraction, part: Fraction | None = None) -> float:
+    """The scale of the noise of a count, or of the cells of a table with a part of the weight.
+
+    Args:
+        allowance: What each record pays.
+        moved: What `Cells.moved` gives.
+        part: The table's part of the weight; None for a count.
+    """
     amount = Fraction(allowance.amount)
     if allowance.unit == "epsilon":
         weight = Fraction(1) if part is None else part * CELLS_EPSILON
-        return up(2 * (1 + CELLS_EPSILON) / weight / amount)
+        return up(moved / weight / amount)
     weight = Fraction(1) if part is None else part * CELLS_MU
-    return math.nextafter(sqrt_down(2 * (1 + CELLS_MU) / weight / amount**2), math.inf)
+    return math.nextafter(sqrt_down(moved / weight / amount**2), math.inf)
 
 
 def _deviation(scale: float, allowance: Allowance) -> float:
@@ -245,6 +302,7 @@ class Scores:
         cells: The number of records in each cell of `layout`, plus noise.
         persons: Whether persons are protected: then a person's admitted slots count for one
             together, and others not at all.
+        version: The version of the rules that sized the noise, one of `LAYOUTS`.
     """
 
     slots: int
@@ -253,6 +311,7 @@ class Scores:
     counts: Floats
     cells: Floats
     persons: bool = False
+    version: int = LAYOUTS[-1]
 
     def __post_init__(self) -> None:
         if self.counts.shape != (3,) or self.cells.shape != (self.layout.size,):
@@ -275,7 +334,7 @@ class Scores:
     @property
     def count_deviation(self) -> float:
         """The standard deviation of the noise of a count."""
-        return _deviation(_scale(self.allowance), self.allowance)
+        return _deviation(self.layout.count_scale(self.allowance, self.version), self.allowance)
 
     @property
     def errors(self) -> float:
@@ -290,13 +349,13 @@ class Scores:
     @property
     def cell_deviations(self) -> Floats:
         """The standard deviation of the noise of each cell."""
-        scales = self.layout.scales(self.allowance)
+        scales = self.layout.scales(self.allowance, self.version)
         return np.array([_deviation(scale, self.allowance) for scale in scales])
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for `of_json`."""
         return {
-            "layout": LAYOUT,
+            "layout": self.version,
             "slots": self.slots,
             "classes": self.classes,
             "unit": self.allowance.unit,
@@ -309,8 +368,7 @@ class Scores:
     @classmethod
     def of_json(cls, stored: Mapping[str, Any]) -> "Scores":
         """Read what `as_json` wrote."""
-        if stored["layout"] != LAYOUT:
-            raise refuse("the layout of scores", str(LAYOUT), stored["layout"])
+        version = whole("the layout of scores", stored["layout"], most=LAYOUTS[-1])
         return cls(
             slots=stored["slots"],
             classes=stored["classes"],
@@ -318,6 +376,7 @@ class Scores:
             counts=np.array(stored["counts"], np.float64),
             cells=np.array(stored["cells"], np.float64),
             persons=bool(stored.get("persons", False)),
+            version=version,
         )
 
 
@@ -330,6 +389,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
     allowance: Allowance,
     bits: Bits,
     person_weights: Floats | None = None,
+    rules: int = RULES,
 ) -> Scores:
     """Count how a released model does on the records of the next step, plus noise.
 
@@ -341,6 +401,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
         allowance: What each of these records pays, once, for all of it.
         bits: Source of randomness.
         person_weights: How much each slot counts, if persons are protected.
+        rules: The number of the public rules that it follows.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> y, usable = np.arange(1000) % 2, np.ones(1000, bool)
@@ -349,11 +410,11 @@ def score(  # noqa: PLR0913 (records are three arrays)
     >>> scores.counts.round(), scores.count_deviation.__round__(2)
     (array([1002.,   -2.,   -2.]), 2.45)
     """
-    layout = Cells.of(classes, len(usable), allowance)
+    layout, version = Cells.of(classes, len(usable), allowance), layout_of(rules)
     counts, cells = layout.count(margins, y, usable, person_weights)
     add_noise = laplace if allowance.unit == "epsilon" else gaussian
-    counts = add_noise(counts, _scale(allowance), bits)
-    scales = layout.scales(allowance)
+    counts = add_noise(counts, layout.count_scale(allowance, version), bits)
+    scales = layout.scales(allowance, version)
     for scale in np.unique(scales):  # cells that share a scale are noised together
         cells[scales == scale] = add_noise(cells[scales == scale], float(scale), bits)
     return Scores(
@@ -363,4 +424,5 @@ def score(  # noqa: PLR0913 (records are three arrays)
         counts=counts,
         cells=cells,
         persons=person_weights is not None,
+        version=version,
     )

@@ -19,6 +19,7 @@ from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
+from tidegate.learn.rules import RULES
 from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -62,6 +63,7 @@ class Survey:
             the count of unusable slots, the sum of squared norms.
         persons: Whether persons are protected: then a person's admitted slots count for one
             together, and others not at all.
+        rules: The number of the public rules that sized its noise; see `tidegate.learn.rules`.
     """
 
     slots: int
@@ -69,6 +71,7 @@ class Survey:
     allowance: Allowance
     cells: Floats
     persons: bool = False
+    rules: int = RULES
 
     def __post_init__(self) -> None:
         check_cells(self.cells, self.classes, extra=0)
@@ -107,7 +110,8 @@ class Survey:
     def deviations(self) -> Kinds:
         """The standard deviation of the noise in each kind of cell."""
         factor = math.sqrt(2) if self.allowance.unit == "epsilon" else 1.0
-        return Kinds(*(factor * each for each in scales(self.allowance, features=self.features)))
+        scale = scales(self.allowance, features=self.features, rules=self.rules)
+        return Kinds(*(factor * each for each in scale))
 
     @property
     def unusable_share(self) -> float:
@@ -143,6 +147,7 @@ def survey(  # noqa: PLR0913 - the records and public numbers
     allowance: Allowance,
     bits: Bits,
     persons: bool = False,
+    rules: int = RULES,
 ) -> Survey:
     """The private survey of a step, in one pass over its records.
 
@@ -153,6 +158,7 @@ def survey(  # noqa: PLR0913 - the records and public numbers
         allowance: What each record pays.
         bits: Source of randomness.
         persons: Whether persons are protected; then the records have person weights.
+        rules: The number of the public rules that it follows.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> records = Records(np.full((4096, 1), 0.5), np.ones(4096, np.intp), np.ones(4096, bool))
@@ -172,8 +178,15 @@ def survey(  # noqa: PLR0913 - the records and public numbers
     else:
         work = partial(cells_of, norm=norm, classes=classes, bits=lattice_bits(n))
     exact = total(records, work)
-    noisy = with_noise(exact, classes, scales(allowance, features=d), allowance.unit, bits)
-    return Survey(slots=n, classes=classes, allowance=allowance, cells=noisy, persons=persons)
+    scale = scales(allowance, features=d, rules=rules)
+    return Survey(
+        slots=n,
+        classes=classes,
+        allowance=allowance,
+        cells=with_noise(exact, classes, scale, allowance.unit, bits),
+        persons=persons,
+        rules=rules,
+    )
 
 
 def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Floats:
@@ -223,7 +236,7 @@ def with_noise(exact: Floats, classes: int, scale: Kinds, unit: str, bits: Bits)
     return np.concatenate([add_noise(exact[a:b], each, bits) for (a, b), each in cells])
 
 
-def sensitivity(unit: str, *, features: int) -> float:
+def sensitivity(unit: str, *, features: int, rules: int = RULES) -> float:
     """The most that replacing one record moves the weighted cells, rounded up.
 
     Sums, squares, counts and length are weighted by 1, 1/sqrt(2), 1/2 and 1. In the L2 norm,
@@ -231,26 +244,33 @@ def sensitivity(unit: str, *, features: int) -> float:
 
     >>> round(sensitivity("mu", features=784) ** 2, 9)
     4.5
+    >>> round(sensitivity("epsilon", features=16), 3)
+    9.441
     """
     if unit == "mu":
         return math.nextafter(sqrt_down(Fraction(9, 2)), math.inf)
-    root = math.nextafter(sqrt_down(Fraction(features)), math.inf)
-    return up(2 * Fraction(root) + SQRT2 + 2)
+    if rules == 1:  # the sum of what each kind of cell moves by alone
+        root = math.nextafter(sqrt_down(Fraction(features)), math.inf)
+        return up(2 * Fraction(root) + SQRT2 + 2)
+    # d t/(2 - t^2) + 2/t bounds sums, squares and length together, for every t in (0, 1]. This t
+    # makes it smallest; an error in computing t only makes the bound less tight.
+    d = features
+    t = Fraction(min(1.0, math.sqrt(8 / (d + 4 + math.sqrt(d * d + 16 * d)))))
+    return up(1 + d * t / (2 - t * t) + 2 / t)
 
 
-def scales(allowance: Allowance, *, features: int) -> Kinds:
+def scales(allowance: Allowance, *, features: int, rules: int = RULES) -> Kinds:
     """The scale of the noise in each kind of cell, rounded up."""
-    one = Fraction(
-        up(Fraction(sensitivity(allowance.unit, features=features)) / Fraction(allowance.amount))
-    )
+    moved = Fraction(sensitivity(allowance.unit, features=features, rules=rules))
+    one = Fraction(up(moved / Fraction(allowance.amount)))
     return Kinds(sums=float(one), squares=up(one * SQRT2), counts=float(2 * one), length=float(one))
 
 
-def settings(allowance: Allowance, *, features: int) -> Mapping[str, float]:
+def settings(allowance: Allowance, *, features: int, rules: int = RULES) -> Mapping[str, float]:
     """The public numbers of a survey, for cards and verification; scales are of sums."""
-    scale = scales(allowance, features=features)
+    scale = scales(allowance, features=features, rules=rules)
     return {
-        "sensitivity": sensitivity(allowance.unit, features=features),
+        "sensitivity": sensitivity(allowance.unit, features=features, rules=rules),
         **{f"noise_scale_{kind}": each for kind, each in scale._asdict().items()},
     }
 

@@ -17,6 +17,7 @@ from tidegate.learn.learner import (
 )
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records, Slots
+from tidegate.learn.rules import RULES
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
@@ -62,6 +63,7 @@ class Trainer(Generic[AnyTask]):
         class_shares: The shares of the classes, as the surveys tell; empty without surveys.
         typical: How many slots a person is expected to have in a fit; None if records are
             protected, not persons.
+        rules: The number of the public rules that fits follow.
     """
 
     task: AnyTask
@@ -70,6 +72,7 @@ class Trainer(Generic[AnyTask]):
     bits: Bits
     class_shares: tuple[float, ...] = ()
     typical: Fraction | None = None
+    rules: int = RULES
 
     def __post_init__(self) -> None:
         self.learner.check(self.task, self.budget.unit)
@@ -90,6 +93,7 @@ class Trainer(Generic[AnyTask]):
             slot_weights=fit.slot_weights,
             class_shares=self.class_shares,
             typical=self.typical,
+            rules=self.rules,
         )
 
     def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:

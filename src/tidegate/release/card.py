@@ -17,6 +17,7 @@ from tidegate.checks import InvalidValueError, between, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.fold import Fold
+from tidegate.learn.rules import RULES
 from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
 from tidegate.plan import Plan, TwoStreamPlan
@@ -54,6 +55,7 @@ class Release:
         private: False if the noise came from a seed.
         about: The public settings of its run.
         time: When it was made, with a time zone.
+        rules: The number of the public rules that it follows; see `tidegate.learn.rules`.
     """
 
     number: int
@@ -67,6 +69,7 @@ class Release:
     fold: Fold = Fold()
     about: "About | None" = None
     time: datetime | None = None
+    rules: int = RULES
 
     @property
     def card(self) -> Card:
@@ -100,6 +103,7 @@ class Release:
             self.budget.unit: self.budget.of_share(self.share),
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "neighbours": NEIGHBOURS,
+            "rules": self.rules,
             "settings": dict(self.settings),
             **({} if self.transform is None else {"transform": self.transform.on_card()}),
             **({} if self.fold == Fold() else {"refit": self.fold._asdict()}),

@@ -1,0 +1,32 @@
+"""The number of the public rules that sized a release: what its noise and its settings follow from.
+
+Every card states the number, and `tidegate verify` recomputes a card under the rules of its number
+alone. A state changes over to `RULES` at its next step; what it published before keeps verifying.
+The guarantee is the same under all of them.
+
+| rules | what changed |
+|---|---|
+| 1 | cards without a number |
+| 2 | less noise: the exact sensitivity of scores of three or more classes, and a tighter one of
+      surveys under a pure budget |
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.checks import whole
+
+RULES = 2
+"""The rules that new releases follow."""
+
+UNNUMBERED = 1
+"""The rules of cards without a number."""
+
+
+def rules_of(card: Mapping[str, Any]) -> int:
+    """The number of the rules that a card states; a higher one belongs to a later version.
+
+    >>> rules_of({}), rules_of({"rules": 2})
+    (1, 2)
+    """
+    return whole("rules", card.get("rules", UNNUMBERED), most=RULES)
