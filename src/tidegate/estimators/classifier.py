@@ -67,9 +67,36 @@ class Classifier(ClassifierMixin, LinearEstimator):
             raise InvalidValueError("y contains NaN: leave out records that have no label")
         return float(super().score(X, y, sample_weight))
 
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights of the newest release, shape (K, d), or (1, d) for two classes.
+
+        They are per unit of each feature: of each column of X, or of what `features` makes of
+        them. For a record that is not clipped, `decision_function` is
+        features @ coef_.T + intercept_.
+        """
+        return self._named_model().coef_
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """The intercepts of the newest release, shape (K,), or (1,) for two classes."""
+        return self._named_model().intercept_
+
+    def weights_by_name(self) -> dict[str, Any]:
+        """The weights in `coef_` by the names of their features, the largest effect first.
+
+        With two classes a weight is a number, else a dict of one for each class. It costs nothing:
+        the release has been paid for.
+        """
+        return self._named_model().weights_by_name()
+
     def _model(self, X: Any) -> Model:
         """The model of the newest release, after a check that X has the columns of the stream."""
-        common = self._of_model(X)  # first: it refuses if nothing is fitted
+        common = self._of_model_for(X)  # first: it refuses if nothing is fitted
+        return Model(**common, classes=self.classes_)
+
+    def _named_model(self) -> Model:
+        common = self._of_named_model()  # first: it refuses if nothing is fitted
         return Model(**common, classes=self.classes_)
 
 

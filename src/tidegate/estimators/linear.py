@@ -101,10 +101,15 @@ class LinearEstimator(StreamEstimator):
             raise refuse("learner", allowed, self.learner)
         return self.learner
 
-    def _of_model(self, X: Any) -> dict[str, Any]:
+    def _of_model_for(self, X: Any) -> dict[str, Any]:
         """What the model of the newest release is made of, if X has the columns of the stream."""
-        weights, intake = self._newest(), self._begun.intake
+        common = self._of_model()  # first: it refuses if nothing is fitted
         self._check_columns(X, reset=False)
+        return common
+
+    def _of_model(self) -> dict[str, Any]:
+        """What the model of the newest release is made of."""
+        weights, intake = self._newest(), self._begun.intake
         return {
             "weights": weights,
             "transform": self.releases_[-1].transform,
@@ -112,6 +117,11 @@ class LinearEstimator(StreamEstimator):
             "features": intake.features,
             "form": intake.form,
         }
+
+    def _of_named_model(self) -> dict[str, Any]:
+        """What the model of the newest release is made of, with the names of the columns."""
+        names = getattr(self, "feature_names_in_", None)
+        return {**self._of_model(), "columns": None if names is None else tuple(names)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -38,8 +38,34 @@ class Regressor(RegressorMixin, LinearEstimator):
         Args:
             X: Records as in `fit`, shape (n, d).
         """
-        common = self._of_model(X)  # first: it refuses if nothing is fitted
+        common = self._of_model_for(X)  # first: it refuses if nothing is fitted
         return RegressionModel(**common, target=self.target_).predict(X)
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights of the newest release, shape (d,): in the target's unit.
+
+        They are per unit of each feature: of each column of X, or of what `features` makes of
+        them. For a record that is not clipped, the prediction is features @ coef_ + intercept_,
+        clipped into the target's range.
+        """
+        return self._named_model().coef_
+
+    @property
+    def intercept_(self) -> float:
+        """The prediction for a record whose features are all 0, before it is clipped."""
+        return self._named_model().intercept_
+
+    def weights_by_name(self) -> dict[str, float]:
+        """The weights in `coef_` by the names of their features, the largest effect first.
+
+        It costs nothing: the release has been paid for.
+        """
+        return self._named_model().weights_by_name()
+
+    def _named_model(self) -> RegressionModel:
+        common = self._of_named_model()  # first: it refuses if nothing is fitted
+        return RegressionModel(**common, target=self.target_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R^2 of the newest release.

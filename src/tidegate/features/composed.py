@@ -100,13 +100,15 @@ class ComposedMap:
         check_stateless(given)
         self.given = given
         self._fitted: Any = None
+        self._made_up: Any = None
 
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each; what cannot be mapped becomes NaN."""
         batch = self._batch(X)
         with config_context(transform_output="default"), np.errstate(all="ignore"):
             if self._fitted is None:
-                self._fitted = _call(rebuilt(self.given).fit, made_up(batch))
+                self._made_up = made_up(batch)
+                self._fitted = _call(rebuilt(self.given).fit, self._made_up)
             try:
                 rows = self._fitted.transform(batch)
             except Exception:
@@ -119,6 +121,11 @@ class ComposedMap:
         if not issparse(rows):
             return np.asarray(as_numbers(rows), np.float64)
         return rows.toarray() if rows.shape[1] <= NARROW else rows
+
+    def get_feature_names_out(self, input_features: object = None) -> Any:  # noqa: ARG002
+        """The names of the features, as scikit-learn names them after the first batch."""
+        fitted = _arrays(deepcopy(self.given)).fit(self._made_up)
+        return fitted.get_feature_names_out()
 
     def _batch(self, X: Any) -> Any:
         """A batch as scikit-learn can select columns of it."""

@@ -95,6 +95,29 @@ class Transform:
         result[-1] = columns[-1] + np.array(shift) / self.CONSTANT
         return result.reshape(weights.shape)
 
+    def undone(self, weights: Weights) -> tuple[Weights, Weights]:
+        """Weights and intercepts that give the same margins without the transform.
+
+        Only clipping makes a difference.
+
+        Args:
+            weights: Shape (d + 1,) or (d + 1, K); the last row belongs to the constant column.
+
+        Returns:
+            The weights of features before the transform, shape (d, K), and the intercepts, shape
+            (K,); K is 1 for weights of shape (d + 1,).
+
+        >>> doubled = Transform.of(np.ones(1), np.full(1, 2.0))  # 2 (x - 1), and a constant of 0.15
+        >>> weights, intercepts = doubled.undone(np.array([3.0, 10.0]))
+        >>> weights, intercepts.round(6)
+        (array([[6.]]), array([-4.5]))
+        """
+        columns = weights.reshape(len(weights), -1)
+        effects = columns[:-1] * self.scale.astype(np.float64)[:, None]
+        moved = effects * self.center.astype(np.float64)[:, None]
+        shift = np.array([fsum(column) for column in moved.T.tolist()])
+        return effects, self.CONSTANT * columns[-1] - shift
+
     def on_card(self) -> dict[str, Any]:
         """The transform as a JSON object; arrays are base64 of little-endian float32.
 

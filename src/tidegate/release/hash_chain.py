@@ -92,6 +92,7 @@ class StoredRelease:
             "transform": self.transform,
             "features": built_map(card["features"]) if features is None else features,
             "columns": None if takes_text(card["features"]) else card.get("columns"),
+            "card": card,
         }
         if target is not None:
             return RegressionModel(target=target, **common)

@@ -1,6 +1,6 @@
 """Predictions with the weights of a release."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from tidegate.learn.intake import Intake
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
+from tidegate.release.coefficients import Coefficients
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +37,7 @@ class LinearModel(BaseEstimator):
         form: An empty array with the dtype and kind of the stored records; None to accept records
             in any form.
         columns: The names of the columns of a record, if they have names.
+        card: The card of the release; None if it is not known.
     """
 
     weights: NDArray[np.float64]
@@ -44,6 +46,7 @@ class LinearModel(BaseEstimator):
     transform: Transform | None = None
     form: Rows | None = None
     columns: Sequence[str] | None = None
+    card: Mapping[str, Any] | None = None
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
@@ -65,6 +68,11 @@ class LinearModel(BaseEstimator):
     def width(self) -> int:
         """Number of features of a record, after the feature map and before the transform."""
         return int(self.weights.shape[0]) - (self.transform is not None)
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """The margins in the units of the features, with the names of the features."""
+        return Coefficients.of(self.weights, self.transform, self.features, self.columns)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Return the model unchanged: a release is final, and scikit-learn looks for `fit`."""
@@ -132,6 +140,35 @@ class Model(ClassifierMixin, LinearModel):
         """The labels, under scikit-learn's name."""
         return self.classes
 
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights per unit of each feature, shape (K, d), or (1, d) for two classes.
+
+        For a record that is not clipped, `decision_function` is features @ coef_.T + intercept_.
+        Features are the columns of a record, or what `features` makes of them.
+        """
+        return self.coefficients.weights
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """The intercepts, shape (K,), or (1,) for two classes."""
+        return self.coefficients.intercepts
+
+    def weights_by_name(self) -> dict[str, Any]:
+        """The weights in `coef_` by the names of their features, the largest effect first.
+
+        With two classes a weight is a number, else a dict of one for each class. Effects are
+        compared after the model has scaled its features, so that units do not matter.
+        """
+        found = self.coefficients
+        if len(found.weights) == 1:
+            return {found.names[place]: float(found.weights[0, place]) for place in found.order}
+        labels = self.classes.tolist()
+        return {
+            found.names[place]: dict(zip(labels, found.weights[:, place].tolist(), strict=True))
+            for place in found.order
+        }
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.
 
@@ -178,6 +215,29 @@ class RegressionModel(RegressorMixin, LinearModel):
     """
 
     target: Target
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights in the target's unit per unit of each feature, shape (d,).
+
+        For a record that is not clipped, the prediction is features @ coef_ + intercept_, clipped
+        into the target's range.
+        """
+        weights: NDArray[np.float64] = self.target.half * self.coefficients.weights[0]
+        return weights
+
+    @property
+    def intercept_(self) -> float:
+        """The prediction for a record whose features are all 0, before it is clipped."""
+        return self.target.middle + self.target.half * float(self.coefficients.intercepts[0])
+
+    def weights_by_name(self) -> dict[str, float]:
+        """The weights in `coef_` by the names of their features, the largest effect first.
+
+        Effects are compared after the model has scaled its features, so that units do not matter.
+        """
+        found, weights = self.coefficients, self.coef_
+        return {found.names[place]: float(weights[place]) for place in found.order}
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted target of each record, shape (n,): in its unit, clipped into its range.
