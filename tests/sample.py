@@ -1,46 +1,133 @@
 """The default run takes a sample of all tests, so that it ends within five minutes.
 
-With `--sample`, at most three cases of each test run: the first, the one in the middle and the
-last. Tests marked `thorough` do not run, and hypothesis tries fewer examples. CI runs everything
-but the slow tests (`make test-thorough`).
+With `--sample`, two cases of each test run, which a hash of test and commit chooses: a case that
+today's sample leaves out is in that of another commit. Tests marked `thorough` do not run, and
+hypothesis tries fewer examples. Some cases are in every sample, thorough or not:
+
+- of every test that is parametrized by failpoints, a case for each failpoint;
+- of every test with a parameter `mistake`, a case for each mistake that it plants;
+- of every test in `tests/laws`, one case.
+
+CI runs everything but the slow tests (`make test-thorough`), and some of those (`tests/slow.py`).
 """
 
-from collections.abc import Iterable
+import hashlib
+import re
+import runpy
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+CASES = 2
+"""How many cases of a test a sample has, if it has more."""
 
 # A loaded machine is no failure: no test is judged by its time.
 settings.register_profile("thorough", deadline=None)
 settings.register_profile("sample", deadline=None, max_examples=25)
 
+SOURCE = Path(__file__).parents[1] / "src" / "tidegate"
+# Run by its path: importing the package would take longer than most tests of this file.
+FAILPOINTS = {
+    name
+    for names in runpy.run_path(str(SOURCE / "gate" / "failpoints.py")).values()
+    if isinstance(names, tuple)
+    for name in names
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--sample`."""
-    parser.addoption("--sample", action="store_true", help="run three cases of each test only")
+    """Add `--sample` and `--sample-of`."""
+    parser.addoption("--sample", action="store_true", help="run a few cases of each test only")
+    parser.addoption(
+        "--sample-of",
+        metavar="TEXT",
+        help="choose the cases of --sample by this; by default by the commit, or by the version",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many examples hypothesis tries."""
+    """Choose how many examples hypothesis tries; workers get the commit from here."""
     settings.load_profile("sample" if config.option.sample else "thorough")
+    if config.option.sample and config.option.sample_of is None:
+        config.option.sample_of = commit(config.rootpath)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say which sample it is, so that it can be run again."""
+    return [f"sample: --sample-of {config.option.sample_of}"] * config.option.sample
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what a sample leaves out."""
     if not config.option.sample:
         return
-    by_test: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        by_test.setdefault(item.nodeid.split("[")[0], []).append(item)
-    kept = {id(item) for cases in by_test.values() for item in sampled(cases)}
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
-    items[:] = [item for item in items if id(item) in kept]
+    kept = sampled(items, config.option.sample_of)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
 
 
-def sampled(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The first, middle and last of a test's cases that are neither slow nor thorough."""
-    quick = [each for each in cases if not _marked(each, "slow") and not _marked(each, "thorough")]
-    return quick if len(quick) <= 3 else [quick[0], quick[len(quick) // 2], quick[-1]]
+def commit(root: Path) -> str:
+    """The commit that is checked out; without git, the version of the package."""
+    if (root / ".git").exists():
+        asked = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    described = root / "pyproject.toml"
+    text = described.read_text() if described.exists() else ""
+    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
+    return found[1] if found else "unknown"
+
+
+def rank(name: str, of: str) -> str:
+    """Where a test comes in the order of a commit."""
+    return hashlib.sha256(f"{of} {name}".encode()).hexdigest()
+
+
+def sampled(items: Iterable[pytest.Item], of: str) -> set[str]:
+    """The names of the cases in the sample of a commit."""
+    ordered = sorted(items, key=lambda item: rank(item.nodeid, of))
+    ordered = [item for item in ordered if not _marked(item, "slow")]
+    # Thorough ones last, so that they are chosen only for want of others.
+    ordered.sort(key=lambda item: _marked(item, "thorough"))
+    taken, seen = {*_few_of_each(ordered)}, set[tuple[str, ...]]()
+    for item in ordered:
+        for subject in _subjects(item):
+            if subject not in seen:
+                taken.add(item.nodeid)
+                seen.add(subject)
+    return taken
+
+
+def _few_of_each(ordered: Iterable[pytest.Item]) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for item in ordered:
+        test = _test(item)
+        counts[test] = counts.get(test, 0) + 1
+        if counts[test] <= CASES and not _marked(item, "thorough"):
+            yield item.nodeid
+
+
+def _subjects(item: pytest.Item) -> Iterator[tuple[str, ...]]:
+    """What a case stands for, of which every sample has one."""
+    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    thorough = _marked(item, "thorough")
+    for value in parameters.values():
+        if isinstance(value, str) and value in FAILPOINTS:
+            yield ("failpoint", value)
+            if not thorough:
+                yield ("failpoint", _test(item), value)
+    if "mistake" in parameters:
+        yield ("mistake", _test(item), str(parameters["mistake"]))
+    if item.nodeid.startswith("tests/laws/"):
+        yield ("law", _test(item))
+
+
+def _test(item: pytest.Item) -> str:
+    return item.nodeid.split("[")[0]
 
 
 def _marked(item: pytest.Item, mark: str) -> bool:

@@ -95,10 +95,10 @@ class RangeOfTheBatch(Columns):
         return (lengths / max(lengths.max(), 1.0))[:, None]
 
 
-@pytest.mark.parametrize("planted", [CodesOfTheBatch, WidthOfTheBatch, RangeOfTheBatch])
-def test_a_map_that_reads_the_batch_is_caught(planted: type[Columns]) -> None:
+@pytest.mark.parametrize("mistake", [CodesOfTheBatch, WidthOfTheBatch, RangeOfTheBatch])
+def test_a_map_that_reads_the_batch_is_caught(mistake: type[Columns]) -> None:
     rows = [dict.fromkeys(NAMES, value) for value in ("UA", "AA long", "B")]
-    assert not alone(planted(COLUMNS), rows)
+    assert not alone(mistake(COLUMNS), rows)
     assert alone(Columns(COLUMNS), rows)
 
 

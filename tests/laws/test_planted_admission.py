@@ -197,7 +197,7 @@ PLANTED: dict[str, tuple[Schedule, Budget, Patch, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_mistake_breaks_a_law(name: str) -> None:
-    schedule, budget, planted, law = PLANTED[name]
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_a_planted_mistake_breaks_a_law(mistake: str) -> None:
+    schedule, budget, planted, law = PLANTED[mistake]
     assert law in set(broken(schedule, budget, planted))
