@@ -14,6 +14,7 @@ ALL = (
     "learn",
     "fading",
     "accuracy",
+    "ring",
     "flights",
     "tables",
     "encoders",

@@ -185,7 +185,7 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ModuleNotFoundError:
-        raise InvalidValueError(f"plots: {not_installed('matplotlib', 'plot')}") from None
+        raise InvalidValueError(not_installed("matplotlib", "plot")) from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -100,7 +100,7 @@ def test_a_line_of_json_for_every_step() -> None:
     rows = json_lines(*SMALL, "demo.svg")
     assert [row["at"] for row in rows] == list(range(512, 10_241, 512))
     assert all(row["worst_share"] <= 1 for row in rows)
-    assert len(rows[-1]["accuracy"]) == 5
+    assert len(rows[-1]["accuracy"]) == 6
     assert [span[0] for span in sorted(rows[-1]["chain"])] == [6656, 7680, 9728]
     assert rows[-1]["emphasis"][-2:] == [[9216, 9728, "7/10"], [9728, 10240, "1"]]
 
@@ -119,17 +119,17 @@ def test_a_plain_install_gets_the_summary_and_a_line_about_the_plot() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "Mean accuracy on fresh records" in done.stdout
     took, following = done.stdout.splitlines()[-2:]
-    assert re.search(r"No plot: plotting needs matplotlib: .*tidegate\[plot\]", took)
+    assert re.search(r"No plot: matplotlib is not installed: .*\.\[plot\]", took)
     assert following.endswith(f"serve --demo {STATE}")
     assert not Path("tidegate-demo.png").exists()
     quiet = tidegate("demo", "--records", "10240", "--quiet")
     assert (quiet.returncode, quiet.stdout) == (0, "")
-    assert re.fullmatch(r"tidegate: plotting needs matplotlib: .*\n", quiet.stderr)
+    assert re.fullmatch(r"tidegate: matplotlib is not installed: .*\n", quiet.stderr)
 
 
 @pytest.mark.usefixtures("without_matplotlib")
 def test_a_plot_that_was_asked_for_and_cannot_be_drawn_is_refused_before_the_run() -> None:
     done = tidegate(*SMALL, "demo.png")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"tidegate: plotting needs matplotlib: .*\n", done.stderr)
+    assert re.fullmatch(r"tidegate: matplotlib is not installed: .*\n", done.stderr)
     assert not STATE.exists()

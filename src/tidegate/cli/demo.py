@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import mean
 
 import click
 from click.core import ParameterSource
@@ -28,6 +27,7 @@ from tidegate.demo.side_by_side import (
     FADING,
     NAIVE,
     NOT_PRIVATE,
+    REFIT,
     SLIDING,
     Comparison,
     Moment,
@@ -38,7 +38,7 @@ from tidegate.privacy.meaning import meaning
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import SlotWeight
 
-ROWS = 8
+ROWS = 6
 """How many steps the table shows."""
 
 EPILOG = """\b
@@ -52,24 +52,26 @@ IDEA = """\
 [bold]A stream of {stream.records:,} sensitive records. A fresh model after every {demo.step:,}.[/]
 
 The records are of {stream.classes} classes on a ring that starts to rotate after a quarter of the
-stream. Models of old records go stale, so they are made anew, for ever. Each tells a little about
-its records, and what it tells adds up. Here every private method keeps one promise: all its models
-together tell about any one record at most
+stream. Models of old records go stale, so a new model is trained at every step. Each reveals a
+little about its records, and it adds up. Here every private method keeps one promise: all its
+models together reveal about any one record at most
 [bold]epsilon = {budget.epsilon:g}, delta = {budget.delta:g}[/]. {meaning}
 """
 
 METHODS = {
     FADING: "A model of the newest {demo.window:,} records in which old ones count less and less: "
     "each step █ counts 3/10 less when the next one arrives (▓, ▒, ░), and is deleted in the end. "
-    "Each model ◆ starts from the one before. A record pays less as it fades: all that it pays "
+    "Each model ◆ starts from the one before. A record pays less as it fades: what it pays "
     "never adds up to more than its budget.",
+    REFIT: "The strongest baseline: at every step a model of all of the newest {demo.window:,} "
+    "records, for 1/{windows} of their budget, that starts from the one before.",
     SLIDING: "A model of exactly the newest {demo.window:,} records, made as a chain: a base is "
     "refined on blocks of records, which are reused while the window moves.",
     CUMULATIVE: "A model of all records so far, made as chains too: good until the ring rotates, "
     "and the wrong schedule from then on.",
-    NAIVE: "The newest {demo.window:,} learnt anew each time for epsilon/{demo.releases} and "
-    "delta/{demo.releases}, by simple composition over the {demo.releases} releases of this "
-    "stream. Then it must end; the first three never do.",
+    NAIVE: "A model of the newest {demo.window:,} records, trained from scratch each time for "
+    "epsilon/{demo.releases} and delta/{demo.releases}, by simple composition over the "
+    "{demo.releases} releases of this stream. Then its budget is spent; the others go on for ever.",
     NOT_PRIVATE: "The same without noise and without any promise: to compare with.",
 }
 
@@ -165,7 +167,8 @@ def _show_live(comparison: Comparison, state: Path) -> list[Moment]:
 
 def _explain(console: Console, comparison: Comparison) -> None:
     budget = comparison.budget
-    facts = {"demo": comparison, "stream": comparison.stream, "budget": budget}
+    windows = comparison.window // comparison.step
+    facts = {"demo": comparison, "stream": comparison.stream, "budget": budget, "windows": windows}
     promise = meaning(budget.epsilon, budget.delta)
     methods = Table.grid(padding=(0, 2))
     for name, text in METHODS.items():
@@ -175,7 +178,7 @@ def _explain(console: Console, comparison: Comparison) -> None:
 
 
 def _table(moments: Sequence[Moment], comparison: Comparison) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("records", justify="right")
     table.add_column("weights as they fade", width=comparison.window // comparison.step + ROWS - 1)
     table.add_column("budget\nspent", justify="right")
@@ -208,10 +211,8 @@ def _moved(fit: RecordFit, by: int) -> RecordFit:
 
 
 def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
-    turning = comparison.stream.still * comparison.stream.records
-    late = [moment for moment in moments if moment.at > turning and moment.at >= comparison.block]
-    means = {method: mean(moment.accuracy[method] for moment in late) for method in METHODS}
-    listed = ", ".join(f"{title(method)} {accuracy:.1%}" for method, accuracy in means.items())
+    means = comparison.rotating(moments)
+    listed = ", ".join(f"{title(method)} {means[method]:.1%}" for method in METHODS)
     worst = moments[-1].worst
     console = Console(highlight=False)
     console.print()

@@ -12,6 +12,7 @@ from tidegate.demo.side_by_side import (
     FADING,
     NAIVE,
     NOT_PRIVATE,
+    REFIT,
     SLIDING,
     Comparison,
     Moment,
@@ -26,24 +27,23 @@ if TYPE_CHECKING:
 STYLES = {
     NOT_PRIVATE: ("#000000", ":", 1.4),
     FADING: ("#0072B2", "-", 2.2),
+    REFIT: ("#E69F00", "-", 1.4),
     SLIDING: ("#009E73", "-", 1.4),
     CUMULATIVE: ("#D55E00", "--", 1.6),
     NAIVE: ("#CC79A7", "-.", 1.4),
 }
 """Colour, line style and width; the colours (Okabe and Ito) suit any colour vision."""
 
-DETAILS = {CUMULATIVE: ", all records", NAIVE: ", ε / {comparison.releases} each"}
+DETAILS = {
+    REFIT: ", the strongest baseline",
+    CUMULATIVE: ", all records",
+    NAIVE: ", ε / {comparison.releases} each",
+}
 """What the legend says after the name of a method."""
 
 TICKS = np.array([0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1])
 FEWEST = 0.004
 """Added to every error rate, so that none is 0."""
-
-NOT_DRAWN = (
-    "Not drawn: the fair baseline, which retrains the same window at every step and splits the "
-    "budget exactly over the {windows} windows\nthat contain a record. Without surveys it is "
-    "about as accurate as the sliding window."
-)
 
 
 def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) -> None:
@@ -56,7 +56,7 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
         f"{amounts(budget.epsilon, budget.delta)}"
     )
     turning = stream.still * stream.records
-    _accuracies(above, comparison, moments, turning)
+    _accuracies(above, comparison, moments)
     for axes in (above, below):
         axes.axvline(turning, color="0.6", linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
@@ -66,20 +66,26 @@ def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) ->
     below.set_xlim(0, stream.records)
     below.xaxis.set_major_formatter("{x:,.0f}")
     below.set_xlabel("records arrived")
-    note = NOT_DRAWN.format(windows=comparison.window // comparison.step)
-    figure.supxlabel(note, fontsize="small", color="0.35")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata=_metadata(path, comparison, moments))
 
 
-def _accuracies(
-    axes: "Axes", comparison: Comparison, moments: Sequence[Moment], turning: float
-) -> None:
+def _metadata(
+    path: Path | str, comparison: Comparison, moments: Sequence[Moment]
+) -> dict[str, str | None]:
+    """The numbers of the legend inside the file, and no address of the program that drew it."""
+    means = comparison.rotating(moments)
+    text = ", ".join(f"{title(name)} {means[name]:.1%}" for name in STYLES if name in means)
+    drawn_by = "Software" if Path(path).suffix == ".png" else "Creator"
+    return {"Description": text, drawn_by: None}
+
+
+def _accuracies(axes: "Axes", comparison: Comparison, moments: Sequence[Moment]) -> None:
+    means = comparison.rotating(moments)
     for name, (color, dashes, width) in STYLES.items():
         points = [(m.at, m.accuracy[name]) for m in moments if name in m.accuracy]
         if points:
-            late = [accuracy for at, accuracy in points if at > turning]  # as the demo's last lines
             label = title(name) + DETAILS.get(name, "").format(comparison=comparison)
-            label += f" ({sum(late) / len(late):.1%})" if late else ""
+            label += f" ({means[name]:.1%})" if name in means else ""
             axes.plot(*zip(*points, strict=True), dashes, color=color, linewidth=width, label=label)
     axes.set_yscale("function", functions=(_stretched, _accuracy))
     axes.set_ylim(0, 1)

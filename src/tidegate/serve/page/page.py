@@ -60,5 +60,5 @@ def _bundle() -> Path:
     """Plotly's JavaScript in the installed Python package, which is not imported."""
     package = find_spec("plotly")
     if package is None or package.origin is None:
-        raise InvalidValueError(f"the page: {not_installed('plotly', 'serve')}")
+        raise InvalidValueError(not_installed("plotly", "serve"))
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
