@@ -7,14 +7,19 @@ READY  := $(VENV)/.ready
 # Two workers with one thread each: more BLAS threads would only slow each other down.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
+# How long `make test-slow-share` may take.
+MINUTES ?= 10
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-slow coverage check bench reference clean
+.PHONY: help demo test test-thorough test-slow test-slow-share test-ci coverage check bench reference clean
 
 help:
 	@echo "make demo       run the demo (half a minute)"
 	@echo "make test       run a sample of all tests (five minutes)"
-	@echo "make test-thorough  run every case of all tests except the slow ones, as CI does"
+	@echo "make test-thorough  run every case of all tests except the slow ones"
 	@echo "make test-slow  run all tests, including those that take minutes"
+	@echo "make test-slow-share [MINUTES=10]  run the slow tests that were green the longest time ago; writes tests/slow.json"
+	@echo "make test-ci    run what CI runs: every case, and some of the slow tests"
 	@echo "make coverage   run the tests and show which lines they cover"
 	@echo "make check      run the linter, the type checker and the import contract"
 	@echo "make bench      run the benchmarks against PyTorch, diffprivlib and OpenDP; writes docs/bench.md"
@@ -40,6 +45,12 @@ test-thorough: $(READY)
 
 test-slow: $(READY)
 	@$(PYTEST) -m "slow or not slow"
+
+test-slow-share: $(READY)
+	@$(PYTEST) -m slow --slow-share $(MINUTES)
+
+test-ci: $(READY)
+	@$(PYTEST) -m "slow or not slow" --slow-some 8
 
 coverage: $(READY)
 	@$(PYTEST) --cov --cov-report term

@@ -8,7 +8,7 @@ hypothesis tries fewer examples. Some cases are in every sample, thorough or not
 - of every test with a parameter `mistake`, a case for each mistake that it plants;
 - of every test in `tests/laws`, one case.
 
-CI runs everything but the slow tests (`make test-thorough`), and some of those (`tests/slow.py`).
+CI runs everything but the slow tests, and some of those (`tests/slow_share.py`).
 """
 
 import hashlib
