@@ -24,7 +24,10 @@ FILES = "needs model.onnx, which tests/gate/test_export.py exports and runs"
 NOT_RUN: dict[str, dict[str, tuple[str, set[str]]]] = {
     "docs/erasure.md": {"from tidegate import Client": (SERVICE, {"token"})},
     "docs/service.md": {"from tidegate import Client": (SERVICE, {"token", "X", "y", "ids"})},
-    "docs/how-to/export-a-model.md": {"import numpy as np\nimport onnxruntime": (FILES, set())},
+    "docs/how-to/export-a-model.md": {
+        "import numpy as np\nimport onnxruntime": (FILES, set()),
+        "import tidegate": ("needs files, which tests/gate/test_loading.py makes", {"frame"}),
+    },
     "docs/how-to/use-an-encoder.md": {
         "import torch": ("needs PyTorch and a model of the reader's", {"model", "ids", "mask"})
     },

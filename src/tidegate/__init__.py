@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TwoStreamRegressor,
     )
     from tidegate.gate import Config, Gate
+    from tidegate.gate.loading import load
 
 __all__ = [
     "ApproxDP",
@@ -50,13 +51,14 @@ __all__ = [
     "TwoStreamClassifier",
     "TwoStreamPlan",
     "TwoStreamRegressor",
+    "load",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load the estimators, the gate and the client on first use: planning needs no scikit-learn."""
     if name in __all__:
-        homes = {"Client": "client", "Config": "gate", "Gate": "gate"}
+        homes = {"Client": "client", "Config": "gate", "Gate": "gate", "load": "gate.loading"}
         return getattr(import_module(f"tidegate.{homes.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
 

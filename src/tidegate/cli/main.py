@@ -42,6 +42,7 @@ GROUPS = {
     "use": {
         "export": ("export", "Write a release or its card to a file."),
         "predict": ("predict", "Predict the class or the number of each record in a file."),
+        "weights": ("weights", "Show the weights of a release by feature."),
     },
     "operate": {
         "serve": ("serve", "Serve a gate over HTTP, with a live page."),
@@ -57,7 +58,7 @@ LIGHT = {"plan", "explain"}
 """Commands that run without numpy."""
 
 
-CLOSING = "Options: -h, --version, --traceback. Help on a command: tidegate demo --help"
+OPENING = "Train a fresh private model at every step of a stream: tidegate COMMAND --help"
 
 
 class Commands(click.Group):
@@ -68,15 +69,11 @@ class Commands(click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands by purpose, on one screen of 24 lines."""
-        formatter.write("Usage: tidegate COMMAND [OPTIONS] ...\n")
-        formatter.write(
-            "Train a fresh private model at every step of a stream, under one fixed budget.\n"
-        )
+        formatter.write(f"{OPENING}\n")
         for purpose, commands in GROUPS.items():
             for index, (name, (_, about)) in enumerate(commands.items()):
                 heading = "" if index else f"{purpose}:"
                 formatter.write(f"  {heading:<9}{name:<10}{about}\n")
-        formatter.write(f"{CLOSING}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `help TOPIC` as a request for a command's help or a term's definition."""

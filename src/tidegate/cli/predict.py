@@ -1,5 +1,6 @@
 """`tidegate predict`: use a release on the records of a file."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from errno import ENOENT
@@ -14,13 +15,12 @@ from pyarrow import json as json_lines
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.export import chosen_release
+from tidegate.cli.chosen_model import chosen_model, number
+from tidegate.cli.prediction_file import check_output, write_predictions
 from tidegate.cli.types import PATH
 from tidegate.features.codec import columns_in, takes_text
 from tidegate.features.columns import Columns, Table
 from tidegate.features.numbers import as_numbers
-from tidegate.gate.export import load_release
-from tidegate.gate.gate import Gate
 from tidegate.gate.propose import likely_delimiter
 from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns
 from tidegate.gate.sources.files import Format
@@ -32,6 +32,7 @@ Examples:
   tidegate predict tidegate.state new.csv
   tidegate predict model.safetensors new.parquet
   tidegate predict model.onnx new.jsonl --format json
+  tidegate predict published new.csv --output predictions.parquet
   tidegate predict tidegate.state new.csv --column age=Alter
 """
 
@@ -47,31 +48,48 @@ Batch = tuple[Any, Mapping[int, str]]
 @click.command(epilog=EPILOG)
 @click.argument("model", type=PATH)
 @click.argument("file", type=PATH)
+@number
 @options.aliases
+@click.option("--output", type=PATH, help="Write to this .csv or .parquet file, not to the screen.")
 @options.form
-def predict(model: Path, file: Path, aliases: tuple[str, ...], form: str) -> None:
+def predict(  # noqa: PLR0913, PLR0917 (an argument for each option)
+    model: Path,
+    file: Path,
+    number: int | None,
+    aliases: tuple[str, ...],
+    output: Path | None,
+    form: str,
+) -> None:
     """Predict the class or the number of each record in FILE (.csv, .parquet or .jsonl).
 
-    MODEL is a state (its newest release is used) or an exported .safetensors, .npz or .onnx file.
-    The table shows the probability of each class, or if there are more than eight, that of the
-    label; --format json shows all. A record that cannot be used gets no prediction.
+    MODEL is a state, a folder of published releases, or an exported .safetensors, .npz or .onnx
+    file. The table shows the probability of each class, or if there are more than eight, that of
+    the label; --format json and --output show all. A record that cannot be used gets no prediction.
     """
-    if model.is_dir():
-        with Gate.look(model) as gate:
-            release = chosen_release(gate, None)
-    else:
-        release = load_release(model)
     if file.suffix not in TABLES:
         raise refuse("FILE", f"a file that ends in {', '.join(TABLES)}", str(file))
+    if output is not None:
+        check_output(output, [file, model])
+    release = chosen_model(model, number)
     unusable: dict[int, str] = {}
     rows = _rows(release, _batches(file, options.pairs(aliases), release), unusable)
-    if form == "table" and release.target is None:
-        rows = _narrow(rows, release.card["classes"])
-    options.show(rows, form, empty=f"{file} has no records")
+    if output is not None:
+        _report(write_predictions(output, release, rows), len(unusable), output, form)
+    else:
+        if form == "table" and release.target is None:
+            rows = _narrow(rows, release.card["classes"])
+        options.show(rows, form, empty=f"{file} has no records")
     if unusable and form == "table":
         first, why = next(iter(unusable.items()))
         many = f"{len(unusable):,} record{'s' if len(unusable) > 1 else ''} cannot be used"
         click.echo(f"tidegate: {many}; the first is {first:,}: {why}", err=True)
+
+
+def _report(records: int, unusable: int, output: Path, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps({"file": str(output), "records": records, "unusable": unusable}))
+    else:
+        click.echo(f"Wrote {records:,} prediction{'' if records == 1 else 's'} to {output}")
 
 
 def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Iterator[Batch]:

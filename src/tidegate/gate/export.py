@@ -1,6 +1,6 @@
 """Write releases to files that work without the state, and read them back.
 
-No file contains a record. All but the scikit-learn pipeline contain the card and the hash.
+No file contains a record. All contain the card, and all but the scikit-learn pipeline the hash.
 """
 
 import io
@@ -116,7 +116,7 @@ def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> An
     For a target, the last step is a `ClippedRegression` instead. If the release has surveys,
     records are centred and scaled after the clipping. Predictions equal those of the release, also
     for losses other than the logistic one. All steps but the last are transformers of
-    `tidegate.features`, so using the pipeline requires Tidegate.
+    `tidegate.features`, so using the pipeline requires Tidegate. Its attribute `card_` is the card.
 
     Args:
         release: The release.
@@ -129,7 +129,9 @@ def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> An
         linear = _logistic(model)
     before = [] if model.features is None else [model.features]
     after = [] if model.transform is None else [model.transform.feature_map()]
-    return make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
+    pipeline = make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
+    pipeline.card_ = release.card
+    return pipeline
 
 
 def _logistic(model: Model) -> LogisticRegression:

@@ -258,6 +258,28 @@ def published_in(folder: Path) -> bool:
     return (folder / "latest").is_file() or bool(_numbers(folder))
 
 
+def read_published(folder: Path, number: int | None = None) -> StoredRelease:
+    """Read a release from a folder of any origin; by default the newest.
+
+    Args:
+        folder: The published folder.
+        number: The number of the release.
+    """
+    newest = newest_published(folder)
+    if newest is None:
+        raise InvalidValueError(f"{folder}/latest is missing: {REPAIR}")
+    wanted = newest if number is None else number
+    path = _file(folder, wanted, "safetensors")
+    data = _read(path)
+    if data is None:
+        many = f"0 to {newest}" if newest else "0 only"
+        raise InvalidValueError(f"{folder} has no release {wanted} that can be read: it has {many}")
+    release = export.release_of(path, data)
+    if release.number != wanted:
+        raise InvalidValueError(f"{path} holds release {release.number}: do not use this folder")
+    return release
+
+
 def published_releases(folder: Path) -> Iterator[StoredRelease]:
     """The releases in a folder, in order."""
     for number in _numbers(folder):

@@ -10,9 +10,10 @@ import os
 import re
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tidegate.gate.failpoints import failpoint
 
@@ -44,17 +45,30 @@ def write_whole(path: Path, data: Any, *, point: str, mode: int = 0o666) -> None
         point: The prefix of the failpoints on the way.
         mode: The permissions of the file, before the umask.
     """
+    with new_file(path, point=point, mode=mode) as file:
+        file.write(data)
+
+
+@contextmanager
+def new_file(path: Path, *, point: str, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write, which gets its name when it is complete; an error leaves the old file.
+
+    Args:
+        path: The file; a link of that name is replaced, not followed.
+        point: The prefix of the failpoints on the way.
+        mode: The permissions of the file, before the umask.
+    """
     failpoint(f"{point}.write")
     descriptor, unfinished = _create(path, mode)
     try:
         with open(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             failpoint(f"{point}.fsync")
             os.fsync(file.fileno())
             failpoint(f"{point}.rename")
             unfinished.rename(path)
-    except OSError:  # leave no unusable file on a full disk
+    except BaseException:  # leave no unusable file, as on a full disk
         with suppress(OSError):
             unfinished.unlink()
         raise

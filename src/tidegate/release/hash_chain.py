@@ -91,7 +91,7 @@ class StoredRelease:
             "norm": card["norm"],
             "transform": self.transform,
             "features": built_map(card["features"]) if features is None else features,
-            "columns": None if takes_text(card["features"]) else card.get("columns"),
+            "columns": named_columns(card),
             "card": card,
         }
         if target is not None:
@@ -108,6 +108,11 @@ class StoredRelease:
         if not isinstance(model, Model):
             raise refuse("the release", "one that predicts classes", shown="one with a target")
         return model
+
+
+def named_columns(card: Card) -> list[str] | None:
+    """The names of the columns that a release takes; None if records are texts or have no names."""
+    return None if takes_text(card["features"]) else card.get("columns")
 
 
 def seal(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> StoredRelease:
