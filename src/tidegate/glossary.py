@@ -125,6 +125,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "Large errors count more than in the MAE.",
         "r2": "R^2: the part of the variance of the targets that a regression explains. 0 is as "
         "good as answering their mean, 1 is perfect.",
+        "±": "Two standard deviations of the noise, before and after the number: the value without "
+        "noise lies within in about 95 % of cases. It means this everywhere.",
         "calibration": "Whether probabilities come true: of the records with a predicted 30 %, "
         "about 30 % should be of that class.",
         "noise": "Random numbers that a learner adds before anyone sees the model. The smaller the "

@@ -28,7 +28,7 @@ from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import in_words, shown
+from tidegate.release.measure_words import PLUS_MINUS, in_words, shown
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
 """Fields that `status` prints as sentences below the table."""
@@ -183,7 +183,7 @@ def releases(state: Path, start: int, form: str) -> None:
         click.echo(f"Shares are of a record's budget. {until(person)}")
     if scores:
         click.echo()
-        options.show(scores, form, title="Scores, ± the deviation of their noise")
+        options.show(scores, form, title=f"Scores, {PLUS_MINUS}")
 
 
 def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

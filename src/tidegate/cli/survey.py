@@ -17,6 +17,7 @@ from tidegate.gate.quality import shares_of
 from tidegate.learn.feature_summary import FeatureSummary, summarize
 from tidegate.learn.moments import Moments
 from tidegate.progress import ONLY
+from tidegate.release.measure_words import PLUS_MINUS, margin
 
 Row = dict[str, Any]
 
@@ -49,9 +50,9 @@ def survey(state: Path, stream: str | None, last: int, form: str) -> None:
 
     If a target is predicted, the shares are those of eight equal parts of its range.
 
-    Every number is noisy and paid for, so you may show it to anyone. The value after ± is the
-    standard deviation of its noise. Drift is the largest difference to the steps before, relative
-    to its threshold: above 1 is an alarm.
+    Every number is noisy and paid for, so you may show it to anyone. ± is two standard deviations
+    of the noise: 95 %. Drift is the largest difference to the steps before, relative to its
+    threshold: above 1 is an alarm.
     """
     with Gate.look(state) as gate, gate.store.snapshot():
         streams = list(gate.streams)
@@ -86,7 +87,7 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
     options.show([_row(each, names) for each in steps], form, title=title)
     noise = (newest.survey or {})["deviation"]
-    click.echo(f"Noise: every share ± {100 * noise:.2g} % in the newest step.")
+    click.echo(f"Every share of the newest step is ± {100 * margin(noise):.2g} %. {PLUS_MINUS}.")
     for each in steps:
         if each.alarm:
             click.echo(f"drift: {alarm_in_words(alarm_row(each))}")
@@ -176,4 +177,4 @@ def _feature_row(feature: Row) -> Row:
 
 
 def _around(measure: Row) -> str:
-    return f"{measure['value']:.4g} ± {measure['deviation']:.2g}"
+    return f"{measure['value']:.4g} ± {margin(measure['deviation']):.2g}"

@@ -8,7 +8,7 @@ from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.person import Person
 from tidegate.release.card import Card, person_of
-from tidegate.release.measure_words import in_words
+from tidegate.release.measure_words import PLUS_MINUS, in_words, margin
 
 
 def to_markdown(card: Card) -> str:
@@ -102,7 +102,7 @@ def _survey(card: Card) -> str | None:
     survey = card.get("survey")
     if survey is None:
         return None
-    noise = f"{100 * survey['deviation']:.1f}"
+    noise = f"{100 * margin(survey['deviation']):.1f}"
     names = _groups(card)
     shares = zip(names, survey["parts" if "parts" in survey else "classes"], strict=False)
     most = [f"{name} {100 * share:.1f} %" for name, share in list(shares)[:MOST_CLASSES]]
@@ -110,7 +110,7 @@ def _survey(card: Card) -> str | None:
     classes = ", ".join(most) + (f" and {left:,} more classes" if left > 0 else "")
     return (
         f"records {survey['start']} to {survey['stop'] - 1}, share {survey['share']}: {classes}, "
-        f"unusable {100 * survey['unusable']:.1f} %, each ± {noise}"
+        f"unusable {100 * survey['unusable']:.1f} %, each ± {noise} ({PLUS_MINUS})"
     )
 
 

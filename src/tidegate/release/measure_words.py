@@ -1,4 +1,4 @@
-"""Measures in words, for people: each as a value and the deviation of its noise."""
+"""Measures in words, for people: each as a value ± a margin."""
 
 import math
 from collections.abc import Mapping
@@ -15,27 +15,35 @@ MOST_NOISE = 0.25
 
 TOO_NOISY = "too noisy to tell"
 
+PLUS_MINUS = "± is two standard deviations of the noise: 95 %"
+"""What ± means wherever it is printed: by commands, on cards and on the page."""
+
+
+def margin(deviation: float) -> float:
+    """What is printed after ±, for the standard deviation of the noise."""
+    return 2 * deviation
+
 
 def shown(name: str, measure: Mapping[str, float]) -> str:
-    """A measure and the deviation of its noise.
+    """A measure ± its margin.
 
     >>> shown("accuracy", {"value": 0.8123, "deviation": 0.0149})
-    '81.2 % ± 1.5'
+    '81.2 % ± 3.0'
     >>> shown("log_loss", {"value": 0.50341, "deviation": 0.0})
     '0.503'
     >>> shown("bias", {"value": -0.012, "deviation": 0.004})
-    '-1.2 % ± 0.4'
+    '-1.2 % ± 0.8'
     >>> shown("accuracy", {"value": 1.3, "deviation": 0.4})
     'too noisy to tell'
     >>> shown("mae", {"value": 26.5744, "deviation": 3.2658})
-    '26.6 ± 3.3'
+    '26.6 ± 6.5'
     """
     value, noise = measure["value"], measure["deviation"]
     sign = "+" if name in {"bias", "mean_error"} else ""
     if name in SHARES:
         if noise > MOST_NOISE:
             return TOO_NOISY
-        around = f" ± {100 * noise:.1f}" if noise else ""
+        around = f" ± {100 * margin(noise):.1f}" if noise else ""
         return f"{100 * value:{sign}.1f} %{around}"
     if name in {"rmse", "constant_rmse"} and value < noise:  # the square may be below 0
         return TOO_NOISY
@@ -43,15 +51,16 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
         return _in_units(value, noise, sign)
     if name == "r2" and noise > MOST_NOISE:
         return TOO_NOISY
-    return f"{value:.3f}" + (f" ± {noise:.3f}" if noise else "")
+    return f"{value:.3f}" + (f" ± {margin(noise):.3f}" if noise else "")
 
 
 def _in_units(value: float, noise: float, sign: str) -> str:
-    """A number in any unit: two digits of its noise, or four of an exact one."""
+    """A number in any unit: two digits of its margin, or four of an exact one."""
     if not noise:
         return f"{value:{sign}.4g}"
-    digits = max(1 - math.floor(math.log10(noise)), 0)
-    return f"{value:{sign}.{digits}f} ± {noise:.{digits}f}"
+    around = margin(noise)
+    digits = max(1 - math.floor(math.log10(around)), 0)
+    return f"{value:{sign}.{digits}f} ± {around:.{digits}f}"
 
 
 def in_words(scores: Mapping[str, Any]) -> str:
@@ -60,7 +69,7 @@ def in_words(scores: Mapping[str, Any]) -> str:
     >>> some = {"accuracy": {"value": 0.81, "deviation": 0.01}, "auc": None,
     ...         "majority": {"value": 0.76, "deviation": 0.02}}
     >>> in_words(some)
-    'accuracy 81.0 % ± 1.0 (majority class 76.0 % ± 2.0)'
+    'accuracy 81.0 % ± 2.0 (majority class 76.0 % ± 4.0)'
     """
     parts = []
     for name, words, beside in TARGET_LINE if "target" in scores else LINE:

@@ -36,7 +36,7 @@ export const inWords = (scores) => known(scores).map(
 export function showScores({ scores }, { records: { classes } }) {
   $("scores-words").textContent = scores
     ? `Release ${count(scores.of_release)} on the ${count(scores.records)} records up to ` +
-      `${count(scores.at)}. After ± stand two standard deviations of the noise. What the noise ` +
+      `${count(scores.at)}. ± is two standard deviations of the noise: 95 %. What the noise ` +
       "hides is left out."
     : "Not measured yet. With a share in [quality], each release is scored on the step after it.";
   const rows = scores ? known(scores) : [];
