@@ -11,6 +11,9 @@ from tidegate.schedule.twostream import Arrived
 ONLY = "records"
 """The name of the stream if a schedule has only one."""
 
+BEHIND = 2
+"""This many complete steps that wait mean that training is behind; one waits while it is made."""
+
 
 class Counts(Protocol):
     """How many records of each stream have arrived, and how many steps are done."""
@@ -69,6 +72,11 @@ class Progress:
     def complete(self, stream: str) -> bool:
         """Whether all records of a stream's next step have arrived."""
         return self.next(stream).stop <= self._counts.count(stream)
+
+    def steps_waiting(self, stream: str) -> int:
+        """How many steps of a stream are complete and not done; one of them may be in progress."""
+        steps, counts = self._steps[stream], self._counts
+        return steps.complete(counts.count(stream)) - steps.complete(counts.done(stream))
 
     def turn(self, stream: str) -> tuple[bool, int]:
         """The order of two streams that both have complete steps: the smallest key goes first.

@@ -119,6 +119,27 @@ def test_run_goes_on_where_it_stopped(folder: Path) -> None:
     assert (folder / "out" / "latest").read_text() == "000004\n"
 
 
+def test_status_says_how_many_complete_steps_wait(folder: Path) -> None:
+    state = str(folder / "gate.state")
+    config = Config.load(folder / "gate.toml")
+    with Gate.open(state, config) as gate:
+        gate.take(next(iter(config.sources(follow=False)["records"].batches(None))))
+        count = gate.store.count("records")
+    (row,) = json_lines("status", state)[0]["streams"]
+    assert (row["steps_waiting"], row["behind"]) == (count // 100, True)
+    assert f"{count // 100} complete steps of records wait to be trained" in said("status", state)
+    with Gate.open(state, config) as gate:
+        list(gate.advance())
+    (row,) = json_lines("status", state)[0]["streams"]
+    assert (row["steps_waiting"], row["behind"]) == (0, False)
+    assert "wait to be trained" not in said("status", state)
+
+
+def said(*words: str) -> str:
+    """What a command prints, on one line."""
+    return " ".join(tidegate(*words).stdout.split())
+
+
 def test_status_ledger_and_releases(state: str) -> None:
     (status,) = json_lines("status", state)
     (row,) = status["streams"]

@@ -27,7 +27,8 @@ def prepared(folder: Path, locations: Locations | None = None) -> FolderStore:
 
 def erase(store: FolderStore, slot: int, stream: str = "records") -> Erasure:
     """Erase a record."""
-    return store.erase(OneRecord(stream, slot), time=TIME)
+    (line,) = store.erase([OneRecord(stream, slot)], time=TIME)
+    return line
 
 
 def live(folder: Path, failpoint: str = "") -> None:
@@ -37,4 +38,13 @@ def live(folder: Path, failpoint: str = "") -> None:
     store.sweep()
     for slot in VICTIMS:
         erase(store, slot)
+    store.close()
+
+
+def live_at_once(folder: Path, failpoint: str) -> None:
+    """Erase all victims in one transaction, and be killed at that."""
+    os.environ["TIDEGATE_FAILPOINT"] = failpoint
+    store = FolderStore(folder)
+    store.sweep()
+    store.erase([OneRecord("records", slot) for slot in VICTIMS], time=TIME)
     store.close()

@@ -130,7 +130,7 @@ def test_a_person_is_erased_everywhere_and_stays_the_owner(tmp_path: Path, kind:
                 )
                 store.append(Batch(stream=name, records=one, cut=12))
         counts = [store.count(name) for name in "ab"]
-        line = store.erase(OnePerson(owners[:1]), time=TIME)
+        (line,) = store.erase([OnePerson(owners[:1])], time=TIME)
         assert line.slots == 20
         for name in "ab":
             read = store.read(name, Span(0, 30))
@@ -138,8 +138,8 @@ def test_a_person_is_erased_everywhere_and_stays_the_owner(tmp_path: Path, kind:
             assert np.array_equal(read.owners, np.tile(owners, (10, 1)))
             assert not has_content(read, np.arange(0, 30, 3))
             assert read.usable.tolist() == [False, True, False] * 10
-        nobody = store.erase(OnePerson(owners[2:]), time=TIME)
-        unknown = store.erase(OnePerson(np.array([[7, 9]], np.uint64)), time=TIME)
+        others = [OnePerson(owners[2:]), OnePerson(np.array([[7, 9]], np.uint64))]
+        nobody, unknown = store.erase(others, time=TIME)
         assert nobody.slots == unknown.slots == 0
         assert set(line.receipt()) == set(unknown.receipt()) == {"erasure", "time", "kind", "hash"}
         assert [store.count(name) for name in "ab"] == counts

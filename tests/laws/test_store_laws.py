@@ -181,7 +181,7 @@ class Life(RuleBasedStateMachine):
     def erase(self, data: st.DataObject) -> None:
         model = self.model
         slot = data.draw(st.integers(0, model.count - 1))
-        line = self.store.erase(OneRecord("records", slot), time=datetime.now(UTC))
+        (line,) = self.store.erase([OneRecord("records", slot)], time=datetime.now(UTC))
         model.lines += 1
         assert line.number == model.lines == self.store.erasures()
         if slot >= model.first or slot in model.bad:

@@ -201,6 +201,8 @@ class Fake:
                     "done": self.done,
                     "step": self.step,
                     "next_model": self.done + self.step,
+                    "steps_waiting": (self.records - self.done) // self.step,
+                    "behind": self.records - self.done >= 2 * self.step,
                     "held_from": held,
                     "held_records": self.records - held,
                     "held_because": f"future fits may read records from {held:,} on",

@@ -112,11 +112,14 @@ class Served:
 
 @contextmanager
 def served(
-    folder: Path, settings: Config | None = None, limits: Limits | None = None
+    folder: Path,
+    settings: Config | None = None,
+    limits: Limits | None = None,
+    gate: Gate | None = None,
 ) -> Iterator[Served]:
-    """A service of a state, which is made if it is not there."""
+    """A service of a state, which is made if it is not there; or of a gate that is open."""
     limits = limits or Limits(rate=10_000, burst=10_000)
-    gate = Gate.open(folder, settings or config())
+    gate = gate or Gate.open(folder, settings or config())
     with listen("127.0.0.1", 0) as listening, kept(gate, limits) as runner:
         tokens = Tokens(folder)
         known = {scope: tokens.create(f"{scope}-{len(tokens.all())}", [scope]) for scope in SCOPES}

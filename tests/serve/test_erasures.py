@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from tests.serve.served import Served, config, served, stream
 from tests.serve.test_training_process import until
 from tidegate.client import ServiceError
 from tidegate.executor import FitJob
+from tidegate.gate.attempts import RESTARTS
 from tidegate.gate.erasure import has_content
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import raw_batch
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Fitted
 from tidegate.schedule import Span
+from tidegate.serve import gate_runner
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.training_process import TrainingProcessGate
@@ -131,6 +134,127 @@ def test_batches_before_an_erasure_are_covered(tmp_path: Path) -> None:
             X, y = stream(10, start)
             runner.take(raw_batch(X, y, ["same"] * 10), size=1)
         assert runner.erase(person="same").result().slots == 90
+
+
+class Held(Gate):
+    """A gate whose fits wait until they are let go."""
+
+    reached: threading.Semaphore
+    go_on: threading.Semaphore
+
+    def train(self, job: FitJob) -> Fitted:
+        self.reached.release()
+        assert self.go_on.acquire(timeout=60)
+        return super().train(job)
+
+    def erased_more_than(self, count: int) -> bool:
+        return self.store.erasures() > count
+
+
+def held(folder: Path, **sections: Any) -> Held:
+    gate = Held.open(folder, config(quality={"share": 0}, **sections))
+    gate.reached, gate.go_on = threading.Semaphore(0), threading.Semaphore(0)
+    return gate
+
+
+def erased_twice(runner: GateRunner, gate: Held) -> None:
+    """Two erasures end two attempts at the first step: the third keeps erasures waiting."""
+    for number in range(RESTARTS):
+        assert gate.reached.acquire(timeout=60)
+        receipt = runner.erase(record=number)
+        until(partial(Held.erased_more_than, gate, number))
+        gate.go_on.release()
+        receipt.result(60)
+    assert gate.reached.acquire(timeout=60)
+
+
+def test_records_do_not_wait_for_an_erasure_that_waits_for_a_step(tmp_path: Path) -> None:
+    gate = held(tmp_path / "state")
+    with GateRunner(gate) as runner:
+        runner.take(raw_batch(*stream(300)), size=1).result(60)
+        erased_twice(runner, gate)
+        waiting = [runner.erase(record=number) for number in (5, 6, 7)]
+        for start in range(300, 900, 100):
+            runner.take(raw_batch(*stream(100, start)), size=1).result(60)
+        assert not any(each.done() for each in waiting)  # the step goes on
+        assert (runner.erasures_waiting, gate.store.erasures()) == (3, RESTARTS)
+        gate.go_on.release(1000)
+        lines = [each.result(60) for each in waiting]
+        assert [line.number for line in lines] == [RESTARTS + 1, RESTARTS + 2, RESTARTS + 3]
+        until(lambda: runner.erasures_waiting == 0)
+        until(lambda: gate.store.done("records") == 900)
+    with Gate.look(tmp_path / "state") as looked:
+        assert not list(verify(looked))
+
+
+def test_who_waits_long_is_told_so_and_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = held(tmp_path / "state")
+    limits = replace(QUICK, erasing_wait=0.01)
+    with served(tmp_path / "state", config(), limits, gate=gate) as service:
+        service.send(300)
+        erased_twice(service.runner, gate)
+        until(lambda: service.runner.erasures_waiting == 0)
+        monkeypatch.setattr(gate_runner, "MOST_ERASURES", 1)
+        answer = service.ask("POST", "/v1/erasures", {"record": 250})
+        assert answer.status == 503
+        assert "waits for the step" in answer.json["error"]
+        assert answer.headers["retry-after"] == "1"
+        answer = service.ask("POST", "/v1/erasures", {"record": 6})
+        assert (answer.status, "too many erasures" in answer.json["error"]) == (429, True)
+        gate.go_on.release(1000)
+        until(lambda: gate.store.erasures() == RESTARTS + 1)
+        assert not has_content(gate.store.read("records", Span(250, 260)), np.array([0]))
+
+
+def test_closing_carries_out_the_erasures_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_runner, "PATIENCE", 60.0)
+    gate = held(tmp_path / "state")
+    runner = GateRunner(gate)
+    runner.take(raw_batch(*stream(300)), size=1).result(60)
+    erased_twice(runner, gate)
+    waiting = runner.erase(record=250)
+    ended = threading.Thread(target=runner.close)
+    ended.start()
+    gate.go_on.release(1000)
+    assert waiting.result(60).slots == 1
+    ended.join(60)
+    assert not ended.is_alive()
+
+
+def test_health_status_and_metrics_say_that_steps_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = held(tmp_path / "state")
+    with (
+        served(tmp_path / "state", config(), QUICK, gate=gate) as service,
+        caplog.at_level("WARNING"),
+    ):
+
+        def seen() -> tuple[Any, ...]:
+            (row,) = service.ask("GET", "/v1/status").json["streams"]
+            lines = service.ask("GET", "/metrics").body.decode().splitlines()
+            (metric,) = [each for each in lines if each.startswith("tidegate_steps_waiting{")]
+            health = service.ask("GET", "/v1/health")
+            assert health.status == 200
+            waiting = row["steps_waiting"], float(metric.rpartition(" ")[2])
+            return health.json["status"], row["behind"], *waiting
+
+        gate.go_on.release(100)
+        service.send(350)
+        until(lambda: gate.store.done("records") == 300)
+        while gate.go_on.acquire(blocking=False):
+            pass
+        service.send(200, 350)
+        until(lambda: seen() == ("behind", True, 2, 2.0))
+        gate.go_on.release(100)
+        until(lambda: seen() == ("ok", False, 0, 0.0))
+    told = [message for message in caplog.messages if "training" in message]
+    assert told[0].startswith("training is behind: ")
+    assert told[-1] == "training has caught up"
 
 
 class Slow(TrainingProcessGate):

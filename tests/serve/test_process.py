@@ -31,6 +31,24 @@ def test_a_signal_for_the_whole_service_does_not_end_its_work(which: signal.Sign
 
 
 @pytest.mark.thorough
+def test_a_request_is_checked_once_the_process_can_be_interrupted() -> None:
+    """Whoever makes a request impossible and then interrupts the process misses none."""
+    checked: list[bool] = []
+
+    def check() -> None:
+        checked.append(process._running is not None)
+        raise LookupError
+
+    process = Process("training", own_id, check=check)
+    try:
+        with pytest.raises(LookupError):
+            process.ask()
+        assert checked == [True]
+    finally:
+        process.end()
+
+
+@pytest.mark.thorough
 def test_a_process_that_was_killed_is_replaced() -> None:
     process = Process("training", own_id)
     try:

@@ -30,7 +30,7 @@ Examples:
   tidegate fleet verify fleet.toml --format json
 """
 
-ASIDE = {"epsilon", "delta", "held_records", "held_bytes", "why"}
+ASIDE = {"epsilon", "delta", "steps_waiting", "held_records", "held_bytes", "why"}
 """Fields that only JSON, or lines below the table, show: the table has to fit 80 columns."""
 
 RUN_EPILOG = """\b

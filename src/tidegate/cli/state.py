@@ -20,8 +20,8 @@ from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, compact
 from tidegate.gate.person_view import in_words as person_in_words
 from tidegate.gate.person_view import paid_by
+from tidegate.gate.status import behind_in_words, stopped_rows
 from tidegate.gate.status import status as status_of
-from tidegate.gate.status import stopped_rows
 from tidegate.gate.store import Evaluation, Step
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
@@ -30,7 +30,7 @@ from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.release.measure_words import PLUS_MINUS, in_words, shown
 
-ASIDE = {"held_from", "held_records", "held_bytes", "held_because"}
+ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiting", "behind"}
 """Fields that `status` prints as sentences below the table."""
 
 
@@ -75,10 +75,17 @@ def status(state: Path, form: str) -> None:
     console.print(paid_so_far(max(row["worst_share"] for row in streams), person))
     for line in stopped_lines(now["stopped_steps"]):
         console.print(line)
-    for line in _measured(now):
+    for line in (*behind_lines(now), *_measured(now)):
         console.print(line)
     if not now["releases"] and not now["stopped"]:
         console.print(f"{missing.capitalize()}.")
+
+
+def behind_lines(now: dict[str, Any]) -> Iterator[str]:
+    """Say which streams have more complete steps than training should leave."""
+    for row in now["streams"]:
+        if row["behind"] and not now["stopped"]:
+            yield f"{behind_in_words(row)}."
 
 
 BELOW = {"stopped_records", "stopped_paid"}

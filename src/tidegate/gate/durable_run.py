@@ -60,14 +60,14 @@ class DurableRun:
     def __init__(
         self, store: Store, config: Config, train: Callable[[FitJob], Fitted], clock: Clock = now
     ) -> None:
-        self.store, self.config, self.train = store, config, train
+        self.store, self.config, self._train = store, config, train
         self.plan = config.plan()
         self.progress = Progress(self.plan, self)
         self.clock = clock
         self._surveys: dict[str, tuple[Survey, StoredSurvey]] = {}  # of the step in progress
         self._admitted: dict[str, Admitted] = {}  # of the step in progress
         self._stop: str | None = None  # why the first step cannot begin, if it cannot
-        self._attempts = Attempts(store)
+        self.attempts = Attempts(store)
         self._task, self._learner = config.task(), config.learner.build()
         self.packing = config.packing()
         self.intake = Intake(
@@ -135,21 +135,21 @@ class DurableRun:
         If records are erased meanwhile, it is carried out again from its beginning: nobody has seen
         anything of it, and nothing was charged.
         """
-        while True:
+        step = self.progress.next(stream)
+
+        def attempt() -> Sequence[StoredRelease]:
             try:
-                with self._attempts.one():
-                    return carry_out(self, stream)
-            except StoppedError:
-                raise
-            except Exception:  # whatever a fit does whose files and workers are gone
+                return carry_out(self, stream)
+            finally:
                 self._surveys.pop(stream, None)
                 self._admitted.pop(stream, None)
-                if not self._attempts.outdated():
-                    raise
 
-    def end_outdated(self, end: Callable[[], object]) -> None:
-        """End the step in progress if it may read what was erased, and wait for its end."""
-        self._attempts.end_outdated(end)
+        return self.attempts.until_done(attempt, lambda: self.progress.next(stream) == step)
+
+    def train(self, job: FitJob) -> Fitted:
+        """Train a fit, unless records were erased since its step began."""
+        self.attempts.check()
+        return self._train(job)
 
     # --- called by the executor
 
@@ -230,7 +230,7 @@ class DurableRun:
         """Charge the survey of a first step in one transaction; the state is stopped after it."""
         _, survey = self._surveys.pop(stream)
         state = as_text(self.plan, self.arrived())
-        admitted, erasures = self._admitted.pop(stream, None), self._attempts.erasures
+        admitted, erasures = self._admitted.pop(stream, None), self.attempts.erasures
         self.store.publish(
             stream, step.stop, [], state, survey=survey, admitted=admitted, erasures=erasures
         )
@@ -273,7 +273,7 @@ class DurableRun:
             evaluation,
             survey=survey,
             admitted=admitted,
-            erasures=self._attempts.erasures,
+            erasures=self.attempts.erasures,
         )
         self.after_commit()
         return released

@@ -1,7 +1,7 @@
 """The erasure log: destroys what a state holds of a record or of a person."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,6 @@ from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import Segment
-from tidegate.learn.records import Records
 
 Row = tuple[Any, ...]
 
@@ -29,6 +28,11 @@ class Rewritten:
 
     row: Row  # for the table `segments`
     slots: tuple[int, ...]  # of the stream
+    counts: Mapping[int, int]  # how many of the slots each target erases, by its index
+
+
+Ready = dict[str, Rewritten | None]
+"""Segments written again, by the names of the old files."""
 
 
 class ErasureLog(RecordLog, ReleaseLog):
@@ -44,31 +48,36 @@ class ErasureLog(RecordLog, ReleaseLog):
         self._one_at_a_time = threading.Lock()
 
     def erase(
-        self, target: Target, *, time: datetime, end_fits: Callable[[], object] = int
-    ) -> Erasure:
-        """Destroy what is held of a record or of a person; the slots stay, as unusable ones.
+        self,
+        targets: Sequence[Target],
+        *,
+        time: datetime,
+        end_fits: Callable[[], object] | None = None,
+    ) -> list[Erasure]:
+        """Destroy what is held of records or persons; the slots stay, as unusable ones.
 
-        Everything is covered that was appended before. Call it only once the database is known to
-        be the newest, see `sweep`.
+        Everything is covered that was appended before. A segment is written again once, however
+        many targets it has. Call it only once the database is known to be the newest, see `sweep`.
 
         Args:
-            target: What to erase.
-            time: The time for its line.
+            targets: What to erase, in one transaction.
+            time: The time for the lines.
             end_fits: Called after the commit, before the old files are deleted; returns when no fit
                 reads them.
         """
         with self._one_at_a_time:
             self._state.held_lock()
-            ready: dict[str, Rewritten | None] = {}  # by the name of the old file
+            ready: Ready = {}
             try:
-                self._prepare(target, ready)
+                self._prepare(targets, ready)
                 with self._state.transaction("erase"):
-                    line, gone = self._replace(target, ready, time)
+                    lines, gone = self._replace(targets, ready, time)
             except BaseException:
                 if self._state.lock is not None:  # rolled back: no row names the new files
                     self._delete(_new_files(ready))
                 raise
-            end_fits()
+            if end_fits is not None:
+                end_fits()
             with self._state.explained():
                 for file in gone:
                     failpoint("erase.unlink")
@@ -77,77 +86,90 @@ class ErasureLog(RecordLog, ReleaseLog):
                 failpoint("erase.scrub")
                 self.sweep()  # also what an interrupted erasure left behind
                 self._state.scrubbing.scrub(now=True)
-            return erasure_of(line)
+            return list(map(erasure_of, lines))
 
     def erased(self) -> list[Erasure]:
         """All erasures, in order."""
         with self._state.explained():
             return [erasure_of(row) for row in rows_of(self._db)]
 
-    def _prepare(self, target: Target, ready: dict[str, Rewritten | None]) -> None:
+    def _prepare(self, targets: Sequence[Target], ready: Ready) -> None:
         """Write the new files beside the old ones, without keeping others from the database."""
-        for segment in self._touched(target):
+        for segment in self._touched(targets):
             if segment.file is None:
                 continue
             try:
-                some = self._chosen(target, segment)
+                ready[segment.file] = self._rewritten(targets, segment)
             except StoreError:
-                if segment not in self.held():  # it was forgotten meanwhile
-                    continue
-                raise
-            ready[segment.file] = None if some is None else self._rewrite(segment, *some)
+                if segment in self.held():  # else it was forgotten meanwhile
+                    raise
         if any(ready.values()):
             with self._state.explained():
                 self._files.sync()
 
     def _replace(
-        self, target: Target, ready: dict[str, Rewritten | None], time: datetime
-    ) -> tuple[Row, list[str]]:
-        """Within the transaction, put new segments in place; return the line and the old files."""
-        lines: list[Row] = []
-        gone: list[str] = []
+        self, targets: Sequence[Target], ready: Ready, time: datetime
+    ) -> tuple[list[Row], list[str]]:
+        """Within the transaction, put new segments in place; return the lines and the old files."""
+        segments: list[tuple[Segment, Rewritten]] = []
         written = False
-        for segment in self._touched(target):
+        for segment in self._touched(targets):
             if segment.file in ready:
                 new = ready[segment.file]
             else:  # it waits in the database, or arrived just now
-                some = self._chosen(target, segment)
-                new = None if some is None else self._rewrite(segment, *some)
+                new = self._rewritten(targets, segment)
                 ready[segment.file or f"{segment.stream} {segment.span.start}"] = new
                 written |= new is not None and segment.file is not None
             if new is None:
                 continue
-            stream, span = segment.stream, segment.span
-            self._state.delete("segments", "stream = ? AND start = ?", stream, span.start)
+            stream, start = segment.stream, segment.span.start
+            self._state.delete("segments", "stream = ? AND start = ?", stream, start)
             self._state.insert("segments", [new.row])
             self._mark(stream, new.slots)
-            lines.append((stream, *span, new.row[4], len(new.slots)))
-            gone += [] if segment.file is None else [segment.file]
+            segments.append((segment, new))
         if written:
             self._files.sync()
-        lines += self._forgotten(target)
-        line = line_of(self._db, self._history(), target.kind, time, lines)
-        self._state.insert("erasures", [line])
-        return line, gone
+        lines: list[Row] = []
+        for index, target in enumerate(targets):
+            erased_in = [
+                (segment.stream, *segment.span, new.row[4], new.counts[index])
+                for segment, new in segments
+                if index in new.counts
+            ]
+            history = lines[-1][-1] if lines else self._history()
+            erased_in += self._forgotten(target)
+            lines.append(line_of(self._db, history, target.kind, time, erased_in))
+            self._state.insert("erasures", lines[-1:])
+        return lines, [segment.file for segment, _ in segments if segment.file is not None]
 
-    def _touched(self, target: Target) -> list[Segment]:
-        return [each for each in self.held() if target.touches(each.stream, each.span)]
+    def _touched(self, targets: Sequence[Target]) -> list[Segment]:
+        return [
+            segment
+            for segment in self.held()
+            if any(each.touches(segment.stream, segment.span) for each in targets)
+        ]
 
-    def _chosen(self, target: Target, segment: Segment) -> tuple[Records, Chosen] | None:
-        """A segment and its slots that are to be erased now; None if there are none."""
-        (piece,) = self.pieces(segment.stream, segment.span)
-        records = piece.load()
-        slots = target.chosen(segment.span, records)
-        if slots.any():
-            slots[self.marked(segment.stream, segment.span) - segment.span.start] = False
-        return (records, slots) if slots.any() else None
-
-    def _rewrite(self, segment: Segment, records: Records, slots: Chosen) -> Rewritten:
+    def _rewritten(self, targets: Sequence[Target], segment: Segment) -> Rewritten | None:
+        """A segment without the slots that are to be erased now; None if there are none."""
         stream, span = segment.stream, segment.span
+        (piece,) = self.pieces(stream, span)
+        records = piece.load()
+        before: Chosen = np.zeros(records.n, np.bool_)
+        before[self.marked(stream, span) - span.start] = True
+        gone, counts = before.copy(), dict[int, int]()
+        for index, target in enumerate(targets):
+            if target.touches(stream, span):
+                more = target.chosen(span, records) & ~gone
+                gone |= more
+                counts[index] = int(more.sum())
+        gone &= ~before
+        if not gone.any():
+            return None
         few = span.size + 1 if segment.file is None else 0  # it stays where it is
-        stored = self._written(f"{stream}-{span.start}", erased(records, slots), few)
-        erased_slots = tuple((np.flatnonzero(slots) + span.start).tolist())
-        return Rewritten((stream, *span, *stored), erased_slots)
+        stored = self._written(f"{stream}-{span.start}", erased(records, gone), few)
+        slots = tuple((np.flatnonzero(gone) + span.start).tolist())
+        counts = {index: count for index, count in counts.items() if count}
+        return Rewritten((stream, *span, *stored), slots, counts)
 
     def _mark(self, stream: str, slots: Iterable[int]) -> None:
         """Note in the quarantine that slots were erased; delete what it says about them.
@@ -184,5 +206,5 @@ class ErasureLog(RecordLog, ReleaseLog):
                 self._files.delete(file)
 
 
-def _new_files(ready: dict[str, Rewritten | None]) -> list[str]:
+def _new_files(ready: Ready) -> list[str]:
     return [new.row[5] for new in ready.values() if new is not None and new.row[5]]

@@ -198,6 +198,7 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
         "unusable": sum(each["unusable"] for each in streams),
         "releases": summary["releases"],
         "newest": summary["newest"],
+        "steps_waiting": sum(each["steps_waiting"] for each in streams),
         "worst_share": max((each["worst_share"] for each in streams), default=0.0),
         **bound,
         "held_records": sum(each["held_records"] for each in streams),

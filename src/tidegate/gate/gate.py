@@ -11,9 +11,10 @@ from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.executor import FitJob
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
+from tidegate.gate.attempts import CheckedEngine
 from tidegate.gate.config import Config, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
-from tidegate.gate.erasing import Erasing
+from tidegate.gate.erasing import Erasing, ErasureRequests
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
@@ -81,6 +82,7 @@ class Gate(Erasing):
         self.about = self._run.about
         self.engine = config.compute.build()
         self.persons = PersonIds(store, config)
+        self.erasure_requests = ErasureRequests()
         self.corrected: str | None = None  # what correcting a stopped state did
         self._forms: dict[str, Rows] = {}  # for each stream that has records
 
@@ -334,7 +336,7 @@ class Gate(Erasing):
 
     def train(self, job: FitJob) -> Fitted:
         """Compute the private model of a fit. Override it to compute them elsewhere."""
-        return job.train(self.store, self.engine)
+        return job.train(self.store, CheckedEngine(self.engine, self._run.attempts))
 
     # --- reading
 

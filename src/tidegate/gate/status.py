@@ -18,6 +18,7 @@ from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
+from tidegate.progress import BEHIND
 from tidegate.release import described
 from tidegate.release.card import protected
 
@@ -139,6 +140,7 @@ def _of_stream(gate: Gate, stream: str) -> Row:
         "done": gate.store.done(stream),
         "step": gate.progress.step(stream),
         "next_model": gate.progress.next_model(stream),
+        **_behind(gate, stream),
         **_held(gate, stream, count),
     }
 
@@ -154,12 +156,27 @@ def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
         "records": count,
         "unusable": gate.store.quarantined(stream),
         "in_open_step": count - gate.store.done(stream),
+        **_behind(gate, stream),
         "fits": ledger.posted,
         "worst_share": down(ledger.worst().share),
         **held,
         "held_bytes": sum(sizes),
         "held_because": because,
     }
+
+
+def _behind(gate: Gate, stream: str) -> Row:
+    """How many complete steps wait, and whether that is more than training should leave."""
+    waiting = gate.progress.steps_waiting(stream)
+    return {"steps_waiting": waiting, "behind": waiting >= BEHIND}
+
+
+def behind_in_words(row: Row) -> str:
+    """What a stream's row says about steps that wait."""
+    return (
+        f"{row['steps_waiting']:,} complete steps of {row['stream']} wait to be trained: "
+        "the newest model is older than its records"
+    )
 
 
 def _held(gate: Gate, stream: str, count: int) -> Row:

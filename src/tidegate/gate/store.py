@@ -339,15 +339,22 @@ class Store(Protocol):
         """Delete all segments that lie entirely before a slot."""
 
     def erase(
-        self, target: Target, *, time: datetime, end_fits: Callable[[], object] = int
-    ) -> Erasure:
-        """Destroy what is held of a record or of a person; the slots stay, as unusable ones.
+        self,
+        targets: Sequence[Target],
+        *,
+        time: datetime,
+        end_fits: Callable[[], object] | None = None,
+    ) -> list[Erasure]:
+        """Destroy what is held of records or persons; the slots stay, as unusable ones.
 
         Args:
-            target: What to erase.
-            time: The time for its line.
+            targets: What to erase, in one transaction.
+            time: The time for the lines.
             end_fits: Called once no new reader can find the old content, before it is destroyed;
                 returns when no fit reads it.
+
+        Returns:
+            An erasure for each target, in the same order.
         """
 
     def erasures(self) -> int:

@@ -88,6 +88,8 @@ STREAM = {
     "done": 19456,
     "step": 1024,
     "next_model": 20480,
+    "steps_waiting": 0,
+    "behind": False,
     "held_from": 12288,
     "held_records": 7212,
     "held_because": "future fits may read records from 12,288 on",

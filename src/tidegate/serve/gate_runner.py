@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tidegate.checks import StoppedError, StoreError
@@ -16,6 +16,7 @@ from tidegate.gate.erasure import Erasure
 from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
 from tidegate.gate.sources import RawBatch
+from tidegate.progress import BEHIND
 from tidegate.release import Model, RegressionModel, StoredRelease
 
 log = logging.getLogger("tidegate.serve")
@@ -23,9 +24,12 @@ log = logging.getLogger("tidegate.serve")
 PATIENCE = 5.0
 """Seconds after which failed training is tried again."""
 
+MOST_ERASURES = 256
+"""The most erasures that may wait; a step that is being trained can make them wait."""
+
 
 class BusyError(RuntimeError):
-    """Too many batches are waiting to be made durable; try again later."""
+    """Too many batches wait to be made durable, or too many erasures; try again later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +45,7 @@ class Current:
 
 
 class GateRunner:
-    """Takes records on one thread and trains on another, so that neither waits for the other.
+    """Takes records, trains and erases on a thread each, so that records wait for neither.
 
     A batch is acknowledged when it is durable. Training starts when a step is complete. Each new
     release becomes `current`, and watchers are notified.
@@ -56,6 +60,7 @@ class GateRunner:
         self.training = False  # whether a step is being trained
         self.trouble: str | None = None  # why training fails
         self.stopped = False  # whether the state is stopped: it takes no records
+        self.behind = False  # whether complete steps wait for others
         self.news = 0  # the number of changes so far
         newest = gate.store.newest()
         self.current = None if newest is None else Current(newest)
@@ -63,8 +68,10 @@ class GateRunner:
         self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
         self._waiting_of: Counter[str | None] = Counter()  # batches by sender
-        self._counting = threading.Lock()
+        self._counting, self._looking = threading.Lock(), threading.Lock()
+        self.erasures_waiting = 0
         self._ingest = ThreadPoolExecutor(1, "ingest")
+        self._erasing = ThreadPoolExecutor(1, "erasing")
         self._due, self._closing = threading.Event(), threading.Event()
         self._view = gate.ledger_view()
         self._view.read()  # no snapshot: the other thread may be writing
@@ -104,15 +111,34 @@ class GateRunner:
     def erase(
         self, *, record: int | None = None, stream: str | None = None, person: Any = None
     ) -> "Future[Erasure]":
-        """Erase a record or a person, after the batches before it. See `Gate.erase`."""
-        return self._ingest.submit(self._erase, record=record, stream=stream, person=person)
+        """Erase a record or a person, after the batches before it. See `Gate.erase`.
 
-    def _erase(self, **target: Any) -> Erasure:
+        Erasures that wait are carried out together. They wait for neither batches nor each other,
+        only for a step that they have made begin again too often (see `Attempts`).
+        """
+        with self._counting:
+            if self.erasures_waiting >= MOST_ERASURES:
+                raise BusyError
+            self.erasures_waiting += 1
+        answer: Future[Erasure] = Future()
+        answer.add_done_callback(self._erased)
+        self._ingest.submit(self._ask_to_erase, answer, record=record, stream=stream, person=person)
+        return answer
+
+    def _ask_to_erase(self, answer: "Future[Erasure]", **target: Any) -> None:
         try:
-            return self.gate.erase(**target)
-        except StoreError:
+            asked = self.gate.ask_to_erase(**target)
+        except Exception as error:  # the one who waits for the answer handles it
+            answer.set_exception(error)
+        else:
+            asked.add_done_callback(partial(copied, answer))
+            self._erasing.submit(self.gate.erase_waiting)
+
+    def _erased(self, answer: "Future[Erasure]") -> None:
+        with self._counting:
+            self.erasures_waiting -= 1
+        if isinstance(answer.exception(), StoreError):
             self._due.set()  # the training thread retries the store and reports `trouble`
-            raise
 
     def _count(self, sender: str | None, batches: int, size: int) -> None:
         self._waiting_of[sender] += batches
@@ -134,6 +160,7 @@ class GateRunner:
         before, self._counts[name] = self._counts[name], count
         if self.gate.progress.complete(name):
             self._due.set()
+        self._look_behind()
         self._tell()
         return count, count - before
 
@@ -169,14 +196,27 @@ class GateRunner:
             newest = self.gate.store.newest()
             self.current = None if newest is None else Current(newest)
         self.training = any(map(self.gate.progress.complete, self.gate.streams))
+        self._look_behind()
         self._tell()
         for release in self.gate.advance():
             self.current = Current(release)
+            self._look_behind()
             self._tell()
             self._log_alarms()
             if self._closing.is_set():
                 return
+        self._look_behind()
         self._log_alarms()  # of steps without a release
+
+    def _look_behind(self) -> None:
+        """Note whether training is behind; log it when that changes."""
+        with self._looking:
+            waiting = max(map(self.gate.progress.steps_waiting, self.gate.streams))
+            before, self.behind = self.behind, waiting >= BEHIND
+            if self.behind and not before:
+                log.warning("training is behind: %d complete steps wait to be trained", waiting)
+            if before and not self.behind:
+                log.warning("training has caught up")
 
     def _log_alarms(self) -> None:
         """Log the drift alarms of new steps."""
@@ -218,6 +258,9 @@ class GateRunner:
         self._closing.set()
         self._due.set()
         self._trainer.join(PATIENCE)
+        self.gate.end_fits()  # erasures that wait for the step are carried out now
+        self._trainer.join(PATIENCE)
+        self._erasing.shutdown(wait=not self._trainer.is_alive())
         self.gate.close()
 
     def __enter__(self) -> "GateRunner":
@@ -225,3 +268,12 @@ class GateRunner:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def copied(answer: "Future[Any]", asked: "Future[Any]") -> None:
+    """Give one future the result of another."""
+    error = asked.exception()
+    if error is None:
+        answer.set_result(asked.result())
+    else:
+        answer.set_exception(error)

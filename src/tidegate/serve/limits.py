@@ -26,6 +26,7 @@ class Limits:
     watchers: int = 64  # requests that may wait for news at a time
     token_watchers: int = 16  # how many of them one token may have
     erasing: float = 1.0  # seconds: erasures are answered at whole multiples, see docs/threats.md
+    erasing_wait: float = 30.0  # seconds after which a request for an erasure is answered 503
     wait: float = 60.0  # seconds that one request may wait for news
     connections: int = 512  # open connections; `connections.victim` chooses which to close
 

@@ -29,12 +29,18 @@ class Process:
         name: What the process does, for error messages.
         prepare: Called once in the process; returns a context manager that makes the `Answer`.
         setup: The arguments of `prepare`.
+        check: Called before each request, once the process is running; raises if the request must
+            not be made any more.
     """
 
     def __init__(
-        self, name: str, prepare: Callable[..., AbstractContextManager[Answer]], *setup: Any
+        self,
+        name: str,
+        prepare: Callable[..., AbstractContextManager[Answer]],
+        *setup: Any,
+        check: Callable[[], None] | None = None,
     ) -> None:
-        self._name, self._prepare, self._setup = name, prepare, setup
+        self._name, self._prepare, self._setup, self._check = name, prepare, setup, check
         self._running: tuple[Any, Connection] | None = None
 
     def ask(self, *question: Any) -> Any:
@@ -42,6 +48,8 @@ class Process:
         if self._running is not None and not self._running[0].is_alive():
             self.end()  # it was interrupted, or has died, while nobody asked
         _, pipe = self._running or self._start()
+        if self._check is not None:  # `interrupt` finds the process from here on
+            self._check()
         try:
             pipe.send(question)
             answer = pipe.recv()

@@ -31,7 +31,8 @@ class TrainingProcessGate(Gate):
 
     def _recover(self, state: Path, stop: Stop | None = None) -> None:
         super()._recover(state, stop)
-        self._fits = Process("training", _training, state.absolute(), self.config.compute)
+        setup, check = (state.absolute(), self.config.compute), self._run.attempts.check
+        self._fits = Process("training", _training, *setup, check=check)
 
     def train(self, job: FitJob) -> Fitted:
         """The private model of a fit; a fit on a cluster needs no process."""
@@ -40,11 +41,11 @@ class TrainingProcessGate(Gate):
         fitted: Fitted = self._fits.ask(job)
         return fitted
 
-    def _end_fits(self) -> None:
+    def end_fits(self) -> None:
         """Kill the training process, which may hold erased records; the next fit starts another."""
         if self._fits is not None:
             self._fits.interrupt()
-        super()._end_fits()
+        super().end_fits()
 
     def close(self) -> None:
         """Close the state and kill the training process."""

@@ -72,6 +72,8 @@ export function showFacts({ streams, releases, training, schedule }) {
   const first = Math.max(0, firstAt(schedule) - streams[0].records);
   $("fact-records").replaceChildren(exact(sum("records"), count(sum("records"))));
   $("fact-releases").replaceChildren(exact(releases, count(releases)));
-  $("fact-next").textContent = training ? "training now" : records(releases ? next : first);
+  const late = sum("steps_waiting");
+  const now = streams.some((each) => each.behind) ? `training; ${count(late)} steps wait` : "training now";
+  $("fact-next").textContent = training ? now : records(releases ? next : first);
   $("fact-held").replaceChildren(exact(sum("held_records"), count(sum("held_records"))));
 }

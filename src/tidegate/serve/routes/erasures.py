@@ -13,15 +13,20 @@ from fastapi.responses import JSONResponse
 from tidegate.checks import InvalidValueError
 from tidegate.serve import examples
 from tidegate.serve.bodies import JSON
+from tidegate.serve.gate_runner import BusyError
+from tidegate.serve.middleware import LATER
 from tidegate.serve.service import Service
 
 NOT_ONE = 'the body must be {"person": id} or {"record": number}; "stream" goes with a record'
+
+BUSY = "too many erasures are waiting: try again later"
+WAITS = "the erasure waits for the step that is being trained: ask again later for the receipt"
 
 
 def erasures(service: Service) -> APIRouter:
     """Routes that erase."""
     router = APIRouter(tags=["erasures"])
-    runner, tick = service.runner, service.limits.erasing
+    runner, limits = service.runner, service.limits
 
     @router.post(
         "/v1/erasures",
@@ -35,14 +40,26 @@ def erasures(service: Service) -> APIRouter:
         The response is a receipt. It is the same whether or not the state holds anything of the
         person, and is sent after a whole number of seconds. Everything is covered that was
         acknowledged before the request. Releases stay.
+
+        It may have to wait for a step that erasures made begin again before. The response is 503
+        then, and the erasure is carried out when the step is done: ask again for the receipt.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise HTTPException(415, f"the body must be {JSON}")
-        async with service.body(request) as body, whole_ticks(tick):
+        async with service.body(request) as body:
+            target = wanted(body)
+        async with whole_ticks(limits.erasing):
+            try:
+                erasing = runner.erase(**target)
+            except BusyError:
+                raise HTTPException(429, BUSY, LATER) from None
             # Not cancelled if the client disconnects: it is erased in any case.
-            erasing = runner.erase(**wanted(body))
-            erasure = await asyncio.shield(asyncio.wrap_future(erasing))
+            answer = asyncio.shield(asyncio.wrap_future(erasing))
+            try:
+                erasure = await asyncio.wait_for(answer, limits.erasing_wait)
+            except TimeoutError:
+                raise HTTPException(503, WAITS, LATER) from None
         return JSONResponse(erasure.receipt())
 
     return router

@@ -23,12 +23,13 @@ def watch(service: Service) -> APIRouter:
     async def health() -> JSONResponse:
         """Whether records are taken and models trained. It needs no token and says nothing else.
 
-        "stopped": most records of the first step cannot be used; `/v1/status` says more.
+        "stopped": most records of the first step cannot be used; `/v1/status` says more. "behind":
+        two or more complete steps wait, because records arrive faster than steps are trained.
         """
         if service.runner.stopped:
             return JSONResponse({"status": "stopped"}, 503)
         if service.runner.trouble is None:
-            return JSONResponse({"status": "ok"})
+            return JSONResponse({"status": "behind" if service.runner.behind else "ok"})
         return JSONResponse({"status": "trouble"}, 503)
 
     @router.get(
@@ -64,12 +65,17 @@ class Numbers(Collector):
             "tidegate_releases": ("Models released.", status["releases"]),
             "tidegate_training": ("Whether a step is being trained.", status["training"]),
             "tidegate_batches_waiting": ("Batches not yet durable.", self._service.runner.waiting),
+            "tidegate_erasures_waiting": (
+                "Erasures not yet carried out.",
+                self._service.runner.erasures_waiting,
+            ),
         }
         for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(name, words, float(value))
         by_stream = {
             "records": ("Records taken.", status["streams"]),
             "done": ("Records in completed steps.", status["streams"]),
+            "steps_waiting": ("Complete steps not yet trained.", status["streams"]),
             "held_records": ("Raw records held.", status["streams"]),
             "paid": ("Budget spent by the most-charged record.", ledger["lines"]),
         }
