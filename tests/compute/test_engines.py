@@ -37,12 +37,12 @@ DISK = Disk(small=64)
 
 
 def agree(one: Any, other: Any, learner: str) -> None:
-    """Models of two engines: within the certificates of the fits, or the rounding of margins."""
+    """Models of two engines: within the certificates of the fits, or the same bits."""
     (models, lines), (others, other_lines) = one, other
     assert lines == other_lines
     for line, model, same in zip(lines, models, others, strict=True):
         if learner == "gradient":
-            np.testing.assert_allclose(model, same, atol=2e-3)
+            assert np.array_equal(model, same)
             continue
         n, d = line.fit.span.size, len(model)
         terms = Terms(

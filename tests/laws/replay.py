@@ -134,7 +134,7 @@ class Setup:
 
     def scores(self, release: Release, step: Records) -> Any:
         """The same for a step whose records may have person weights."""
-        margins = margins_of(release.weights, step, release.transform)
+        margins = margins_of(release.weights, step, release.transform, norm=self.task.norm)
         shared: dict[str, Any] = {
             "allowance": allowance_of(self.plan.budget, self.plan.reserve),
             "bits": NotPrivateBits(0),

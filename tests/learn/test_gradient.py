@@ -2,9 +2,6 @@
 
 import gzip
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
@@ -213,7 +210,7 @@ def test_rows_come_onto_their_lattice_in_any_chunks(shape: tuple[int, int], dtyp
     made = exact.on_lattice(x, 20)
     assert np.array_equal(made, truncate(x.astype(np.float64), 20))
     assert isinstance(made, np.ndarray)
-    assert (made.dtype, made.ctypes.data % 64 if made.size else 0) == (np.float64, 0)
+    assert made.dtype == np.float64
 
 
 def test_sums_are_the_same_bits_in_any_order() -> None:
@@ -379,42 +376,6 @@ def test_an_emphasis_that_is_not_applied_is_caught(monkeypatch: pytest.MonkeyPat
 
 def records(n: int) -> Records:
     return Records(rows(3, n, 2), np.zeros(n, np.intp), np.ones(n, bool))
-
-
-MARGINS = """
-import numpy as np
-from tidegate.learn.exact import Exact
-from tidegate.learn.gradient import clipped_sum
-
-class Shown:
-    def residual(self, margins, y):
-        shown.append(margins.tobytes())
-        return 0 * margins
-
-def at(array, place):
-    room = np.empty(array.nbytes + 128, np.uint8)
-    first = -room.ctypes.data % 64 + place
-    moved = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-    moved[...] = array
-    return moved
-
-rng = np.random.default_rng(0)
-for n in (1, 3, 100):
-    for d in (1, 5, 31, 64, 100):
-        rows, w, shown = rng.normal(size=(n, d)), rng.normal(size=d), []
-        for place in (0, 8, 16, 24, 40):
-            part = Exact(at(rows, place), np.ones(n), np.zeros(n, np.intp), None)
-            clipped_sum(part, w=at(w, place % 16), loss=Shown(), clip=1.0, bits=20)
-        assert len(set(shown)) == 1, (n, d)
-"""
-
-
-@pytest.mark.thorough
-def test_margins_do_not_depend_on_where_rows_lie() -> None:
-    """OpenBLAS has kernels for old processors that round by the address of an array."""
-    chosen = {**os.environ, "OPENBLAS_CORETYPE": "Prescott"}
-    ended = subprocess.run([sys.executable, "-c", MARGINS], env=chosen, check=False)
-    assert ended.returncode == 0
 
 
 def test_an_emphasis_is_rounded_down() -> None:

@@ -143,7 +143,7 @@ def test_slots_that_are_not_admitted_are_in_no_cell() -> None:
     counts, cells = layout.count(np.ones(100), records.y, records.usable, records.person_weights)
     assert not counts.any()
     assert not cells.any()
-    assert correct(np.ones(2), records) == 0
+    assert correct(np.ones(2), records, norm=2.0) == 0
 
 
 def test_a_survey_refuses_what_it_does_not_expect() -> None:
@@ -228,13 +228,13 @@ def test_a_private_accuracy_counts_persons() -> None:
         owners=np.column_stack([owners, owners]),
     )  # fmt: skip
     protected = counted(records)
-    assert 299.999 < correct(np.ones(1), protected) <= 300
+    assert 299.999 < correct(np.ones(1), protected, norm=1.0) <= 300
     noisy = private_accuracy(
-        np.ones(1), protected, allowance=Allowance("mu", 2.0), bits=NotPrivateBits(1)
+        np.ones(1), protected, norm=1.0, allowance=Allowance("mu", 2.0), bits=NotPrivateBits(1)
     )
     assert abs(noisy - 1 / 3) < 0.01
     with pytest.raises(InvalidValueError, match="person_weights must be on records with owners"):
-        correct(np.ones(1), records)
+        correct(np.ones(1), records, norm=1.0)
 
 
 def test_pieces_of_a_step_are_counted_like_the_whole_step() -> None:

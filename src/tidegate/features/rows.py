@@ -141,9 +141,7 @@ def row_norms(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _square_sums(rows: Rows) -> NDArray[np.float64]:
     """The sum of the squares of each row, added in the same order in every batch.
 
-    Dense rows are transposed, and the lower half is added to the upper half until a single line
-    remains. This fixes the order of the additions; `sum` would choose it by the shape and memory
-    layout of the whole batch.
+    Dense rows are transposed, so that `lane_sum` fixes the order of the additions.
     """
     if not isinstance(rows, np.ndarray):
         squares = rows.data.astype(np.float64) ** 2
@@ -153,13 +151,26 @@ def _square_sums(rows: Rows) -> NDArray[np.float64]:
     for part in chunks(rows):
         terms = np.array(rows[part].T, dtype=np.float64, order="C")
         terms *= terms
-        height = len(terms)
-        while height > 1:
-            upper = (height + 1) // 2
-            terms[: height - upper] += terms[upper:height]
-            height = upper
-        totals[part] = terms[0]
+        totals[part] = lane_sum(terms)
     return totals
+
+
+def lane_sum(terms: NDArray[Any]) -> NDArray[Any]:
+    """The sum of each column, overwriting the terms: lines are added, always in the same order.
+
+    The lower half is added to the upper half until a single line remains. `sum` would choose the
+    order by the shape and memory layout of the whole array.
+
+    >>> lane_sum(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    array([ 9., 12.])
+    """
+    height = len(terms)
+    while height > 1:
+        upper = (height + 1) // 2
+        terms[: height - upper] += terms[upper:height]
+        height = upper
+    total: NDArray[Any] = terms[0]
+    return total
 
 
 def row_exponents(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

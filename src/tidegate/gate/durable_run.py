@@ -303,6 +303,7 @@ class DurableRun:
         return evaluate(
             newest,
             self._counted(stream, step),
+            norm=self._task.norm,
             budget=self.plan.budget,
             share=share,
             bits=self._bits(self.progress.streams.index(stream), step.stop, 1),
@@ -322,7 +323,8 @@ class DurableRun:
         if self.holdout is None:
             return None
         predicted = self.config.records.predicted or self._task.groups
-        return quality.on_public(fit.weights, self.holdout, fit.job.transform, predicted)
+        norm, transform = self._task.norm, fit.job.transform
+        return quality.on_public(fit.weights, self.holdout, transform, predicted, norm=norm)
 
     # --- after a commit
 

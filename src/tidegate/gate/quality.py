@@ -28,15 +28,33 @@ from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
 
-def evaluate(
-    release: StoredRelease, step: Records, *, budget: Budget, share: Fraction, bits: Bits
+def evaluate(  # noqa: PLR0913 - the release, the step and public numbers
+    release: StoredRelease,
+    step: Records,
+    *,
+    norm: float,
+    budget: Budget,
+    share: Fraction,
+    bits: Bits,
 ) -> Evaluation:
-    """The accuracy of a release on the step after it. Every record of the step pays the share."""
-    spent, weights = allowance_of(budget, share), release.weights
+    """The accuracy of a release on the step after it. Every record of the step pays the share.
+
+    Args:
+        release: The release.
+        step: The records of the step.
+        norm: The public bound on the norm of every record.
+        budget: The budget of the state.
+        share: What each record pays.
+        bits: Source of randomness.
+    """
+    spent = allowance_of(budget, share)
+    accuracy = private_accuracy(
+        release.weights, step, release.transform, norm=norm, allowance=spent, bits=bits
+    )
     return Evaluation(
         release=release.number,
         share=share,
-        value=private_accuracy(weights, step, release.transform, allowance=spent, bits=bits),
+        value=accuracy,
         deviation=deviation(step.n, spent),
     )
 
@@ -45,14 +63,15 @@ def scored(  # noqa: PLR0913 - a release, a step and public numbers
     release: StoredRelease,
     step: Records,
     *,
+    norm: float,
     budget: Budget,
     share: Fraction,
     bits: Bits,
     rules: int = RULES,
 ) -> Evaluation:
-    """The scores of a release on the step after it. Every record of the step pays the share."""
-    spent = allowance_of(budget, share)
-    scores = _scores(release, without_owners(step), allowance=spent, bits=bits, rules=rules)
+    """The scores of a release on the step after it. Arguments as for `evaluate`."""
+    spent, seen = allowance_of(budget, share), without_owners(step)
+    scores = _scores(release, seen, norm=norm, allowance=spent, bits=bits, rules=rules)
     first = headline(scores)
     return Evaluation(
         release=release.number,
@@ -63,11 +82,18 @@ def scored(  # noqa: PLR0913 - a release, a step and public numbers
     )
 
 
-def _scores(
-    release: StoredRelease, step: Records, *, allowance: Allowance, bits: Bits, rules: int
+def _scores(  # noqa: PLR0913 - see `scored`
+    release: StoredRelease,
+    step: Records,
+    *,
+    norm: float,
+    allowance: Allowance,
+    bits: Bits,
+    rules: int,
 ) -> AnyScores:
     """The scores of a release on a step: of classes, or of a target."""
-    margins, target = margins_of(release.weights, step, release.transform), release.target
+    margins = margins_of(release.weights, step, release.transform, norm=norm)
+    target = release.target
     shared: dict[str, Any] = {
         "allowance": allowance,
         "bits": bits,
@@ -151,6 +177,8 @@ def on_public(
     records: Records,
     transform: Transform | None,
     predicted: int | Target,
+    *,
+    norm: float,
 ) -> Card:
     """How good a model is on public records, for its card. It costs nothing.
 
@@ -159,8 +187,9 @@ def on_public(
         records: The public records.
         transform: The transform of the release, if it has one.
         predicted: The number of classes, or the target.
+        norm: The public bound on the norm of every record.
     """
-    margins = margins_of(weights, records, transform)
+    margins = margins_of(weights, records, transform, norm=norm)
     usable = int(records.usable.sum())
     if isinstance(predicted, Target):
         ends = {"low": predicted.low, "high": predicted.high}
@@ -170,6 +199,6 @@ def on_public(
     measures = exact_measures.exact(margins, records.y, records.usable, predicted)
     return {
         "records": usable,
-        "accuracy": correct(weights, records, transform) / usable,
+        "accuracy": correct(weights, records, transform, norm=norm) / usable,
         "scores": measures.as_json(),
     }

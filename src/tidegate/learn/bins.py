@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.learn.elementary import log
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -118,8 +120,8 @@ class Bins:
         """The coordinate of probabilities in their bins."""
         low = np.full(places.shape, self.kind == "truth") | ((places == 0) & (self.kind == "two"))
         high = (places == self.count - 1) & (self.kind == "two")
-        with np.errstate(divide="ignore", invalid="ignore"):  # a warning would tell of a record
-            return np.where(low, np.log(p), np.where(high, -np.log1p(-p), p))
+        logs = log(np.where(low, p, np.where(high, 1 - p, 1.0)))
+        return np.where(low, logs, np.where(high, -logs, p))
 
     def positions(self, p: Floats, places: Indices) -> Floats:
         """Where in its bin each probability is: from -1/2 to 1/2, in `STEPS` steps.

@@ -1,6 +1,6 @@
-"""Records on a lattice, so that sums over them are exact in any order and on any BLAS.
+"""Records and weights on lattices: margins and sums are exact in any order and on any BLAS.
 
-Proof: lemma 2 of docs/proofs/gradient.md.
+Proof: lemmas 2 and 4 of docs/proofs/gradient.md.
 """
 
 import math
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.features.rows import Rows, aligned, aligned_empty, chunks, entries_of, with_entries
+from tidegate.features.rows import Rows, chunks, entries_of, lane_sum, with_entries
 from tidegate.learn.records import Records, zeroed
 from tidegate.learn.slot_weights import weighing
 
@@ -19,9 +19,12 @@ Labels = NDArray[Any]
 Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
+LARGEST = 2.0**400
+"""Weights are clipped to this size, so that everything computed from them is finite."""
+
 
 class Exact(NamedTuple):
-    """A part whose features are truncated to their lattice, with the computed norms of its rows.
+    """A part whose features are truncated to their lattice, with the norms of its rows.
 
     Attributes:
         rows: The features.
@@ -60,23 +63,51 @@ class Exact(NamedTuple):
 
 
 def on_lattice(rows: Rows, bits: int) -> Rows:
-    """Rows as float64, aligned, and truncated a few at a time, while they are in the cache."""
+    """Rows as float64, truncated a few at a time, while they are in the cache."""
     if not isinstance(rows, np.ndarray) or not rows.size:
-        return aligned(truncate(rows.astype(np.float64, copy=False), bits))
-    made = aligned_empty(rows.shape, np.float64)
+        return truncate(rows.astype(np.float64, copy=False), bits)
+    made = np.empty(rows.shape)
     for part in chunks(rows):
         made[part] = truncate(rows[part].astype(np.float64, copy=False), bits)
     return made
 
 
 def row_lengths(rows: Rows) -> Floats:
-    """The computed norm of each row."""
+    """The norm of each row, rounded once if the squares are exact: see `lattice_bits`."""
     if isinstance(rows, np.ndarray):
         squares = np.einsum("ij,ij->i", rows, rows)
     else:
         squares = np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1)
     lengths: Floats = np.sqrt(squares)
     return lengths
+
+
+def exact_weights(weights: Floats, *, norm: float, bits: int) -> Floats:
+    """Weights rounded towards zero, to a lattice on which all margins are exact.
+
+    Weights are private already, so this is post-processing. Of each column, 53 - bits - log2(norm)
+    bits are kept relative to the longest column (or to 1/norm, if that is longer).
+
+    Args:
+        weights: One column, or one for each class.
+        norm: The bound on the norm of the rows that they are multiplied with.
+        bits: Those rows are on the lattice of multiples of 2**-bits.
+
+    >>> exact_weights(np.array([0.1, -3.0]), norm=1.0, bits=45)
+    array([ 0.09375, -3.     ])
+    """
+    kept = np.clip(weights, -LARGEST, LARGEST)
+    longest = math.sqrt(lane_sum((kept * kept).reshape(len(kept), -1)).max())
+    # No margin, nor any part of its sum, is larger; with room for the rounding of the norms.
+    reach = max(1.0, longest * norm * (1 + 2.0**-20))
+    return np.asarray(truncate(kept, 53 - bits - math.frexp(reach)[1]))
+
+
+def exact_margins(weights: Floats, rows: Rows) -> Floats:
+    """The margins of rows on a lattice at `exact_weights`, classes first."""
+    margins = np.asarray(weights.T @ rows.T)
+    margins += 0.0  # the sign of a zero is the only thing that could depend on the order
+    return margins
 
 
 def exact_bits(slots: int, bound: float) -> int:

@@ -14,11 +14,20 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.features.rows import aligned
+from tidegate.features.rows import lane_sum
 from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.descent import Descent, spread_for, steps_for, travel
-from tidegate.learn.exact import Exact, Floats, Perturb, exact_bits, truncate
+from tidegate.learn.exact import (
+    LARGEST,
+    Exact,
+    Floats,
+    Perturb,
+    exact_bits,
+    exact_margins,
+    exact_weights,
+    truncate,
+)
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
@@ -32,9 +41,6 @@ from tidegate.schedule.fit import mass
 
 MAX_SLOTS = 2**29
 """Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
-
-LARGEST = 2.0**400
-"""Weights are clipped to this size, so that everything computed from them is finite."""
 
 MAX_FEATURES = 2**26
 """Most features. With more, the rounding errors of a norm could exceed the slack in `clipped`."""
@@ -252,6 +258,7 @@ def descend(
     weighted = bool(terms.slot_weights)
     parts = records.map(partial(Exact.of, bits=x_bits, weighted=weighted, persons=terms.persons))
     slopes = partial(clipped_sum, loss=task.loss, clip=descent.clip, bits=e_bits)
+    with_exact_margins = partial(exact_weights, norm=task.norm, bits=x_bits)
     divisor = counted(terms, n)
     first = origin(task, terms, d)
     center = first if terms.prior is None else terms.prior
@@ -259,9 +266,8 @@ def descend(
     velocity = np.zeros_like(center)
     for j in range(descent.steps):
         momentum = j / (j + 3)
-        ahead = weights + momentum * velocity
         # A rate that diverges must not raise an error: nobody has paid for that output.
-        ahead = np.clip(ahead, -LARGEST, LARGEST)
+        ahead = with_exact_margins(weights + momentum * velocity)
         slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / divisor
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
@@ -272,6 +278,7 @@ def descend(
         weights = np.clip(ahead, -LARGEST, LARGEST)
     if not refits(task):
         return Fitted(weights)
+    weights = with_exact_margins(weights)
     fold = refit.fold_for(
         weights,
         parts,
@@ -331,15 +338,22 @@ def sized(terms: Terms, slots: int, *, least: int = 1) -> int:
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
     """The exact sum of a part's clipped gradients at w; sums of such sums are exact too."""
-    # Classes first: the loss expects that, and the float64 product takes half the time. Align
-    # again, in case a cluster has moved the part: alignment can change how margins are rounded.
-    margins = np.asarray(aligned(w).T @ aligned(part.rows).T)
-    residuals = loss.residual(margins, part.y).T.astype(np.float64, copy=False)
+    residuals = clipped_residuals(part, w=w, loss=loss, clip=clip, bits=bits)
+    return np.ascontiguousarray((residuals.T @ part.rows).T)
+
+
+def clipped_residuals(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:
+    """The clipped residual of each slot, on its lattice: a gradient is a row times its residual.
+
+    It depends on the slot's own row and label, wherever the slot lies, if w is `exact_weights`.
+    """
+    # Classes first: the loss expects that, and the float64 product takes half the time.
+    residuals = loss.residual(exact_margins(w, part.rows), part.y).T.astype(np.float64, copy=False)
     limits = part.limits
     residuals = clipped(residuals, part.lengths, clip if limits is None else clip * limits)
     if part.slot_weights is not None:
         residuals = (residuals.T * part.slot_weights).T
-    return np.ascontiguousarray((truncate(residuals, bits).T @ part.rows).T)
+    return np.asarray(truncate(residuals, bits))
 
 
 def clipped(residuals: Floats, lengths: Floats, clip: float | Floats) -> Floats:
@@ -354,11 +368,12 @@ def clipped(residuals: Floats, lengths: Floats, clip: float | Floats) -> Floats:
     array([[0.3, 0.4],
            [0.3, 0.4]])
     """
-    each = residuals.reshape(len(lengths), -1)
+    lanes = residuals.reshape(len(lengths), -1).T  # every operation below is lane by lane
     bound = clip * (1 - 2.0**-24)  # more slack than this function's rounding errors can use up
-    reached = np.maximum(lengths * np.linalg.norm(each, axis=1), bound)
+    sizes = np.abs(lanes[0]) if len(lanes) == 1 else np.sqrt(lane_sum(lanes * lanes))
+    reached = np.maximum(lengths * sizes, bound)
     scale = bound / reached if isinstance(bound, float) else _quotient(bound, reached)
-    scaled: Floats = (each * scale[:, None]).reshape(residuals.shape)
+    scaled: Floats = (lanes * scale).T.reshape(residuals.shape)
     return scaled
 
 

@@ -3,13 +3,13 @@
 Proof: docs/proofs/quality.md.
 """
 
+import math
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.features.rows import aligned
-from tidegate.learn.exact import exact_bits, truncate
+from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice, truncate
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
@@ -22,27 +22,40 @@ from tidegate.privacy.rounding import up
 
 Floats = NDArray[np.float64]
 
+ROW_BITS = 24
+"""Bits of features relative to the norm: as many as float32 has. Weights keep 29 or more."""
 
-def margins_of(weights: Weights, records: Records, transform: Transform | None = None) -> Floats:
+
+def margins_of(
+    weights: Weights, records: Records, transform: Transform | None = None, *, norm: float
+) -> Floats:
     """The margins of each slot, shape (n,) or (n, K); those of records are secret.
+
+    Rows and weights are truncated to lattices first, so the margins of a row are exact: they depend
+    on that row and the weights alone, wherever the row lies.
 
     Args:
         weights: A released model.
         records: The slots.
         transform: The transform of the release, if it has one.
+        norm: The public bound on the norm of every record.
     """
-    seen = records if transform is None else transform.records(records)
-    rows = aligned(seen.X.astype(np.float64, copy=False))  # same rounding wherever stored
-    return np.asarray(rows @ aligned(weights))
+    if transform is not None:
+        records, norm = transform.records(records), transform.NORM
+    bits = ROW_BITS - math.frexp(norm)[1]
+    rows = on_lattice(records.X, bits)
+    return exact_margins(exact_weights(weights, norm=norm, bits=bits), rows).T
 
 
-def correct(weights: Weights, records: Records, transform: Transform | None = None) -> float:
+def correct(
+    weights: Weights, records: Records, transform: Transform | None = None, *, norm: float
+) -> float:
     """How many slots the model classifies correctly; an unusable slot counts as wrong.
 
     If persons are protected, each slot counts as much as its person weight says. This number is
     secret; `private_accuracy` makes a private one of it.
     """
-    codes = predicted_codes(margins_of(weights, without_owners(records), transform))
+    codes = predicted_codes(margins_of(weights, without_owners(records), transform, norm=norm))
     right = (codes == records.y) & records.usable
     if records.person_weights is None:
         return int(np.count_nonzero(right))
@@ -55,11 +68,12 @@ def deviation(slots: int, allowance: Allowance) -> float:
     return scale * 2**0.5 if allowance.unit == "epsilon" else scale
 
 
-def private_accuracy(
+def private_accuracy(  # noqa: PLR0913 - the model, the records and public numbers
     weights: Weights,
     records: Records,
     transform: Transform | None = None,
     *,
+    norm: float,
     allowance: Allowance,
     bits: Bits,
 ) -> float:
@@ -71,16 +85,17 @@ def private_accuracy(
         weights: A model trained without these records.
         records: The records of the next step.
         transform: The transform of the release, if it has one.
+        norm: The public bound on the norm of every record.
         allowance: What each of these records pays.
         bits: Source of randomness.
 
     >>> from tidegate.privacy.bits import NotPrivateBits
     >>> records = Records(np.ones((1000, 1)), np.ones(1000, np.intp), np.ones(1000, bool))
-    >>> allowance = Allowance("epsilon", 1.0)
-    >>> round(private_accuracy(np.ones(1), records, allowance=allowance, bits=NotPrivateBits(7)), 2)
+    >>> round(private_accuracy(np.ones(1), records, norm=1.0, bits=NotPrivateBits(7),
+    ...                        allowance=Allowance("epsilon", 1.0)), 2)
     1.0
     """
-    count = np.array([float(correct(weights, records, transform))])
+    count = np.array([float(correct(weights, records, transform, norm=norm))])
     scale = up(1 / Fraction(allowance.amount))  # replacing a record moves the count by one
     add_noise = laplace if allowance.unit == "epsilon" else gaussian
     return float(add_noise(count, scale, bits)[0]) / records.n

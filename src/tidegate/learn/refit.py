@@ -15,8 +15,17 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.features.rows import aligned
-from tidegate.learn.exact import Exact, Floats, Labels, Perturb, exact_bits, truncate
+from tidegate.features.rows import lane_sum
+from tidegate.learn.elementary import exp, logistic
+from tidegate.learn.exact import (
+    Exact,
+    Floats,
+    Labels,
+    Perturb,
+    exact_bits,
+    exact_margins,
+    truncate,
+)
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Weights
 from tidegate.learn.loss import Logistic, Loss, Softmax
@@ -164,7 +173,7 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
     A model that has learnt from other records too is shifted less: its shift fits them already.
 
     Args:
-        weights: A private model of transformed rows.
+        weights: A private model of transformed rows, whose margins are exact: `exact_weights`.
         parts: The records of the fit.
         loss: The loss.
         mu: The allowance of the fit, of which `SHARE` is spent.
@@ -188,10 +197,9 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
 
 def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) -> Floats:
     """The exact sum of a part's clipped vectors; sums of such sums are exact too."""
-    rows = aligned(part.rows)
-    margins = np.asarray(aligned(weights).T @ rows.T)
+    margins = exact_margins(weights, part.rows)
     if box.classes == 2:
-        constant = np.full(rows.shape[0], Transform.CONSTANT)
+        constant = np.full(part.lengths.size, Transform.CONSTANT)
         fixed = np.multiply.outer(weights[-1], constant)
         vectors = _two(margins, fixed, part.y, fold)
     else:
@@ -208,8 +216,8 @@ def _two(margins: Floats, fixed: Floats, y: Labels, fold: Fold) -> Floats:
     """The vectors of records of two classes: one margin each, or one for each class."""
     if margins.ndim == 2:
         margins, fixed = margins[1] - margins[0], fixed[1] - fixed[0]
-    z = math.exp(fold.temperature) * (margins - fixed)
-    p = _sigmoid(z + fixed + fold.shift)
+    z = _warmth(fold) * (margins - fixed)
+    p = logistic(z + fixed + fold.shift)
     e = p - y
     bend = p * (1 - p) * z
     return np.stack([e * z, bend * z, e, bend])
@@ -217,12 +225,19 @@ def _two(margins: Floats, fixed: Floats, y: Labels, fold: Fold) -> Floats:
 
 def _many(margins: Floats, y: Labels, fold: Fold) -> Floats:
     """The vectors of records of three classes or more; margins have shape (K, m)."""
-    z = math.exp(fold.temperature) * (margins - margins.mean(axis=0))
-    p = np.exp(z - z.max(axis=0))
-    p /= p.sum(axis=0)
-    expected = (p * z).sum(axis=0)
-    spread = (p * (z - expected) ** 2).sum(axis=0)
+    z = _warmth(fold) * (margins - lane_sum(margins.copy()) / len(margins))
+    p = exp(z - z.max(axis=0))
+    p /= lane_sum(p.copy())
+    expected = lane_sum(p * z)
+    apart = z - expected
+    spread = lane_sum(p * (apart * apart))
     return np.stack([expected - z[y, np.arange(y.size)], spread])
+
+
+def _warmth(fold: Fold) -> np.float64:
+    """What multiplies the margins: the same number on every machine."""
+    warmth: np.float64 = exp(np.array([fold.temperature]))[0]
+    return warmth
 
 
 def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float) -> Fold:
@@ -248,12 +263,6 @@ def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float)
     width = half * (1 - half)
     moved = fold.shift - width * residual / (width * width + noise)
     return Fold(temperature, min(max(moved, -LARGEST_SHIFT), LARGEST_SHIFT))
-
-
-def _sigmoid(t: Floats) -> Floats:
-    small = np.exp(-np.abs(t))
-    sigmoid: Floats = np.where(t < 0, small, 1.0) / (1 + small)
-    return sigmoid
 
 
 def _root(function: Callable[[float], float]) -> float:

@@ -13,10 +13,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from tidegate.checks import refuse, whole
+from tidegate.features.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
+from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.rules import RULES
@@ -223,7 +224,7 @@ class Cells:
             return y * self.classes + predicted_codes(margins), None
         if name == "bins":
             place = np.searchsorted(self.bins.margins, margins)  # one half predicts class 0
-            return y * self.bins.count + place, self.bins.positions(expit(margins), place)
+            return y * self.bins.count + place, self.bins.positions(logistic(margins), place)
         if name == "truth" and self.truth is not None:
             p = _of_class(margins[~right], y[~right])
             place = np.searchsorted(self.truth.edges, p)
@@ -260,9 +261,9 @@ def _tables(wanted: list[_Wanted], allowance: Allowance) -> tuple[Table, ...]:
 
 def _of_class(margins: Floats, codes: Indices) -> Floats:
     """The probability that the margins give to a class of each row."""
-    chosen = np.take_along_axis(margins, codes[:, None], axis=1)
+    lanes = np.ascontiguousarray(margins.T)
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of a record
-        return np.asarray(1 / np.exp(margins - chosen).sum(axis=1))
+        return np.asarray(1 / lane_sum(exp(lanes - lanes[codes, np.arange(codes.size)])))
 
 
 def _at_most(allowance: Allowance) -> Fraction:

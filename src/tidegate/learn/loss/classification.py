@@ -7,6 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tidegate.checks import positive, whole
+from tidegate.features.rows import lane_sum
+from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.loss.margins import UNIT, Floats, Indices, register, rounded_up
 
 
@@ -64,19 +66,15 @@ class Logistic(OneMargin):
 
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
-        sign = _signs(margins, y)
-        return -sign * _sigmoid(-sign * margins)
+        residual: Floats = logistic(margins)
+        residual -= y
+        return residual
 
     def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
         """See `Loss`."""
         del y
-        return _sigmoid(margins) * _sigmoid(-margins) * v
-
-
-def _sigmoid(t: Floats) -> Floats:
-    small = np.exp(-np.abs(t))
-    sigmoid: Floats = np.where(t < 0, small, np.ones_like(small)) / (1 + small)
-    return sigmoid
+        curvature: Floats = logistic(margins) * logistic(-margins) * v
+        return curvature
 
 
 @register
@@ -157,8 +155,9 @@ class Softmax:
 
 
 def _probabilities(margins: Floats) -> Floats:
-    p: Floats = np.exp(margins - margins.max(axis=0))
-    p /= p.sum(axis=0)
+    """Of each class; those of a record depend on its own margins alone, wherever they lie."""
+    p: Floats = exp(margins - margins.max(axis=0))
+    p /= lane_sum(p.copy())
     return p
 
 
