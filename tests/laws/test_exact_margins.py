@@ -20,8 +20,14 @@ from scipy.sparse import csr_array
 
 from tests.laws.residuals import LOSSES, WHOLE, Sums, digest, part_of, weights_of
 from tidegate.learn import exact, gradient
-from tidegate.learn.exact import Exact, Floats, exact_margins, exact_weights, on_lattice
-from tidegate.learn.gradient import lattice_bits
+from tidegate.learn.exact import (
+    Exact,
+    Floats,
+    exact_margins,
+    exact_weights,
+    lattice_bits,
+    on_lattice,
+)
 from tidegate.learn.loss import Loss
 
 

@@ -224,9 +224,9 @@ def test_a_mistake_breaks_a_law(mistake: str) -> None:
         assert law in gate_laws_broken(scored(pure=pure), RIGHT, WRONG)
 
 
-def twice(weights: Any, records: Any, transform: Any = None) -> float:
+def twice(weights: Any, records: Any, transform: Any = None, *, norm: float) -> float:
     """The number of correct slots, counted twice."""
-    return 2 * CORRECT(weights, records, transform)
+    return 2 * CORRECT(weights, records, transform, norm=norm)
 
 
 CORRECT = private_accuracy.correct

@@ -24,8 +24,8 @@ from tests.laws.replay import Data, always
 from tests.laws.scenes import R, blank
 from tests.laws.test_replay import E1
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, gradient, persons
-from tidegate.learn.exact import Exact, truncate
-from tidegate.learn.gradient import clipped_sum, lattice_bits
+from tidegate.learn.exact import Exact, lattice_bits, truncate
+from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.persons import Owned, with_persons
 from tidegate.learn.records import Records

@@ -18,14 +18,13 @@ from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
 from tidegate.learn.descent import Descent, steps_for, travel
-from tidegate.learn.exact import Floats, Labels, Perturb, truncate
+from tidegate.learn.exact import Floats, Labels, Perturb, lattice_bits, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
     GradientPerturbation,
     clipped,
     descend,
     deviation,
-    lattice_bits,
 )
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.records import Records, join

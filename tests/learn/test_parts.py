@@ -22,8 +22,8 @@ from tidegate.learn import (
     Softmax,
     objective,
 )
-from tidegate.learn.exact import Exact
-from tidegate.learn.gradient import clipped_sum, descend, lattice_bits
+from tidegate.learn.exact import Exact, lattice_bits
+from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Learner, Task, Terms
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import (

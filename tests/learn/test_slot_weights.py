@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, output
-from tidegate.learn.exact import Exact, exact_bits
-from tidegate.learn.gradient import clipped_sum, lattice_bits
+from tidegate.learn.exact import Exact, exact_bits, lattice_bits
+from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective

@@ -119,6 +119,22 @@ def exact_bits(slots: int, bound: float) -> int:
     return 53 - math.frexp(slots * bound)[1]
 
 
+def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
+    """The numbers of fractional bits (a, b) of features and residuals that make every sum exact.
+
+    slots * clip * 2**(a + b) stays below 2**53; the bits are divided so that features and residuals
+    have the same relative precision.
+
+    >>> lattice_bits(60_000, 1.0, 1.0)
+    (18, 19)
+    >>> lattice_bits(10**7, 1.0, 1.0)
+    (14, 15)
+    """
+    both = exact_bits(slots, clip)
+    features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
+    return features, both - features
+
+
 def truncate(values: Rows, bits: int) -> Rows:
     """Values rounded towards zero to multiples of 2**-bits, so that none grows.
 

@@ -23,9 +23,9 @@ from tidegate.learn.exact import (
     Exact,
     Floats,
     Perturb,
-    exact_bits,
     exact_margins,
     exact_weights,
+    lattice_bits,
     truncate,
 )
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
@@ -381,22 +381,6 @@ def _quotient(over: Floats, under: Floats) -> Floats:
     """One array by another, 0 where the first is: a slot of person weight 0 adds nothing."""
     quotient: Floats = np.divide(over, under, out=np.zeros_like(over), where=over > 0)
     return quotient
-
-
-def lattice_bits(slots: int, norm: float, clip: float) -> tuple[int, int]:
-    """The numbers of fractional bits (a, b) of features and residuals that make every sum exact.
-
-    slots * clip * 2**(a + b) stays below 2**53; the bits are divided so that features and residuals
-    have the same relative precision.
-
-    >>> lattice_bits(60_000, 1.0, 1.0)
-    (18, 19)
-    >>> lattice_bits(10**7, 1.0, 1.0)
-    (14, 15)
-    """
-    both = exact_bits(slots, clip)
-    features = (53 - (slots - 1).bit_length()) // 2 - math.ceil(math.log2(norm))
-    return features, both - features
 
 
 def deviation(clip: float, steps: int, mu: float) -> float:
