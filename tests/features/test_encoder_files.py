@@ -1,15 +1,20 @@
 """What is refused of an encoder's files, in one line that names the file; and what is frozen."""
 
 import json
+import math
 import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from tests.features.encoders import (
     TEXT_GRAPH,
@@ -22,7 +27,7 @@ from tests.features.encoders import (
     write_tokenizer,
 )
 from tidegate.checks import InvalidValueError
-from tidegate.features.encoder import OnnxImage, text_encoder
+from tidegate.features.encoder import OnnxImage, text_encoder, tokens
 from tidegate.features.encoder.frozen_file import FrozenFile
 
 IDS = "int64[n, m] input_ids"
@@ -73,6 +78,25 @@ def external_in_a_branch(folder: Path) -> str:
     model.graph.node.add(op_type="If", input=["true"], output=["unread"]).attribute.extend(
         onnx.helper.make_attribute(name, branch) for name in ("then_branch", "else_branch")
     )
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+def with_loop(folder: Path, *, in_function: bool = False) -> str:
+    """A model that repeats something for as long as a token says, or for ever."""
+    path = Path(write_text_model(folder))
+    model = onnx.load(path)
+    boolean = onnx.helper.make_tensor_value_info("go_on", onnx.TensorProto.BOOL, [])
+    count = onnx.helper.make_tensor_value_info("count", onnx.TensorProto.INT64, [])
+    again = onnx.helper.make_node("Identity", ["go_on"], ["still"])
+    still = onnx.helper.make_tensor_value_info("still", onnx.TensorProto.BOOL, [])
+    body = onnx.helper.make_graph([again], "body", [count, boolean], [still])
+    loop = onnx.helper.make_node("Loop", ["", "true"], [], body=body)
+    if in_function:
+        opset = [onnx.helper.make_opsetid("", 17)]
+        model.functions.append(onnx.helper.make_function("own", "Own", ["true"], [], [loop], opset))
+    else:
+        model.graph.node.append(loop)
     path.write_bytes(model.SerializeToString())
     return str(path)
 
@@ -154,6 +178,11 @@ REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
         ),
         "draws random numbers",
     ),
+    "a loop": (with_loop, "has Loop, which may never end on some record"),
+    "a loop in a function": (
+        lambda folder: with_loop(folder, in_function=True),
+        "has Loop, which may never end on some record",
+    ),
     "an unknown operator": (
         text_model(IDS, FLOATS, "vectors = Tides(input_ids)"),
         "cannot be run by onnxruntime",
@@ -205,6 +234,13 @@ def test_a_bad_encoder_is_refused_in_one_line(tmp_path: Path, case: str) -> None
     assert Path(path).name in text
 
 
+def replacing(times: int, **pattern: str) -> Callable[[dict[str, Any]], object]:
+    """A tokenizer that makes two letters of one, again and again."""
+    each = {"type": "Replace", "pattern": pattern, "content": "aa"}
+    inner = {"type": "Sequence", "normalizers": [each] * times}
+    return lambda known: known | {"normalizer": {"type": "Sequence", "normalizers": [inner]}}
+
+
 TOKENIZERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "not a tokenizer": (lambda _: {"a": 1}, "is not a tokenizer"),
     "no table": (lambda _: [1], "is not a tokenizer"),
@@ -214,7 +250,56 @@ TOKENIZERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         ),
         "splits texts at random: set dropout to null",
     ),
+    "replacements of a letter": (replacing(40, String="a"), r"1.1e\+12 times as long .* is 64"),
+    "replacements of nothing": (replacing(4, String=""), "81 times as long"),
+    "replacements by expressions": (replacing(4, Regex="x*"), "81 times as long"),
 }
+
+
+def test_a_tokenizer_may_replace_a_little(tmp_path: Path) -> None:
+    path = Path(write_tokenizer(tmp_path))
+    path.write_text(json.dumps(replacing(6, String="a")(json.loads(path.read_text()))))
+    encoder = text_encoder(write_table(tmp_path), str(path))
+    assert np.isfinite(encoder.encode(["a" * 10**6, "tide"])).all()
+
+
+letters = st.text(st.sampled_from("ab "), max_size=3)
+replacements = st.builds(
+    lambda pattern, content: {"type": "Replace", "pattern": pattern, "content": content},
+    st.one_of(
+        letters.map(lambda text: {"String": text}),
+        st.sampled_from(["x*", "a|b", " {2,}", "[ab]", "a?", "b*a"]).map(lambda it: {"Regex": it}),
+    ),
+    letters,
+)
+
+
+@given(st.lists(replacements, max_size=4), st.text(st.sampled_from("ab "), max_size=30))
+def test_no_text_grows_by_more_than_is_assumed(chain: list[Any], text: str) -> None:
+    known = Tokenizer.from_str(
+        json.dumps(
+            {
+                "version": "1.0",
+                "added_tokens": [],
+                "normalizer": {"type": "Sequence", "normalizers": chain},
+                "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
+            }
+        )
+    )
+    grown = known.normalizer.normalize_str(text)
+    assert len(grown) + 1 <= math.prod(map(tokens._growth, chain)) * (len(text) + 1)
+
+
+@given(st.lists(st.none() | st.integers(0, 40), max_size=60), st.floats(1, 64))
+def test_runs_of_texts_are_bounded(lengths: list[int | None], times: float) -> None:
+    texts = [None if length is None else "a" * length for length in lengths]
+    with patch.object(tokens, "RUN", 7), patch.object(tokens, "RUN_CHARACTERS", 1000):
+        found = list(tokens.runs(texts, times))
+    assert [text for run in found for text in run] == texts
+    for run in found:
+        sizes = [len(text) for text in run if text]
+        assert 0 < len(run) <= 7
+        assert len(sizes) <= 1 or times * sum(sizes) <= 1000
 
 
 @pytest.mark.parametrize("case", TOKENIZERS)

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -18,6 +18,7 @@ from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.store import Batch
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
+from tidegate.serve.parser import Parser
 from tidegate.serve.server import kept, listen, server
 from tidegate.serve.tokens import Tokens
 
@@ -116,11 +117,17 @@ def served(
     settings: Config | None = None,
     limits: Limits | None = None,
     gate: Gate | None = None,
+    parsing: bool = False,
 ) -> Iterator[Served]:
-    """A service of a state, which is made if it is not there; or of a gate that is open."""
+    """A service of a state, which is made if it is not there; or of a gate that is open.
+
+    Most tests send no large body. So the process that parses them starts with the first one, unless
+    `parsing`: then it starts with the service, as everywhere else.
+    """
     limits = limits or Limits(rate=10_000, burst=10_000)
     gate = gate or Gate.open(folder, settings or config())
-    with listen("127.0.0.1", 0) as listening, kept(gate, limits) as runner:
+    ahead = nullcontext() if parsing else patch.object(Parser, "start")
+    with ahead, listen("127.0.0.1", 0) as listening, kept(gate, limits) as runner:
         tokens = Tokens(folder)
         known = {scope: tokens.create(f"{scope}-{len(tokens.all())}", [scope]) for scope in SCOPES}
         running = server(runner, folder, limits)

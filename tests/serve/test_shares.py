@@ -118,18 +118,51 @@ def test_idle_connections_of_strangers_keep_out_nobody(tmp_path: Path) -> None:
         assert b'"records": 10' in read(listening, b'"records": 10'), "it was not closed"
 
 
-@given(owners=st.lists(st.sampled_from([None, "app", "board", "other"]), min_size=1, max_size=30))
+def slow_stranger(running: Served) -> socket.socket:
+    """A connection whose request was refused while its body is still to come."""
+    connection = socket.create_connection(("127.0.0.1", running.port), timeout=20)
+    lines = ("POST /v1/records HTTP/1.1", "Host: x", "Content-Length: 1000", "", "{")
+    connection.sendall("\r\n".join(lines).encode())
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(4096)
+    assert b" 401 " in answer.splitlines()[0]
+    return connection
+
+
+def test_slow_bodies_of_strangers_close_no_connection_that_may_show_a_token(tmp_path: Path) -> None:
+    """It is older than all of theirs, and has sent nothing yet."""
+    limits = Limits(connections=8, rate=10_000, burst=10_000)
+    with served(tmp_path / "state", limits=limits) as running, ExitStack() as stack:
+        honest = stack.enter_context(socket.create_connection(("127.0.0.1", running.port)))
+        honest.settimeout(20)
+        for _ in range(30):
+            stack.enter_context(slow_stranger(running))
+        body = b'{"x": [[0.5, 0.5]], "y": [1]}'
+        honest.sendall(request(running, len(body)) + body)
+        assert b" 200 " in honest.recv(4096).splitlines()[0]
+
+
+@given(
+    there=st.lists(
+        st.tuples(st.sampled_from([None, "app", "board", "other"]), st.booleans()),
+        min_size=1,
+        max_size=30,
+    )
+)
 def test_strangers_are_closed_first_and_then_the_token_that_has_most(
-    owners: list[str | None],
+    there: list[tuple[str | None, bool]],
 ) -> None:
-    closed = victim([*owners, None])
-    having = Counter(owners)
-    if owners[closed] is not None:
-        assert None not in owners
+    closed = victim([*there, (None, False)])
+    owners = [owner for owner, _ in there]
+    if (None, True) in there:
+        assert closed == there.index((None, True)), "one that was answered without a token"
+    elif None in owners:
+        assert closed == owners.index(None)
+    else:
+        having = Counter(owners)
         assert having[owners[closed]] == max(having.values())
         assert closed == owners.index(owners[closed])
-    else:
-        assert closed == owners.index(None)
 
 
 def is_open(connection: socket.socket) -> bool:

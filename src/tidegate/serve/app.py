@@ -47,6 +47,7 @@ def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
         yield
         service.close()
 

@@ -33,7 +33,7 @@ class Guarded(H11Protocol):
             there = [each for each in self.connections if isinstance(each, Guarded)]
             there = sorted((each for each in there if not each._dropped), key=attrgetter("opened"))
             if len(there) > self.most:
-                dropped = there[victim([each.token for each in there])]
+                dropped = there[victim([(each.token, each.answered) for each in there])]
                 dropped._dropped = True
                 dropped.transport.abort()  # without waiting for the client to read
 
@@ -43,6 +43,12 @@ class Guarded(H11Protocol):
         scope: Any = self.scope  # None before the first
         token: str | None = scope["state"].get("token") if scope else None
         return token
+
+    @property
+    def answered(self) -> bool:
+        """Whether the last request has its response."""
+        request: Any = self.cycle
+        return request is not None and request.response_complete
 
     def _look(self) -> None:
         """Close a connection that has had no request since the last check."""
@@ -58,15 +64,21 @@ class Guarded(H11Protocol):
         """Log nothing, since anyone can ask for WebSockets any number of times."""
 
 
-def victim(tokens: Sequence[str | None]) -> int:
+def victim(connections: Sequence[tuple[str | None, bool]]) -> int:
     """The index of the connection to close when there are too many.
 
-    It is the oldest without a token. If only the newest has none, it is the oldest of the token
-    with the most connections. So nobody can lock out a token that has fewer connections.
+    It is the oldest without a token whose request was answered: it was a stranger's, or wanted
+    nothing that needs a token. If there is none, it is the oldest without a token, which may still
+    be about to show one. If only the newest has none, it is the oldest of the token with the most
+    connections. So nobody can lock out a token that has fewer connections.
 
     Args:
-        tokens: The token of each connection, oldest first; None without one, as for the newest.
+        connections: The token of each connection, None without one, as for the newest; and whether
+            its last request was answered. Oldest first.
     """
+    if (None, True) in connections:
+        return connections.index((None, True))
+    tokens = [token for token, _ in connections]
     having = Counter(tokens)
     if having[None] > 1 or len(having) == 1:
         return tokens.index(None)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.checks import StoreError
 from tidegate.features.columns import Table
 from tidegate.gate.config import Config
 from tidegate.gate.sources import RawBatch
@@ -38,19 +39,32 @@ class Parser:
         self._json, self._arrow = ThreadPoolExecutor(1, "json"), ThreadPoolExecutor(1, "arrow")
         self._turns: dict[str, asyncio.Lock] = {}
 
+    def start(self) -> None:
+        """Start the process, so that the first sender does not wait for that."""
+        self._json.submit(self._process.start)
+
     async def batch(self, token: str, kind: str, body: bytearray, *, labelled: bool) -> RawBatch:
         """The records of a body."""
         async with self._turns.setdefault(token, asyncio.Lock()):
             if kind == ARROW:
                 reading = self._arrow.submit(self._reader.batch, kind, body, labelled=labelled)
             else:
-                reading = self._json.submit(lambda: self._process.ask(kind, body, labelled).batch())
+                reading = self._json.submit(self._parsed, kind, body, labelled)
             return await asyncio.wrap_future(reading)
+
+    def _parsed(self, kind: str, body: bytearray, labelled: bool) -> RawBatch:
+        try:
+            parsed: Parsed = self._process.ask(kind, body, labelled)
+        except StoreError:  # it has died: the next sender should not wait for another
+            self.start()
+            raise
+        return parsed.batch()
 
     def close(self) -> None:
         """Stop the threads and the process."""
-        self._process.end()
-        self._json.shutdown()
+        self._process.end()  # whoever waits for it gets an error
+        self._json.shutdown(cancel_futures=True)
+        self._process.end()  # if it was being started
         self._arrow.shutdown()
 
 

@@ -20,7 +20,7 @@ NICENESS = 5
 
 
 class Process:
-    """A child process that the first request starts, and the next one restarts if it has died.
+    """A child process that `start` or the first request starts; a request restarts one that died.
 
     It has a lower priority than the service and ends with it. If memory runs out, the kernel kills
     this process rather than the service.
@@ -45,9 +45,7 @@ class Process:
 
     def ask(self, *question: Any) -> Any:
         """Send a request and return the result; an exception in the process is raised here."""
-        if self._running is not None and not self._running[0].is_alive():
-            self.end()  # it was interrupted, or has died, while nobody asked
-        _, pipe = self._running or self._start()
+        _, pipe = self.start()
         if self._check is not None:  # `interrupt` finds the process from here on
             self._check()
         try:
@@ -61,7 +59,13 @@ class Process:
             raise answer
         return answer
 
-    def _start(self) -> tuple[Any, Connection]:
+    def start(self) -> tuple[Any, Connection]:
+        """The process and its pipe; it is started if it is not running."""
+        if self._running is not None and not self._running[0].is_alive():
+            self.end()  # it was interrupted, or has died, while nobody asked
+        return self._running or self._new()
+
+    def _new(self) -> tuple[Any, Connection]:
         # Not a fork: it would copy the locks of our threads in whatever state they are.
         context = get_context("spawn")
         ours, theirs = context.Pipe()

@@ -49,6 +49,10 @@ class Service:
         self._parser = Parser(self.reader)
         self._status: tuple[int, Fields] = (-1, {})
 
+    def start(self) -> None:
+        """Prepare for the first request."""
+        self._parser.start()
+
     def needs(self, scope: str) -> list[Security]:
         """The dependency of routes that need a scope."""
         return [Security(self.authentication, scopes=[scope])]

@@ -31,6 +31,17 @@ RANDOM = {
 }
 """Operators whose result is another one each time."""
 
+LOOPS = {
+    "BeamSearch",
+    "GreedySearch",
+    "Loop",
+    "Sampling",
+    "Scan",
+    "SequenceMap",
+    "WhisperBeamSearch",
+}
+"""Operators that repeat parts of a model: for how long, and with how much memory, a record says."""
+
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 
 POOLED = "sentence_embedding"
@@ -109,6 +120,7 @@ def loaded_model(file: FrozenFile) -> OnnxModel:
         raise InvalidValueError(f"{file.path} is not an ONNX model: check how it was exported")
     _refuse_external(file, [each for each in messages if isinstance(each, onnx.TensorProto)], onnx)
     _refuse_random(file, nodes)
+    _refuse_loops(file, nodes)
     session = _session(file, content)
     return OnnxModel(file.path, session, *_output(file, session))
 
@@ -140,6 +152,15 @@ def _refuse_random(file: FrozenFile, nodes: list[Any]) -> None:
         raise InvalidValueError(
             f"{file.path} has {', '.join(sorted(chance))}, which draws random numbers: export the "
             "model for inference"
+        )
+
+
+def _refuse_loops(file: FrozenFile, nodes: list[Any]) -> None:
+    """Refuse a model that may never end on a record, or end the process by the memory it takes."""
+    if loops := {node.op_type for node in nodes} & LOOPS:
+        raise InvalidValueError(
+            f"{file.path} has {', '.join(sorted(loops))}, which may never end on some record: "
+            "export the model without loops"
         )
 
 

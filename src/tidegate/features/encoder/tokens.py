@@ -1,7 +1,8 @@
 """Texts as numbers of tokens, by a public tokenizer.json."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,13 @@ PANIC = "PanicException"
 """What a panic in the tokenizer's library raises: a text may cause it, and it is no Exception."""
 
 RUN = 4096
-"""Texts given to the tokenizer at a time."""
+"""Most texts given to the tokenizer at a time."""
+
+RUN_CHARACTERS = 2**22
+"""Most characters given to it at a time, once its replacements have made them more."""
+
+MAX_GROWTH = 64
+"""How many times as long a tokenizer's replacements may make a text, in memory and time."""
 
 
 def tokens_of(
@@ -45,11 +52,27 @@ def tokens_of(
     tokenizer = loaded_tokenizer(file, length)
     clean = [cut(text, length) if isinstance(text, str) else None for text in texts]
     found: list[Ids | None] = []
-    for start in range(0, len(clean), RUN):
-        part = clean[start : start + RUN]
+    for part in runs(clean, growth(file)):
         split = iter(_split(tokenizer, [text for text in part if text is not None], special))
         found += [None if text is None else next(split) for text in part]
     return found
+
+
+def runs(texts: Sequence[str | None], times: float) -> Iterator[Sequence[str | None]]:
+    """Split texts into runs for the tokenizer, which makes them up to so many times as long.
+
+    >>> list(map(len, runs(["tide" * 1000] * 100, 64.0)))
+    [16, 16, 16, 16, 16, 16, 4]
+    """
+    start = size = 0
+    for stop, text in enumerate(texts):
+        length = 0 if text is None else len(text)
+        if stop - start == RUN or (size and times * (size + length) > RUN_CHARACTERS):
+            yield texts[start:stop]
+            start, size = stop, 0
+        size += length
+    if texts[start:]:
+        yield texts[start:]
 
 
 def cut(text: str, length: int) -> str:
@@ -75,6 +98,35 @@ def _split(tokenizer: Any, texts: list[str], special: bool) -> list[Ids | None]:
 
 
 @lru_cache(maxsize=8)
+def growth(file: FrozenFile) -> float:
+    """How many times as long the replacements of a tokenizer make a text, at most."""
+    return math.prod(map(_growth, _replacements(json.loads(file.read()).get("normalizer"))))
+
+
+def _replacements(normalizer: Any) -> Iterator[Any]:
+    """The replacements of a normalizer, also of those within it."""
+    if isinstance(normalizer, dict) and normalizer.get("type") == "Replace":
+        yield normalizer
+    elif isinstance(normalizer, dict):
+        for each in normalizer.get("normalizers", ()):
+            yield from _replacements(each)
+
+
+def _growth(replacement: Any) -> float:
+    """How many times as long a replacement makes a text, at most.
+
+    An expression may match nothing between any two characters, and then only adds.
+
+    >>> _growth({"pattern": {"String": "ab"}, "content": "abc"})
+    1.5
+    >>> _growth({"pattern": {"Regex": " {2,}"}, "content": " "})
+    2.0
+    """
+    pattern, content = replacement["pattern"].get("String"), len(replacement["content"])
+    return max(1.0, content / len(pattern)) if pattern else 1.0 + content
+
+
+@lru_cache(maxsize=8)
 def loaded_tokenizer(file: FrozenFile, length: int) -> Any:
     """The tokenizer of a file, which cuts texts at `length` tokens."""
     tokenizers = optional_module("tokenizers", "encoders")
@@ -85,6 +137,7 @@ def loaded_tokenizer(file: FrozenFile, length: int) -> Any:
         tokenizer = tokenizers.Tokenizer.from_str(content.decode())
         tokenizer.no_padding()
         tokenizer.enable_truncation(length)
+        times = growth(file)
     except Exception:
         raise InvalidValueError(
             f"{file.path} is not a tokenizer: give a tokenizer.json of the tokenizers library"
@@ -92,6 +145,11 @@ def loaded_tokenizer(file: FrozenFile, length: int) -> Any:
     if chance := [name for name in RANDOM if model.get(name)]:
         raise InvalidValueError(
             f"{file.path} splits texts at random: set {' and '.join(chance)} to null in it"
+        )
+    if times > MAX_GROWTH:
+        raise InvalidValueError(
+            f"{file.path} may make a text {times:.3g} times as long by its replacements; the most "
+            f"is {MAX_GROWTH}: remove some of type Replace from its normalizer"
         )
     return tokenizer
 
