@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench.data import K, images
+from bench.data import D, K, images
 from bench.gate import alone, config, write
 from bench.table import number, say, show, within, yes
 from tidegate.compute import Memory
@@ -85,7 +85,7 @@ def reads(schedule: Schedule) -> float:
     late = (STEPS - COUNTED) * STEP
     read = sum(
         line.fit.span.size
-        * LEARNER.descent_of(TASK, trains.terms(line, None), line.fit.span.size).steps
+        * LEARNER.descent_of(TASK, trains.terms(line, None), line.fit.span.size, D).steps
         for line in plan(schedule).lines(STEPS * STEP)
         if line.fit.at > late
     )
@@ -126,7 +126,7 @@ def costs() -> dict[str, Cost]:
     }
     takes[SCRATCH] = from_scratch()
     read = {name: reads(schedule) for name, schedule in SCHEDULES.items()}
-    read[SCRATCH] = RETAINED * LEARNER.descent_of(TASK, scratch_terms(), WINDOW).steps
+    read[SCRATCH] = RETAINED * LEARNER.descent_of(TASK, scratch_terms(), WINDOW, D).steps
     times: dict[str, list[float]] = {name: [] for name in takes}
     with threadpool_limits(1):
         for records in batches():

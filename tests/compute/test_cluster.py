@@ -212,7 +212,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
     whole = records(3000)
     task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
     terms = Terms(allowance=Allowance("mu", 1.0))
-    descent = GradientPerturbation(steps=6).descent_of(task, terms, whole.n)
+    descent = GradientPerturbation(steps=6).descent_of(task, terms, whole.n, whole.d)
 
     def fit(at: int) -> Weights:
         seen = iter(range(100))

@@ -218,8 +218,8 @@ def sized_by_owners(number: str) -> Iterator[None]:
     def fitted(self: Any, task: Any, terms: Any, records: Any, bits: Any) -> Any:
         summed = records.fold(lambda part: float(part.person_weights.sum()), float.__add__)
         smaller = replace(terms, typical=Fraction(terms.mass(records.n)) / max(1, round(summed)))
-        descent = self.descent_of(task, terms, records.n)
-        planted = self.descent_of(task, smaller, records.n)
+        descent = self.descent_of(task, terms, records.n, records.d)
+        planted = self.descent_of(task, smaller, records.n, records.d)
         mixed = replace(descent, **{number: getattr(planted, number)})
         if number == "steps":
             mixed = replace(mixed, sigma=planted.sigma)

@@ -17,7 +17,7 @@ from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
-from tidegate.learn.descent import Descent, steps_for, travel
+from tidegate.learn.descent import MAX_STEPS, Descent, steps_for, travel
 from tidegate.learn.exact import Floats, Labels, Perturb, lattice_bits, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
@@ -60,7 +60,7 @@ def fit(
         behind=behind,
         slot_weights=slot_weights,
     )
-    settings = learner.descent_of(task, terms, len(y))
+    settings = learner.descent_of(task, terms, len(y), x.shape[1])
     parts = weighted([Records(x, y, usable)], slot_weights)[0].load()
     return descend(task, terms, parts, settings, perturb).weights
 
@@ -411,7 +411,7 @@ def test_an_emphasis_of_other_slots_or_none_is_refused() -> None:
         weighted([records(5)], halves(4, Fraction(1, 3)))
     task = Task(loss=Softmax(2), norm=1.0, regularization=0.0)
     terms = Terms(allowance=Allowance("mu", 1.0), slot_weights=halves(4, Fraction(1, 3)))
-    settings = GradientPerturbation().descent_of(task, terms, 2)
+    settings = GradientPerturbation().descent_of(task, terms, 2, 1)
     with pytest.raises(InvalidValueError, match="slot_weights must be on fit and records"):
         descend(task, terms, records(4), settings, noiseless())
 
@@ -528,7 +528,7 @@ def test_defaults_bound_the_noise_in_a_margin(
         behind=behind,
         surveyed=surveyed,
     )
-    assert 16 <= plan.steps <= 64
+    assert 1 <= plan.steps <= MAX_STEPS
     velocity = np.zeros(plan.steps)  # coefficient of each step's noise, along a flat direction
     place = np.zeros(plan.steps)
     for j in range(plan.steps):
@@ -546,7 +546,7 @@ def test_given_settings_are_kept() -> None:
     assert (plan.steps, plan.rate, plan.clip) == (5, 0.25, 0.125)
     fast = settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(rate=9.0))
     assert fast.steps == steps_for(100 / (2 * fast.clip), 9.0) < 16
-    assert settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(rate=1e-6)).steps == 64
+    assert settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(rate=1e-6)).steps == MAX_STEPS
     assert settings(100, Logistic(), 1.0, 1.0, GradientPerturbation(clip=9.0)).clip == 1.0
 
 

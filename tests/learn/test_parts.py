@@ -195,7 +195,7 @@ def test_private_fits_agree_across_parts() -> None:
     rounded = 2.0**-13 * public["noise_scale"]  # each of four coordinates to its lattice
     assert np.linalg.norm(one - other) <= public["tolerance"] / 0.05 + rounded
     terms = Terms(allowance=Allowance("mu", 0.5))
-    descent = GradientPerturbation().descent_of(task, terms, whole.n)
+    descent = GradientPerturbation().descent_of(task, terms, whole.n, whole.d)
     one, other = (descend(task, terms, each, descent, lambda S, _: S).weights for each in both)
     np.testing.assert_allclose(one, other, atol=1e-3)
 
@@ -208,7 +208,7 @@ def test_emphasis_goes_by_the_slot_however_slots_are_cut() -> None:
     )
     task = Task(loss=Logistic(), norm=1.0, regularization=0.0)
     terms = Terms(allowance=Allowance("mu", 0.5), slot_weights=slot_weights)
-    descent = GradientPerturbation(steps=4).descent_of(task, terms, whole.n)
+    descent = GradientPerturbation(steps=4).descent_of(task, terms, whole.n, whole.d)
     told = weighted([whole], slot_weights)[0].load()
     both: list[Parts[Records]] = [told, cut(told, [200, 501], "tree")]
     one, other = (descend(task, terms, each, descent, lambda S, _: S).weights for each in both)

@@ -285,7 +285,7 @@ def fit(task: Task, data: Records, **terms: Any) -> tuple[Floats, list[tuple[int
         return center
 
     settings = Terms(allowance=Allowance("mu", 0.5), **terms)
-    descent = GradientPerturbation().descent_of(task, settings, data.n)
+    descent = GradientPerturbation().descent_of(task, settings, data.n, data.d)
     return descend(task, settings, data, descent, perturb).weights, seen
 
 

@@ -2,12 +2,25 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 TARGET_SPREAD = 1 / 16
 """The default deviation of the noise in a predicted target, in units of half its range."""
 
 TWO_CLASS_SPREAD = 0.6
 """The default deviation of the noise in a margin of two classes, where surveys centre the rows."""
+
+MAX_STEPS = 256
+"""Most steps of a descent whose steps are not given: a longer way is cut short."""
+
+MAX_PROVED_FEATURES = 65
+"""Most features for which the rate is one that cannot swing: 64 and a constant column."""
+
+WIDE_FACTOR = 8
+"""How much faster than proved a descent with more features goes; see docs/proofs/descent.md."""
+
+WIDE_TARGET_FACTOR = 2
+"""The same for a target: squared errors are curved everywhere, so it is less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +47,86 @@ class Descent:
     def sensitivity(self) -> float:
         """The most that replacing one record moves a sum of gradients."""
         return 2 * self.clip
+
+
+def fastest_rate(*, smoothness: float, regularization: float, features: int, target: bool) -> float:
+    """The highest rate: 1 over the bound on the curvature, with which a descent cannot swing.
+
+    With many features, rows point in many directions and the curvature is far below its bound;
+    there the rate is higher. That was measured, not proved: docs/proofs/descent.md.
+
+    Args:
+        smoothness: Beta, the loss's bound on its curvature.
+        regularization: Lambda.
+        features: Number of features.
+        target: Whether a number is predicted, not a class.
+
+    >>> fastest_rate(smoothness=0.25, regularization=0.0, features=6, target=False)
+    4.0
+    >>> fastest_rate(smoothness=0.25, regularization=0.0, features=784, target=False)
+    32.0
+    """
+    if features <= MAX_PROVED_FEATURES:
+        return 1 / (smoothness + 2 * regularization)
+    factor = WIDE_TARGET_FACTOR if target else WIDE_FACTOR
+    return 1 / (smoothness / factor + 4 * regularization)
+
+
+class Pace(NamedTuple):
+    """The number of steps of a descent and its learning rate."""
+
+    steps: int
+    rate: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What decides how fast a descent may go, all of it public.
+
+    Attributes:
+        horizon: How far it should travel along a constant slope of 1.
+        smoothness: Beta, the loss's bound on its curvature.
+        regularization: Lambda.
+        features: Number of features.
+        target: Whether a number is predicted, not a class.
+        continues: Whether it starts at the previous release of a schedule with slot weights.
+        surveyed: Whether rows are transformed by what surveys say.
+    """
+
+    horizon: float
+    smoothness: float
+    regularization: float
+    features: int
+    target: bool
+    continues: bool
+    surveyed: bool
+
+    def pace(self, *, steps: int | None, rate: float | None) -> Pace:
+        """The fewest steps that cover the horizon no faster than allowed.
+
+        If `MAX_STEPS` are too few, the way becomes shorter: the rate is never raised. What is given
+        is kept.
+        """
+        fastest = rate or fastest_rate(
+            smoothness=self.smoothness,
+            regularization=self.regularization,
+            features=self.features,
+            target=self.target,
+        )
+        count = steps or min(steps_for(self.horizon, fastest), MAX_STEPS)
+        return Pace(count, rate or min(self.horizon / travel(count), fastest))
+
+    def earlier_pace(self, *, steps: int | None, rate: float | None) -> Pace:
+        """The pace under rules 1: a start at the release before took the fewest, largest steps."""
+        least = 1 if rate or self.continues else 16
+        factor = 2 if self.target else 32 if self.continues else 8
+        aim = rate or factor / self.smoothness
+        count = steps or min(max(steps_for(self.horizon, aim), least), 64)
+        limit = math.inf
+        if self.regularization:
+            limit = (0.25 if self.surveyed else 0.5) / self.regularization
+        highest = min(1.5 * factor / self.smoothness, limit)
+        return Pace(count, rate or min(self.horizon / travel(count), highest))
 
 
 def spread_for(*, target: bool, pair: bool) -> float:

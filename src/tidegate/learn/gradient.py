@@ -17,7 +17,7 @@ from tidegate.checks import between, positive, refuse, whole
 from tidegate.features.rows import lane_sum
 from tidegate.kinds import parameter
 from tidegate.learn import refit
-from tidegate.learn.descent import Descent, spread_for, steps_for, travel
+from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
 from tidegate.learn.exact import (
     LARGEST,
     Exact,
@@ -32,6 +32,7 @@ from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records
+from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.target import middle_of
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
@@ -109,6 +110,8 @@ class GradientPerturbation:
         again: bool = False,
         surveyed: bool = False,
         target: bool = False,
+        features: int = 1,
+        rules: int = RULES,
     ) -> Descent:
         """The settings of one fit, with those left None filled in.
 
@@ -124,11 +127,13 @@ class GradientPerturbation:
             again: whether that model is the previous release of a schedule with slot weights.
             surveyed: whether rows are transformed by what surveys say.
             target: whether a number is predicted, not a class.
+            features: number of features; above 64 the rate may be higher.
+            rules: the number of the public rules to follow.
 
         >>> d = GradientPerturbation().descent(
-        ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5)
+        ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5, features=784)
         >>> d.steps, round(d.rate, 1), round(d.clip, 3), round(d.sigma, 1)
-        (64, 24.0, 0.525, 31.3)
+        (85, 15.7, 0.525, 36.1)
         """
         slots = whole("slots", slots, most=MAX_SLOTS)
         mu = positive("mu", mu)
@@ -149,15 +154,17 @@ class GradientPerturbation:
         new = slots / (slots + whole("behind", behind, least=0))
         spread = self.spread or spread_for(target=target, pair=surveyed and two)
         horizon = spread * new * slots * mu / (2 * clip * norm)
-        least = 1 if self.rate or again else 16
-        # Squared errors are curved everywhere, also at rows of one direction: no larger steps.
-        fastest = 2 if target else 32 if again else 8
-        pace = self.rate or fastest / beta
-        steps = self.steps or min(max(steps_for(horizon, pace), least), 64)
-        curb = math.inf
-        if regularization:  # else the descent would swing; with a refit its last model counts more
-            curb = (0.25 if surveyed else 0.5) / positive("regularization", regularization)
-        rate = self.rate or min(horizon / travel(steps), 1.5 * fastest / beta, curb)
+        course = Course(
+            horizon=horizon,
+            smoothness=beta,
+            regularization=positive("regularization", regularization) if regularization else 0.0,
+            features=features,
+            target=target,
+            continues=again,
+            surveyed=surveyed,
+        )
+        choose = course.earlier_pace if rules == UNNUMBERED else course.pace
+        steps, rate = choose(steps=self.steps, rate=self.rate)
         # Scale the starting model so that its noise and the new noise together have this deviation.
         own = 2 * clip * norm * rate * travel(steps) / (slots * mu * spread)
         keep = math.sqrt(1 - min(own, 1.0) ** 2) if again else 1.0
@@ -177,8 +184,7 @@ class GradientPerturbation:
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; noise and sensitivity are those of a mean gradient."""
-        del d
-        descent, of_refit = self.descent_of(task, terms, n), refit_divisor(terms, n)
+        descent, of_refit = self.descent_of(task, terms, n, d), refit_divisor(terms, n)
         more = refit.settings(task.loss, terms.allowance.amount, of_refit) if task.surveyed else {}
         n = counted(terms, n)
         return {
@@ -196,8 +202,18 @@ class GradientPerturbation:
     ) -> Mapping[str, float]:
         """The settings for the steps, rate and clip that a card states, where none were given.
 
-        Those depend on what the fits before have read, which a card does not tell.
+        Those depend on what the fits before have read, which a card does not tell. But no default
+        rate is above the fastest, and no default number of steps above the most.
         """
+        if terms.rules != UNNUMBERED:
+            fastest = fastest_rate(
+                smoothness=task.loss.smoothness(task.norm),
+                regularization=task.regularization or 0.0,
+                features=d,
+                target=task.predicts_target,
+            )
+            between("rate", stated["rate"], 0, self.rate or fastest * (1 + 2.0**-40))
+            whole("steps", stated["steps"], most=self.steps or MAX_STEPS)
         given = replace(
             self,
             steps=self.steps or whole("steps", stated["steps"]),
@@ -206,8 +222,8 @@ class GradientPerturbation:
         )
         return given.settings(task, terms, n=n, d=d)
 
-    def descent_of(self, task: Task, terms: Terms, n: int) -> Descent:
-        """The public numbers of one fit that reads n slots."""
+    def descent_of(self, task: Task, terms: Terms, n: int, d: int) -> Descent:
+        """The public numbers of one fit that reads n slots of d features."""
         mu = terms.allowance.amount
         return self.descent(
             slots=sized(terms, counted(terms, n)),
@@ -220,6 +236,8 @@ class GradientPerturbation:
             again=again(terms),
             surveyed=task.surveyed,
             target=task.predicts_target,
+            features=d,
+            rules=terms.rules,
         )
 
     def earlier(self, task: Task) -> tuple["GradientPerturbation", ...]:
@@ -235,7 +253,7 @@ class GradientPerturbation:
 
     def fitted(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Fitted:
         """What `fit` returns, and the fold of the refit that it contains."""
-        descent = self.descent_of(task, terms, records.n)
+        descent = self.descent_of(task, terms, records.n, records.d)
         return descend(task, terms, records, descent, partial(gaussian, bits=bits))
 
 
