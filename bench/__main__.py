@@ -17,6 +17,7 @@ ALL = (
     "ring",
     "flights",
     "tables",
+    "small_tables",
     "encoders",
     "people",
     "gate",
