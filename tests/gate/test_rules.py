@@ -24,6 +24,12 @@ GATES: dict[str, dict[str, Any]] = {
         "survey": {"share": "1/10"},
     },
     "pure, a chain": {"schedule": {"kind": "sliding", "window": 500, "step": 100}},
+    "gaussian, a descent": {
+        "schedule": {"kind": "fading", "step": 100},
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "learner": {"kind": "gradient"},
+        "survey": {"share": 0},
+    },
     "gaussian, survey and scores": {
         "schedule": {"kind": "fading", "step": 100},
         "budget": {"epsilon": 1.0, "delta": 1e-6},
@@ -68,6 +74,9 @@ def test_a_state_with_both_rules_verifies(name: str, tmp_path: Path) -> None:
         assert last["survey"] < first["survey"]
     if "scores" in name:
         assert (first["layout"], last["layout"]) == (1, 2)
+    if name.startswith("gaussian"):
+        assert last["rate"] < first["rate"]
+        assert last["steps"] > first["steps"]
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -95,3 +104,19 @@ def test_a_card_without_a_number_has_rules_1(tmp_path: Path) -> None:
     first = published(tmp_path)[1].card
     assert first["rules"] == 1
     assert list(problems_of_card({key: first[key] for key in first if key != "rules"})) == []
+
+
+def test_no_published_card_states_a_rate_that_could_swing(tmp_path: Path) -> None:
+    made(tmp_path, "gaussian, a descent")
+    card = published(tmp_path)[-1].card
+    swinging = {**card, "settings": {**card["settings"], "rate": 10 * card["settings"]["rate"]}}
+    (told,) = problems_of_card(swinging)
+    assert "rate must be a number" in told
+
+
+def test_a_state_never_goes_back_to_lower_rules(tmp_path: Path) -> None:
+    state = made(tmp_path, "gaussian, a descent")
+    which = len(fits_of(state)) - 1
+    rewrite(state, lambda card: card.update(rules=1), which)
+    told = f"fit {which}: its card says rules 1, after a card that says {RULES}"
+    assert any(told in each for each in problems(state))

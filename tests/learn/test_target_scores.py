@@ -327,7 +327,7 @@ def test_scores_of_classes_and_of_targets_are_not_confused() -> None:
         allowance=ALLOWANCES[0],
         bits=NotPrivateBits(1),
     )
-    with pytest.raises(InvalidValueError, match="layout of scores must be target-1, got 1"):
+    with pytest.raises(InvalidValueError, match="layout of scores must be target-1, got 2"):
         TargetScores.of_json(classes.as_json())
     with pytest.raises(InvalidValueError, match="layout of scores must be 1, got 'target-1'"):
         Scores.of_json(scored().as_json())

@@ -25,6 +25,7 @@ from tidegate.gate.verify_noise import (
 )
 from tidegate.gate.verify_surveys import Surveys
 from tidegate.learn.gradient import refits
+from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
 from tidegate.privacy.rounding import down
@@ -60,6 +61,7 @@ def verify(gate: Gate, report: Report = str) -> Iterator[Problem]:
         yield from reported(store.database, _missing_records(gate))
         report("the cards")
         yield from reported(store.database, _against_cards(gate))
+        yield from reported(store.database, _falling_rules(gate))
         report("the ledger")
         yield from reported(store.database, _overcharged(gate))
         if gate.plan.person is not None:
@@ -164,6 +166,20 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             if not described_alike(card.get(key), about.get(key)):
                 what = f"its card says {key} {card.get(key)}, not {about.get(key)}"
                 yield damage(f"fit {line.fit.number}", what)
+
+
+def _falling_rules(gate: Gate) -> Iterator[Problem]:
+    """Cards under lower rules than a card before them: a state never goes back."""
+    highest = UNNUMBERED
+    for line, (_, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
+        try:
+            rules = rules_of(card)
+        except InvalidValueError:
+            continue  # reported: its settings cannot be recomputed
+        if rules < highest:
+            what = f"its card says rules {rules}, after a card that says {highest}"
+            yield damage(f"fit {line.fit.number}", what)
+        highest = max(highest, rules)
 
 
 FIXED = (

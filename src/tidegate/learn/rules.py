@@ -8,7 +8,7 @@ The guarantee is the same under all of them.
 |---|---|
 | 1 | cards without a number |
 | 2 | less noise: the exact sensitivity of scores of three or more classes, and a tighter one of
-      surveys under a pure budget |
+      surveys under a pure budget; steps and rates of descents that cannot swing |
 """
 
 from collections.abc import Mapping
