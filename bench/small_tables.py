@@ -342,7 +342,7 @@ def run(
         for number in range(data.steps):
             part = slice(number * data.step, (number + 1) * data.step)
             model.partial_fit(data.X[part], data.y[part])
-            if number >= data.steps // 2:
+            if number >= data.steps // 2 and model.releases_:
                 found.append(error(model, data))
         return Run(float(np.mean(found)), (process_time() - began) / data.steps)
 
