@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,5 @@ def test_columns_that_tell_nothing_are_noticed(flights: Path) -> None:
     (flights / "blind.toml").write_text("\n".join(kept))
     words = str(flights / "blind.toml"), str(flights / "public.csv")
     done = tidegate("compare", *words, *FEW)
-    assert "A constant is as good, within the noise: the columns say little" in " ".join(
-        done.stdout.split()
-    )
+    shown = " ".join(done.stdout.split())  # which of both depends on the noise
+    assert re.search("A constant is (as good, within the noise|better): the columns say", shown)
