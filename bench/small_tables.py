@@ -394,7 +394,10 @@ def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[l
                 MAX_ERROR_BEHIND_BEST * best.mean,
                 MAX_ERROR_BEHIND_INDEPENDENT * alone.mean,
             )
-        met = now.mean <= best.mean + near and now.mean <= alone.mean + behind
+        bars = (
+            (before.mean,) if method == "independent" else (best.mean + near, alone.mean + behind)
+        )
+        chance = np.hypot(now.spread, best.spread)
         yield [
             data.name if method == METHODS[0] else "",
             method,
@@ -402,7 +405,7 @@ def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[l
             _shown(now, scale),
             _shown(best, scale),
             f"{now.seconds / before.seconds:.1f}",
-            yes(met),
+            yes(now.mean <= min(bars) + chance),
         ]
 
 

@@ -17,7 +17,7 @@ from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
-from tidegate.learn.descent import MAX_STEPS, Descent, steps_for, travel
+from tidegate.learn.descent import MAX_STEPS, MIN_FRESH_STEPS, Descent, steps_for, travel
 from tidegate.learn.exact import Floats, Labels, Perturb, lattice_bits, truncate
 from tidegate.learn.gradient import (
     MAX_SLOTS,
@@ -528,7 +528,7 @@ def test_defaults_bound_the_noise_in_a_margin(
         behind=behind,
         surveyed=surveyed,
     )
-    assert 1 <= plan.steps <= MAX_STEPS
+    assert MIN_FRESH_STEPS <= plan.steps <= MAX_STEPS
     velocity = np.zeros(plan.steps)  # coefficient of each step's noise, along a flat direction
     place = np.zeros(plan.steps)
     for j in range(plan.steps):

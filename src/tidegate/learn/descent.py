@@ -13,6 +13,9 @@ TWO_CLASS_SPREAD = 0.6
 MAX_STEPS = 256
 """Most steps of a descent whose steps are not given: a longer way is cut short."""
 
+MIN_FRESH_STEPS = 16
+"""Fewest steps of a descent that does not continue the release before. More cost time only."""
+
 MAX_PROVED_FEATURES = 65
 """Most features for which the rate is one that cannot swing: 64 and a constant column."""
 
@@ -102,7 +105,7 @@ class Course:
     surveyed: bool
 
     def pace(self, *, steps: int | None, rate: float | None) -> Pace:
-        """The fewest steps that cover the horizon no faster than allowed.
+        """The fewest steps that cover the horizon no faster than allowed, 16 from a fresh start.
 
         If `MAX_STEPS` are too few, the way becomes shorter: the rate is never raised. What is given
         is kept.
@@ -113,12 +116,13 @@ class Course:
             features=self.features,
             target=self.target,
         )
-        count = steps or min(steps_for(self.horizon, fastest), MAX_STEPS)
+        least = 1 if rate or self.continues else MIN_FRESH_STEPS
+        count = steps or min(max(steps_for(self.horizon, fastest), least), MAX_STEPS)
         return Pace(count, rate or min(self.horizon / travel(count), fastest))
 
     def earlier_pace(self, *, steps: int | None, rate: float | None) -> Pace:
         """The pace under rules 1: a start at the release before took the fewest, largest steps."""
-        least = 1 if rate or self.continues else 16
+        least = 1 if rate or self.continues else MIN_FRESH_STEPS
         factor = 2 if self.target else 32 if self.continues else 8
         aim = rate or factor / self.smoothness
         count = steps or min(max(steps_for(self.horizon, aim), least), 64)
