@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
+from tidegate.client_body import body_of
 
 if TYPE_CHECKING:
     from tidegate.release import Model, RegressionModel
 
-ARROW = "application/vnd.apache.arrow.stream"
 AGAIN = {429, 502, 503, 504}
 """Statuses after which a request is retried."""
 
@@ -109,7 +108,8 @@ class Client:
         Args:
             X: Numbers of shape (n, d), a list of n texts, or a table with columns of any kind: a
                 DataFrame, an Arrow table or a list of dicts.
-            y: A label for each record; for a table the name of its column of labels.
+            y: A label for each record; for a table the name of its column of labels. With a label
+                for each, all columns of a table are read as numbers, in their order.
             persons: The id of each record's person, if the service protects persons: texts or whole
                 numbers. A table has them in the column that the service's `person.id` names.
             stream: "source" or "target", if there are two streams.
@@ -117,7 +117,7 @@ class Client:
         """
         where = "/v1/records" + (f"?{urlencode({'stream': stream})}" if stream else "")
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
-        answer = self._ask("POST", where, *_body(X, y, persons), headers=headers)
+        answer = self._ask("POST", where, *body_of(X, y, persons), headers=headers)
         return int(json.loads(answer)["count"])
 
     def erase(
@@ -149,7 +149,7 @@ class Client:
         Args:
             X: Records as in `ingest`, without labels.
         """
-        answer = json.loads(self._ask("POST", "/v1/predict", *_body(X)))
+        answer = json.loads(self._ask("POST", "/v1/predict", *body_of(X)))
         if "predictions" in answer:
             numbers = np.asarray(answer["predictions"], np.float64)
             none = np.empty((numbers.size, 0))
@@ -244,75 +244,3 @@ def _error(content: bytes, status: int) -> str:
         return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
         return f"the service answered {status}: check the address, and any proxy before it"
-
-
-def _body(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
-    """Encode records: numbers and tables as an Arrow stream, texts and dicts as JSON."""
-    if isinstance(y, str) or _is_table(X):
-        return _named(X, y, persons)
-    ids = None if persons is None else _ids(persons)
-    if isinstance(X, list) and all(isinstance(text, str) for text in X):
-        given = {"x": X} if y is None else {"x": X, "y": np.asarray(y).tolist()}
-        given |= {} if ids is None else {"persons": ids.to_pylist()}
-        return json.dumps(given).encode(), "application/json"
-    rows = np.ascontiguousarray(X)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-        allowed = "numbers of shape (n, d), a list of texts, or a table with names"
-        raise refuse("X", allowed, shown=f"{rows.dtype} of shape {rows.shape}")
-    if rows.dtype not in {np.dtype(np.float32), np.dtype(np.float64)}:
-        rows = rows.astype(np.float64)
-    columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
-    if y is not None:
-        columns["y"] = pa.array(np.asarray(y))
-    if ids is not None:
-        columns["persons"] = ids
-    return _stream(pa.table(columns)), ARROW
-
-
-def _is_table(X: Any) -> bool:
-    """Whether records have names and are not all numbers, or are dicts."""
-    if isinstance(X, list):
-        return bool(X) and all(isinstance(record, Mapping) for record in X)
-    named = hasattr(X, "columns") or hasattr(X, "column_names")
-    return named and np.asarray(X).dtype.kind not in "biuf"
-
-
-def _named(X: Any, y: Any, persons: Any) -> tuple[bytes, str]:
-    """Encode records whose values have names, the label among them."""
-    if persons is not None:
-        raise refuse("persons", "None for a table, which has a column of ids", shown="others")
-    if y is not None and not isinstance(y, str):
-        raise refuse("y", "the name of the column of labels of a table", shown=type(y).__name__)
-    if isinstance(X, list):
-        return json.dumps({"records": X}).encode(), "application/json"
-    try:
-        table = pa.table(X)
-    except (pa.ArrowException, TypeError, ValueError):  # its text would quote a value
-        raise refuse("X", "a table whose columns have one type each", shown="another") from None
-    return _stream(table), ARROW
-
-
-def _stream(table: Any) -> bytes:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def _ids(persons: Any) -> Any:
-    """The ids of persons as an Arrow array of texts or whole numbers."""
-    if isinstance(persons, pa.ChunkedArray):
-        persons = persons.combine_chunks()
-    if isinstance(persons, str | bytes):
-        raise refuse("persons", "a list, with one id per record", type(persons).__name__)
-    try:
-        ids = persons if isinstance(persons, pa.Array) else pa.array(persons, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):  # its text would quote an id
-        ids = None
-    kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string
-    if ids is None or not any(is_kind(ids.type) for is_kind in kinds):
-        kind = "several types" if ids is None else str(ids.type)
-        raise refuse("persons", "all texts or all whole numbers", shown=kind)
-    return ids

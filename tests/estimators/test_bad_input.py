@@ -89,7 +89,10 @@ ENTRIES: list[tuple[Any, float | None]] = [
     ("", None),
     (None, None),
     (1 + 2j, None),
-    (np.complex64(1), None),
+    (np.complex64(1), 1.0),
+    ("True", 1.0),
+    ("false", 0.0),
+    ("tRUE", None),
     (datetime.date(2024, 2, 29), None),
     (np.datetime64("2024-02-29"), None),
     (np.timedelta64(3, "s"), None),
@@ -105,7 +108,15 @@ LABELS: list[tuple[Any, int]] = [
     (True, 1),
     (np.int64(1), 1),
     (np.float32(1), 1),
-    ("1", -1),
+    ("1", 1),
+    ("1.0", 1),
+    ("0.00", 0),
+    ("TRUE", 1),
+    ("01", -1),
+    ("1e0", -1),
+    (b"1", 1),
+    (1 + 0j, 1),
+    (1j, -1),
     (2, -1),
     (0.5, -1),
     (None, -1),
@@ -267,6 +278,16 @@ ARRAYS: dict[str, tuple[Any, int]] = {
     "zero rows": (np.zeros_like(X), 0),
     "norms far above R": (X * 1e200, 0),
     "denormal": (X * 1e-310, 0),
+    "complex": (X.astype(complex), 0),
+    "one complex entry": (np.where(np.arange(36).reshape(12, 3) == 10, 1j, X), 1),
+    "long double": (X.astype(np.longdouble), 0),
+    "sparse complex": (sparse.csr_array(X.astype(complex)), 0),
+    "sparse with a complex entry": (
+        sparse.csr_array(np.where(np.arange(36).reshape(12, 3) == 10, 1j, X)),
+        1,
+    ),
+    "dates": (X.astype("M8[s]"), 12),
+    "durations": (X.astype("m8[s]"), 12),
     "one text entry": ([[*row[:2], "x"] if i == 3 else list(row) for i, row in enumerate(X)], 1),
 }
 
@@ -359,17 +380,20 @@ def test_tables() -> None:
 
 
 def test_large_labels_beside_missing_ones() -> None:
-    """As floats, which hold NA, two of these labels would be the same."""
+    """As floats, which hold NA, two of these labels would be the same: rule 2 refuses them."""
     pandas = pytest.importorskip("pandas")
     arrow = pytest.importorskip("pyarrow")
     classes = [2**53, 2**53 + 1]
+    with pytest.raises(InvalidValueError, match="classes must differ by rule 2 of spelling"):
+        classifier(SlidingWindowClassifier, classes=classes).fit(X, Y)
     for y in (
         pandas.Series([2**53 + 1, None], dtype="Int64"),
         arrow.array([2**53 + 1, None]),
         [2**53 + 1, 0.5],
         np.ma.MaskedArray([2**53 + 1, 2**53], mask=[False, True]),
     ):
-        records = Intake(norm=1.0, classes=classes).records([[1.0], [1.0]], y)
+        intake = Intake(norm=1.0, classes=classes, spelling=1)
+        records = intake.records([[1.0], [1.0]], y)
         assert (records.y[0], records.usable.tolist()) == (1, [True, False])
 
 
@@ -426,11 +450,6 @@ REFUSED: dict[str, tuple[Any, Any]] = {
     "list of numbers": (BAD[0].tolist(), Y[:3]),
     "list of text": ([f"tide {SECRET}"] * 12, Y),
     "ragged lists": ([[SECRET, 1.0, 2.0], [1.0]], Y[:2]),
-    "complex": (BAD.astype(complex), Y),
-    "long double": (BAD.astype(np.longdouble), Y),
-    "sparse complex": (sparse.csr_array(BAD.astype(complex)), Y),
-    "dates": (BAD.astype("M8[s]"), Y),
-    "durations": (BAD.astype("m8[s]"), Y),
     "records": (np.zeros(12, [("a", float), ("b", float)]), Y),
     "objects of one dimension": (np.array([[SECRET, 1.0], [1.0]], object), Y[:2]),
     "no records": (np.zeros((0, 3)), Y[:0]),
@@ -703,13 +722,14 @@ def test_a_query_before_the_first_release() -> None:
         ([0, 1], pandas.Series(["0", "1", "0", "1"], dtype="string")),
     ],
 )
-def test_labels_of_another_kind_than_the_classes_are_refused(
+def test_labels_of_another_kind_than_the_classes_are_read(
     classes: list[Any], y: NDArray[Any]
 ) -> None:
-    """By their dtype, a fact of the whole batch; a list is read label by label."""
+    """One record can change the dtype of all; by rule 1 the batch is refused as it was before."""
     faced = PrivateClassifier(budget=PureDP(1.0), classes=classes, norm=1.0)
+    assert faced.fit(np.eye(4), y).quarantined_ == 0
     with pytest.raises(InvalidValueError, match=r"y must be .*, like the classes, got dtype"):
-        faced.fit(np.eye(4), y)
+        Intake(norm=1.0, classes=classes, spelling=1).records(np.eye(4), y)
 
 
 @pytest.mark.parametrize("first", ["hello", ["a", "b"], np.zeros(3), None])

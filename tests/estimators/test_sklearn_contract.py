@@ -45,6 +45,8 @@ from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
 
 SLOT_RULE = {
+    "check_complex_data": "one complex entry makes an array complex: its record is unusable, and "
+    "no other",
     "check_estimators_nan_inf": "a record that is not finite keeps its slot without weight: "
     "raising would tell about it",
     "check_dtype_object": "an entry that is no number makes its record unusable; numbers in an "

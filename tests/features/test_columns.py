@@ -328,7 +328,7 @@ def test_usual_words_for_nothing_are_gaps_unless_they_can_be_a_category(text: st
 
 
 def test_what_contradicts_its_kind_cannot_be_used() -> None:
-    wrong = {"n": "x", "c": b"x", "f": "maybe", "t": "2013-02-30", "w": 3, "v": [1, 2]}
+    wrong = {"n": "x", "c": [1], "f": "maybe", "t": "2013-02-30", "w": [3], "v": [1, 2]}
     for column in COLUMNS:
         if column.name in wrong:
             assert np.isnan(features(column, [wrong[column.name]])).all()

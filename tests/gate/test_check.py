@@ -149,7 +149,7 @@ def test_text_is_checked(tmp_path: Path) -> None:
     text = config_text('[[features]]\nmap = "text"\nn_features = 16\n')
     config = Config.parse(text.replace('columns = ["a", "b", "c"]', 'text = "a"'))
     path = tmp_path / "records.jsonl"
-    rows = [{"a": "high tide", "y": 1}, {"a": 3, "y": 1}, {"y": 0}, {"a": "", "y": 2}]
+    rows = [{"a": "high tide", "y": 1}, {"a": [3], "y": 1}, {"y": 0}, {"a": "", "y": 2}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     check = check_file(config, path, public=True)
     assert [(each.name, each.role, each.type) for each in check.columns] == [

@@ -1,5 +1,6 @@
 """Tables in a gate: every source reads a value alike, and the store keeps a few numbers of it."""
 
+import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -283,13 +284,21 @@ def test_the_norm_is_needed_without_columns_and_frozen_with_them() -> None:
         config(more='[[features]]\nmap = "intercept"\n')
 
 
-def test_a_parquet_column_of_another_type_is_refused(tmp_path: Path) -> None:
+def test_a_parquet_column_of_another_type_affects_its_own_records(tmp_path: Path) -> None:
+    """One record can make the column of a file one of lists; by rule 1 the file is refused."""
     table = pa.table({**{name: ["x"] for name in NAMES}, "y": ["ill"]})
-    table = table.set_column(4, "seen", pa.array([[1.5]]))
-    pq.write_table(table, tmp_path / "r.parquet")
-    reader = Parquet(columns=config().source_columns())
-    with pytest.raises(InvalidValueError, match=r"column seen of .* holds list.*, which a time"):
-        list(Files(name="r", path=tmp_path / "r.parquet", format=reader).batches(None))
+    table = pa.concat_tables([table, table]).combine_chunks()
+    path = tmp_path / "r.parquet"
+    for odd in ([1.5], ["a"], {"a": 1}, [None] * 5, datetime.time(5), 3):
+        mixed = table.set_column(4, "seen", pa.array([odd, None]))
+        pq.write_table(mixed, path)
+        columns = config().source_columns()
+        (batch,) = Files(name="r", path=path, format=Parquet(columns=columns)).batches(None)
+        assert columns.kinds is not None
+        assert columns.kinds.bad(batch.X)["seen"].tolist() == [True, False]
+        old = Parquet(columns=replace(columns, spelling=1))
+        with pytest.raises(InvalidValueError, match=r"column seen of .* holds .*, which a time"):
+            list(Files(name="r", path=path, format=old).batches(None))
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk"])

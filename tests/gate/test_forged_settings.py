@@ -51,6 +51,8 @@ CHANGES: dict[str, tuple[Sequence[Any], Any]] = {
     "the digest of an encoder": (["features", 0, "columns", 2, "digest"], f"{OTHER}+{OTHER}"),
     "the names of columns": (["columns"], ["a", "b", "c"]),
     "the label": (["label"], "salary"),
+    "the rule of spelling": (["spelling"], 1),
+    "the rule of spelling of columns": (["features", 0, "spelling"], 1),
     "the loss": (["loss"], {"kind": "HuberError", "h": 0.5}),
     "the learner": (["learner", "clip"], 1.0),
     "the schedule": (["schedule", "memory"], 2),

@@ -53,7 +53,7 @@ def test_public_records_suggest_kinds_and_a_column_that_never_varies_is_left_out
 def test_what_is_proposed_is_a_configuration(table: Path, tmp_path: Path) -> None:
     text = skeleton("fading", propose(table, label="score", public=True))
     config = Config.parse(text)
-    assert [each.build().name for each in config.columns or ()] == ["age", "member", "seen"]
+    assert [each.parameters["name"] for each in config.columns or ()] == ["age", "member", "seen"]
     path = tmp_path / "table.toml"
     path.write_text(text)
     done = tidegate("check", str(path), str(table))

@@ -88,6 +88,8 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
             new = hashes(gate)
             assert new[: len(old)] == old
             assert len(new) > len(old)
+            assert gate.config.records.rule == 1  # of spelling, for ever
+            assert not any("spelling" in release.card for release in gate.releases())
             for stream in gate.streams:  # a batch of a known name is not taken twice
                 assert gate.store.count(stream) == FIRST + MORE + 2
         assert list(publish_folder.verify(PUBLISHED)) == []

@@ -73,9 +73,9 @@ def test_releases_come_in_order(client: Client) -> None:
     assert client.ledger(record=3)["summary"]["record"] == 3
 
 
-@pytest.mark.parametrize("X", [[1.0, 2.0], [[["a"]]], np.zeros((2, 2, 2)), [["a", "b"]]])
+@pytest.mark.parametrize("X", [[[1.0], [2.0, 3.0]], np.zeros((2, 2, 2)), np.zeros(2)])
 def test_what_is_no_batch_is_not_sent(client: Client, X: object) -> None:
-    with pytest.raises(InvalidValueError, match="X must be"):
+    with pytest.raises(InvalidValueError, match="must be"):
         client.ingest(X, [0])
 
 

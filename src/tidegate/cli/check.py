@@ -34,6 +34,12 @@ SHOWN_BECAUSE = (
     "not, choose no setting by what follows: that would void the guarantee."
 )
 
+CHANGED = (
+    "may be spelled otherwise by a library that infers types (leading zeros, exponents, dates, "
+    "more than 15 digits, NA): read the column as text before you send it. "
+    "See docs/how-to/describe-columns.md#types-that-readers-infer"
+)
+
 MANY = 24
 """With more columns than this, neighbouring columns that are read alike share a line."""
 
@@ -85,10 +91,12 @@ def _about_file(found: Check) -> Iterator[str]:
 def _rows(found: Check) -> Iterator[dict[str, Any]]:
     """A row for each column, or for neighbours that are read alike if there are many."""
     bad = {} if found.found is None else found.found.bad_values
+    gaps = {} if found.found is None else found.found.gaps
     many = len(found.columns) > MANY
 
     def alike(each: ColumnCheck) -> tuple[Any, ...]:
-        known = (each.role, each.type, each.read_as, bad.get(each.name, 0))
+        counts = bad.get(each.name, 0), gaps.get(each.name, 0)
+        known = (each.role, each.type, each.read_as, *counts)
         return known if many else (each.name, *known)
 
     for _, group in groupby(found.columns, alike):
@@ -102,6 +110,7 @@ def _rows(found: Check) -> Iterator[dict[str, Any]]:
         }
         if found.found is not None:
             row["bad_values"] = None if first.read_as is None else bad.get(first.name, 0)
+            row["gaps"] = gaps.get(first.name, 0) if first.role == "feature" else None
         yield row
 
 
@@ -152,6 +161,8 @@ def _about_findings(found: Check, shown: Findings) -> Iterator[str]:
         labels = ", ".join(f"{label} {count:,}" for label, count in shown.unknown_labels)
         what = "no class" if shown.classes else "no number"
         yield f"Most frequent labels that are {what}: {labels}."
+    for name, count in shown.changed.items():
+        yield f"{escape(name)}: {count:,} values {CHANGED}"
     if shown.norms:
         at = ", ".join(f"{quantile:.0%} {norm:.3g}" for quantile, norm in shown.norms)
         yield f"Norms (quantiles): {at}."

@@ -183,6 +183,7 @@ class StreamEstimator(BaseEstimator):
             features=described_map(getattr(intake, "features", None)),
             dtype=str(records.X.dtype),
             columns=None if names is None else tuple(names),
+            spelling=intake.spelling,
         )
 
     def _hand_over(self, run: Any, records: Records, *stream: Any) -> None:

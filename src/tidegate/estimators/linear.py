@@ -115,6 +115,7 @@ class LinearEstimator(StreamEstimator):
             "transform": self.releases_[-1].transform,
             "norm": intake.norm,
             "features": intake.features,
+            "spelling": intake.spelling,
             "form": intake.form,
         }
 

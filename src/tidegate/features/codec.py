@@ -71,7 +71,8 @@ def built_step(step: Step) -> FeatureMap:
     kind = parameters.pop("kind")
     if kind not in MAPS:
         raise refuse("features", f"passed: {kind} cannot be built from the card", None)
-    return MAPS[kind](**parameters)
+    earlier = {"spelling": 1} if MAPS[kind] is Columns else {}  # which cards left out
+    return MAPS[kind](**{**earlier, **parameters})
 
 
 def columns_in(steps: Sequence[Step]) -> Columns | None:

@@ -8,6 +8,7 @@ import numpy as np
 from tidegate.features.feature_map import NamedMap
 from tidegate.features.numbers import as_numbers
 from tidegate.features.rows import Rows, as_rows
+from tidegate.features.spelling import NEWEST, as_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,7 @@ class FeatureChain:
     Attributes:
         maps: The maps, in order.
         dtype: The dtype of stored features.
+        spelling: The rule by which texts and flags are read, see `tidegate.features.spelling`.
 
     >>> from tidegate.features import AppendIntercept
     >>> FeatureChain(maps=(AppendIntercept(0.5),), dtype="float32").transform([[2, "x"], [1, 0]])
@@ -26,6 +28,7 @@ class FeatureChain:
 
     maps: tuple[NamedMap, ...]
     dtype: str
+    spelling: int = NEWEST
 
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each."""
@@ -33,7 +36,9 @@ class FeatureChain:
             X = X.tolist()  # records that arrived as a list
         first = self.maps[0] if self.maps else None
         numbers = first is None or not (first.takes_text or first.takes_columns)
-        rows = as_numbers(X) if numbers else X
+        rows = as_numbers(X, self.spelling) if numbers else X
+        if first is not None and first.takes_text:
+            rows = as_texts(X, self.spelling)
         for each in self.maps:
             rows = each.transform(rows)
         with np.errstate(over="ignore"):  # an infinite record is unusable

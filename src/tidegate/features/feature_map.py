@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.features.numbers import as_numbers
@@ -107,6 +108,11 @@ def register(feature_map: type[Map]) -> type[Map]:
     """Add a map to the registry."""
     MAPS[feature_map.__name__] = feature_map
     return feature_map
+
+
+def first_map(features: Any) -> Any:
+    """The map that reads records as they arrive: the first step of a pipeline, or the map."""
+    return features.steps[0][1] if isinstance(features, Pipeline) else features
 
 
 def configurable() -> dict[str, type[NamedMap]]:

@@ -179,7 +179,7 @@ def _column_checks(
         schema = _schema(path)
         types = dict(zip(schema.names, map(str, schema.types), strict=True))
         _check_names(schema.names, path, columns, shown=True)
-        reader.check(schema, str(path))
+        reader.check_types(schema, str(path))
     elif isinstance(reader, Csv):
         names = reader.header(path)
         types = dict.fromkeys(names, TEXT)

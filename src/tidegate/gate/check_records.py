@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.features.arrow_values import as_objects
+from tidegate.features.columns import Category, Text
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.rows import as_rows, row_norms
+from tidegate.features.spelling import changed_by_readers
 from tidegate.gate.sources import RawBatch, SourceColumns
 from tidegate.gate.sources.columns import as_json
 from tidegate.learn.labels import as_labels, codes_of, cut_codes
@@ -24,6 +28,9 @@ DISTINCT = 10_000
 ANY_KEY = bytes(32)
 """Which ids can be used does not depend on the key."""
 
+SPELLED = (Category, Text)
+"""The kinds of columns whose values are known by their spelling."""
+
 SHOWN = 5
 """How many unknown labels are reported."""
 
@@ -36,6 +43,9 @@ class Findings:
         usable: How many records can be used.
         unusable: How many cannot, by the first rule that each breaks.
         bad_values: How many values of a column cannot be used, for columns with any.
+        gaps: How many values of a column are missing, for columns with any.
+        changed: How many categories, labels or texts of a column a library that infers types may
+            give another spelling, for columns with any.
         classes: How many usable records each class has, in the order of the configuration; empty if
             a target is predicted.
         unknown_labels: The most frequent labels that are no class, with their counts.
@@ -54,6 +64,8 @@ class Findings:
     longer: int
     targets: tuple[tuple[float, float], ...] = ()
     clipped: int = 0
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -68,6 +80,8 @@ class Examined:
     target: Target | None = None
     _unusable: Counter[str] = field(default_factory=Counter, init=False)
     _bad: Counter[str] = field(default_factory=Counter, init=False)
+    _gaps: Counter[str] = field(default_factory=Counter, init=False)
+    _changed: Counter[str] = field(default_factory=Counter, init=False)
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
     _labels: list[NDArray[Any]] = field(default_factory=list, init=False)
     _norms: list[NDArray[np.float64]] = field(default_factory=list, init=False)
@@ -93,27 +107,29 @@ class Examined:
             self._unusable[rule] += int((left & breaks).sum())
             left &= ~breaks
         self._count_labels(as_labels(raw.y), np.flatnonzero(parsed & ~known))
+        self._count_changed(raw)
         self._labels.append(labels[left])
         self._norms.append(norms[left])
 
     def _read(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The class index or the target of each record, and whether it has one."""
         if self.target is not None:
-            numbers = numbers_of(y)
+            numbers = numbers_of(y, self.columns.spelling)
             return numbers, np.isfinite(numbers)
         if self.cuts is not None:
-            codes = cut_codes(y, self.cuts)
+            codes = cut_codes(y, self.cuts, self.columns.spelling)
         else:
-            codes = codes_of(y, self.classes or ())
+            codes = codes_of(y, self.classes or (), self.columns.spelling)
         return codes, codes >= 0
 
     def _given(self, X: Any, parsed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which records have a usable value in every column; counts the others by column."""
         if self.columns.kinds is not None:
-            bad = self.columns.kinds.bad(X)
-            for name, wrong in bad.items():
-                self._bad[name] += int((wrong & parsed).sum())
-            return np.asarray(~np.any(list(bad.values()), axis=0))
+            read = self.columns.kinds.cells(X)
+            for name, cells in read.items():
+                self._bad[name] += int((cells.wrong & parsed).sum())
+                self._gaps[name] += int((cells.gap & parsed).sum())
+            return np.asarray(~np.any([cells.wrong for cells in read.values()], axis=0))
         if self.columns.text is not None:
             good = np.array([[isinstance(text, str)] for text in X], np.bool_)
         else:
@@ -139,6 +155,19 @@ class Examined:
         self._bad[self.columns.person] += int((without & parsed).sum())
         return {"person": without}
 
+    def _count_changed(self, raw: RawBatch) -> None:
+        """Count the values whose spelling a library that infers types may change."""
+        spelled: dict[str, Any] = {}
+        if self.columns.kinds is not None:
+            kinds = [each for each in self.columns.kinds.checked if isinstance(each, SPELLED)]
+            spelled = {each.name: raw.X.columns[each.name] for each in kinds}
+        elif self.columns.text is not None:
+            spelled = {self.columns.text: raw.X}
+        if self.target is None and self.cuts is None:
+            spelled[self.columns.label] = raw.y
+        for name, values in spelled.items():
+            self._changed[name] += _changed(values)
+
     def _count_labels(self, labels: Sequence[Any], unknown: NDArray[np.intp]) -> None:
         self._bad[self.columns.label] += unknown.size
         for index in unknown.tolist():
@@ -155,6 +184,8 @@ class Examined:
             unusable={rule: count for rule, count in self._unusable.items() if count},
             bad_values={name: count for name, count in self._bad.items() if count},
             unknown_labels=tuple(self._unknown.most_common(SHOWN)),
+            gaps={name: count for name, count in self._gaps.items() if count},
+            changed={name: count for name, count in self._changed.items() if count},
             norms=tuple(zip(QUANTILES, at, strict=False)),
             longer=int((norms > self.norm).sum()),
             **self._found(),
@@ -177,3 +208,14 @@ class Examined:
             "targets": tuple(zip(QUANTILES, at, strict=False)),
             "clipped": int(outside.sum()),
         }
+
+
+def _changed(values: Any) -> int:
+    """How many values a library that infers types may spell otherwise."""
+    if isinstance(values, pa.Array):
+        counts = values.value_counts()
+        pairs = zip(
+            as_objects(counts.field("values")), counts.field("counts").to_pylist(), strict=True
+        )
+        return sum(count for value, count in pairs if changed_by_readers(value))
+    return sum(map(changed_by_readers, as_labels(values)))

@@ -76,6 +76,7 @@ class DurableRun:
             cuts=config.records.cuts,
             target=config.records.predicted,
             features=config.feature_map(),
+            spelling=config.records.rule,
             packed=None if self.packing is None else self.packing.columns,
         )
         maps = config.maps()
@@ -90,6 +91,7 @@ class DurableRun:
             columns=config.read,
             label=config.records.label,
             cuts=config.records.cuts,
+            spelling=config.records.rule,
         )
 
     # --- progress

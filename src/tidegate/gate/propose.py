@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.arrow_values import as_objects, is_text
 from tidegate.features.columns import Column, Flag, Number, Time, Vector
-from tidegate.features.columns.column import as_objects, is_text
 from tidegate.features.columns.time import CYCLES, ticks
 from tidegate.gate.config.skeleton import Proposed, Source, in_toml
 from tidegate.gate.config.tables import FILES

@@ -184,7 +184,7 @@ def _falling_rules(gate: Gate) -> Iterator[Problem]:
 
 FIXED = (
     *("norm", "regularization", "classes", "target", "cuts", "dtype", "columns", "label"),
-    "protects",
+    *("protects", "spelling"),
 )
 """The settings on a card that no version writes otherwise."""
 

@@ -11,12 +11,14 @@ from sklearn import config_context
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features import clip_rows
+from tidegate.features.arrow_values import as_objects
 from tidegate.features.clip import clipped_and_finite
 from tidegate.features.columns import Columns
 from tidegate.features.composed import record_map
-from tidegate.features.feature_map import FeatureMap
+from tidegate.features.feature_map import FeatureMap, first_map
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
+from tidegate.features.spelling import NEWEST, as_texts
 from tidegate.learn.labels import as_labels, check_kind, class_codes, codes_of, cut_codes
 from tidegate.learn.records import Records, zeroed
 from tidegate.learn.target import Target
@@ -27,8 +29,8 @@ class Intake:
     """Turns the batches of a stream into records; each slot depends on its own record alone.
 
     A record that cannot be used (not finite, text where a number belongs, an unknown label, a
-    target that is no number) keeps its slot with weight 0. A batch is refused only for properties
-    of the whole batch: shape, dtype, length.
+    target that is no number) keeps its slot with weight 0. A batch is refused only for its shape
+    and length, never for a dtype, which one record can change.
 
     The first batch fixes how all batches are stored: sparse or dense, and as float32 if it is a
     float32 array or sparse matrix, otherwise as float64.
@@ -43,6 +45,8 @@ class Intake:
             from records.
         form: Empty array of the width, dtype and kind of all stored rows; None before the first
             batch.
+        spelling: The rule by which labels, flags and texts are read, see
+            `tidegate.features.spelling`.
 
     >>> intake = Intake(norm=1.0, classes=["a", "b"])
     >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
@@ -58,6 +62,11 @@ class Intake:
     form: Rows | None = None
     cuts: Sequence[float] | None = None
     packed: Columns | None = None
+    spelling: int = NEWEST
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Keep rule 1 in a stream that an earlier version has pickled."""
+        self.__dict__.update({"spelling": 1, **state})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", record_map(self.features))
@@ -81,14 +90,15 @@ class Intake:
     def _codes(self, y: Any, count: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """What is stored of each label or target, and whether it can be used."""
         if self.target is not None:
-            return self.target.codes(y)
+            return self.target.codes(y, self.spelling)
         if self.classes is None:
             return np.zeros(count, np.intp), np.ones(count, np.bool_)
         if self.cuts is None:
-            check_kind(y, self.classes)
-            codes = codes_of(y, self.classes)
+            if self.spelling == 1:
+                check_kind(y, self.classes)
+            codes = codes_of(y, self.classes, self.spelling)
         else:
-            codes = cut_codes(y, self.cuts)
+            codes = cut_codes(y, self.cuts, self.spelling)
         return codes, codes >= 0
 
     def rows(self, X: Any, width: int) -> Rows:
@@ -108,10 +118,13 @@ class Intake:
             packed = self.packed.pack(X)
             return packed, ~np.isnan(packed[:, 0])
         if self.features is None:
-            rows = as_numbers(X)
+            rows = as_numbers(X, self.spelling)
         else:
+            X = as_objects(X) if is_arrow_array(X) else X
+            if getattr(first_map(self.features), "takes_text", False):
+                X = as_texts(X, self.spelling)
             with config_context(transform_output="default"):
-                rows = self.features.transform(X.to_pylist() if is_arrow_array(X) else X)
+                rows = self.features.transform(X)
         form = self.form
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
             rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
@@ -148,12 +161,18 @@ class CategoryIntake:
 
     Args:
         categories: The public values, in the order of their indices.
+        spelling: The rule by which values are read, see `tidegate.features.spelling`.
 
     >>> CategoryIntake(["mild", "severe"]).records(["severe", "none"]).usable
     array([ True, False])
     """
 
     categories: Sequence[Any]
+    spelling: int = NEWEST
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Keep rule 1 in a stream that an earlier version has pickled."""
+        self.__dict__.update({"spelling": 1, **state})
 
     def records(self, X: Any, y: Any = None) -> Records:
         """The records of a batch: X holds their categories, y is not read."""
@@ -161,7 +180,7 @@ class CategoryIntake:
         values = as_labels(X, "X")
         if not values:
             raise refuse("X", "one record or more", shown="none")
-        codes = class_codes(values, self.categories)
+        codes = class_codes(values, self.categories, self.spelling)
         usable = codes >= 0
         return Records(np.zeros((codes.size, 0)), np.where(usable, codes, 0), usable)
 

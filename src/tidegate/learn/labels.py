@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.arrow_values import as_objects
 from tidegate.features.numbers import as_numbers, is_arrow_array
+from tidegate.features.spelling import NEWEST, key_of, places_in
 
 
 def as_labels(y: Any, name: str = "y") -> list[Any]:
@@ -22,7 +23,9 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
     if isinstance(y, list | tuple | range):
         return list(y)
     if is_arrow_array(y):
-        return list(y.to_pylist())
+        return as_objects(y)
+    if hasattr(y, "to_arrow") and hasattr(y, "to_list"):  # polars
+        return list(y.to_list())
     native = isinstance(getattr(y, "dtype", None), np.dtype | None)
     labels = np.asarray(y, None if native else object)  # pandas would turn ints into floats
     if isinstance(y, np.ma.MaskedArray):
@@ -36,14 +39,13 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
         raise InvalidValueError(
             f"{name} should be a 1d array with one value per record, got shape {labels.shape}"
         )
-    return list(labels.tolist())
+    return list(labels if labels.dtype.kind in "mM" else labels.tolist())  # no whole numbers
 
 
 def check_kind(y: Any, classes: Sequence[Any]) -> None:
     """Refuse text labels for numeric classes, and numeric labels for text classes, by dtype.
 
-    The dtype is a property of the whole batch. Without this check, every record would silently be
-    unusable.
+    For rule 1 of spelling, by which every record would silently be unusable. Rule 2 reads both.
     """
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     texts = [isinstance(label, str) for label in classes]
@@ -53,7 +55,7 @@ def check_kind(y: Any, classes: Sequence[Any]) -> None:
         raise refuse("y", f"{wanted}, like the classes", shown=f"dtype {y.dtype}")
 
 
-def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
+def codes_of(y: Any, classes: Sequence[Any], rule: int = NEWEST) -> NDArray[np.intp]:
     """The same as `class_codes`, but vectorised for numbers where that is equally exact.
 
     >>> codes_of(np.array([3.0, 5.0, np.nan]), [5, 3])
@@ -63,20 +65,20 @@ def codes_of(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
         type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iuf" and y.dtype.itemsize <= 8
     )
     if not plain or not all(type(label) is int and abs(label) < 2**53 for label in classes):
-        return class_codes(as_labels(y), classes)
+        return class_codes(as_labels(y), classes, rule)
     labels = np.array(classes)
     order = np.argsort(labels)
     places = np.searchsorted(labels[order], y).clip(max=labels.size - 1)
     return np.where(labels[order][places] == y, order[places], -1)
 
 
-def cut_codes(y: Any, cuts: Sequence[float]) -> NDArray[np.intp]:
+def cut_codes(y: Any, cuts: Sequence[float], rule: int = NEWEST) -> NDArray[np.intp]:
     """The class of each number: how many of the cuts it is above; -1 for what is no number.
 
     >>> cut_codes([3.0, 15, 15.5, None, "20"], [15.0])
     array([ 0,  0,  1, -1,  1])
     """
-    numbers = as_numbers([[value] for value in as_labels(y)])
+    numbers = as_numbers([[value] for value in as_labels(y)], rule)
     values = np.asarray(numbers, np.float64).reshape(-1)
     return np.where(np.isnan(values), -1, np.searchsorted(np.asarray(cuts), values))
 
@@ -93,21 +95,24 @@ def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:
     return (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
 
 
-def class_codes(labels: Sequence[Any], classes: Sequence[Any]) -> NDArray[np.intp]:
+def class_codes(
+    labels: Sequence[Any], classes: Sequence[Any], rule: int = NEWEST
+) -> NDArray[np.intp]:
     """The index of each label among the classes; -1 for a label that is not a class.
 
-    >>> class_codes([3, 5, 4, [5]], [5, 3])
-    array([ 1,  0, -1, -1])
+    >>> class_codes([3, 5, 4, [5], "3.0"], [5, 3])
+    array([ 1,  0, -1, -1,  1])
     """
-    index = {label: code for code, label in enumerate(classes)}
-    try:
-        return np.fromiter(map(index.get, labels, repeat(-1)), np.intp, len(labels))
-    except Exception:  # a label whose lookup fails is not a class
-        return np.fromiter((_code(index, label) for label in labels), np.intp, len(labels))
+    index = places_in("classes", classes, rule)
+    seen: dict[tuple[type, Any], int] = {}  # by type, because 1 and True are equal
 
+    def code(label: Any) -> int:
+        try:
+            known = seen.get((type(label), label))
+            if known is None:
+                known = seen[type(label), label] = index.get(key_of(label, rule), -1)
+        except Exception:  # a label whose lookup fails is not a class
+            return -1
+        return known
 
-def _code(index: dict[Any, int], label: object) -> int:
-    try:
-        return index.get(label, -1)
-    except Exception:  # as above
-        return -1
+    return np.fromiter(map(code, labels), np.intp, len(labels))

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, between, refuse
-from tidegate.features.numbers import as_numbers
+from tidegate.features.numbers import as_numbers, as_real
+from tidegate.features.spelling import NEWEST
 from tidegate.learn.labels import as_labels
 from tidegate.learn.records import Records
 
@@ -84,15 +85,16 @@ class Target:
         """Half the width of the range."""
         return (self.high - self.low) / 2
 
-    def codes(self, y: Any) -> tuple[Codes, NDArray[np.bool_]]:
+    def codes(self, y: Any, rule: int = NEWEST) -> tuple[Codes, NDArray[np.bool_]]:
         """The code of each target, and whether it can be used; unusable ones have the code 0.
 
         A code depends on its own target alone. What is not a finite number cannot be used.
 
         Args:
             y: The targets, shape (n,).
+            rule: The rule of spelling, see `tidegate.features.spelling`.
         """
-        return self.codes_of(numbers_of(y))
+        return self.codes_of(numbers_of(y, rule))
 
     def codes_of(self, numbers: NDArray[Any]) -> tuple[Codes, NDArray[np.bool_]]:
         """The same for an array of numbers."""
@@ -178,22 +180,15 @@ def middle_of(shares: Sequence[float]) -> float:
     return sum(share * middle for share, middle in zip(shares, middles, strict=True))
 
 
-NOT_NUMBERS = ("c", "M", "m", "V")
-"""Kinds of dtype whose values are no real numbers, though some could be read as such."""
-
-
-def numbers_of(y: Any) -> NDArray[Any]:
+def numbers_of(y: Any, rule: int = NEWEST) -> NDArray[Any]:
     """The targets as numbers, each by itself; NaN for what is not a number."""
-    kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    if kind in NOT_NUMBERS:
-        raise refuse("y", "numbers", shown=f"dtype {y.dtype}")
-    if type(y) is np.ndarray and y.ndim == 1 and kind in "biuf":
-        return y.astype(np.float64)
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biufcmM":
+        return as_real(y).astype(np.float64, copy=False)
     values = as_labels(y)
     if not values:
         return np.zeros(0)
     try:
-        column = as_numbers([[value] for value in values])
+        column = as_numbers([[value] for value in values], rule)
     except InvalidValueError:  # its text is about X
         raise refuse("y", "one number per record", shown="something else") from None
     return np.asarray(column[:, 0], np.float64)

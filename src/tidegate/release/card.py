@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, between, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
+from tidegate.features.spelling import NEWEST
 from tidegate.learn.fold import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.target import Target
@@ -138,6 +139,7 @@ class About:
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
         cuts: Where one class ends and the next begins, if labels are numbers.
+        spelling: The rule by which values are read, see `tidegate.features.spelling`.
     """
 
     plan: Plan | TwoStreamPlan
@@ -150,6 +152,7 @@ class About:
     columns: tuple[str, ...] | None = None
     label: str | None = None
     cuts: tuple[float, ...] | None = None
+    spelling: int = NEWEST
 
     def entries(self) -> Card:
         """The entries of a card that are the same for all releases."""
@@ -166,6 +169,7 @@ class About:
             "columns": self.columns,
             "label": self.label,
             **({} if self.cuts is None else {"cuts": self.cuts}),
+            **({} if self.spelling == 1 else {"spelling": self.spelling}),
             **({} if self.plan.person is None else protected(self.plan.person)),
         }
 

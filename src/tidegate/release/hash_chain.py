@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.features.codec import built_map, takes_text
 from tidegate.features.feature_map import FeatureMap
+from tidegate.features.spelling import a_rule
 from tidegate.learn.target import Target
 from tidegate.learn.transform import Transform
 from tidegate.release.card import Card, canonical
@@ -93,6 +94,7 @@ class StoredRelease:
             "features": built_map(card["features"]) if features is None else features,
             "columns": named_columns(card),
             "card": card,
+            "spelling": a_rule("spelling", card.get("spelling", 1)),
         }
         if target is not None:
             return RegressionModel(target=target, **common)

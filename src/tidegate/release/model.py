@@ -7,14 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.columns import Columns
 from tidegate.features.columns.table import few
-from tidegate.features.feature_map import FeatureMap
+from tidegate.features.feature_map import FeatureMap, first_map
 from tidegate.features.rows import Rows
+from tidegate.features.spelling import NEWEST
 from tidegate.learn.intake import Intake
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.target import Target
@@ -38,6 +38,7 @@ class LinearModel(BaseEstimator):
             in any form.
         columns: The names of the columns of a record, if they have names.
         card: The card of the release; None if it is not known.
+        spelling: The rule by which values are read, see `tidegate.features.spelling`.
     """
 
     weights: NDArray[np.float64]
@@ -47,6 +48,11 @@ class LinearModel(BaseEstimator):
     form: Rows | None = None
     columns: Sequence[str] | None = None
     card: Mapping[str, Any] | None = None
+    spelling: int = NEWEST
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Keep rule 1 for a model that an earlier version has pickled."""
+        super().__setstate__({"spelling": 1, **state})
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
@@ -88,7 +94,9 @@ class LinearModel(BaseEstimator):
             X: Records in the form used for training: the input of `features`, if given.
         """
         self._check_names(X)
-        intake = Intake(norm=self.norm, features=self.features, form=self.form)
+        intake = Intake(
+            norm=self.norm, features=self.features, form=self.form, spelling=self.spelling
+        )
         rows = intake.rows(X, self.width)
         if self.transform is not None:
             if not isinstance(rows, np.ndarray) and self.transform.center.any():
@@ -101,19 +109,15 @@ class LinearModel(BaseEstimator):
 
     def _wrong(self, X: Any) -> str:
         """What cannot be predicted: for columns with kinds, which columns."""
-        first = self._first_map
+        first = first_map(self.features)
         if not isinstance(first, Columns):
             return "X contains NaN, infinity or text"
         names = [name for name, wrong in first.bad(X).items() if wrong.any()]
         return f"X has values that contradict the kind of {few(names)}"
 
-    @property
-    def _first_map(self) -> Any:
-        return self.features.steps[0][1] if isinstance(self.features, Pipeline) else self.features
-
     def _check_names(self, X: Any) -> None:
         """Refuse a table whose columns are others or in another order, unless a map finds them."""
-        first = self._first_map
+        first = first_map(self.features)
         table = hasattr(X, "columns") or hasattr(X, "column_names")
         if self.columns and table and not getattr(first, "takes_columns", False):
             validate_data(self, X, reset=False, skip_check_array=True)

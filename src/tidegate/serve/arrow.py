@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.columns.column import is_text
+from tidegate.features.arrow_values import BYTES, is_text
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.columns import row_of as in_batch
 from tidegate.gate.sources.parquet import values
@@ -137,7 +137,11 @@ def _times(kind: Any) -> int:
 
 def _is_any_length(kind: Any) -> bool:
     """Whether the bytes of a value differ from one to the next: a text, or a list."""
-    return is_text(kind) or bool(pa.types.is_nested(kind) and not pa.types.is_fixed_size_list(kind))
+    return (
+        is_text(kind)
+        or kind in BYTES
+        or bool(pa.types.is_nested(kind) and not pa.types.is_fixed_size_list(kind))
+    )
 
 
 def matrix(batches: Sequence[Any], name: str, kind: Any) -> NDArray[Any]:

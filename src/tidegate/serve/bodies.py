@@ -16,15 +16,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.arrow_values import as_objects, is_flat, is_list, is_number, is_text
 from tidegate.features.columns import Column, Columns, Table, Text
-from tidegate.features.columns.column import as_objects, is_number, is_text
 from tidegate.features.columns.columns import WIDEST
 from tidegate.features.columns.table import as_table
+from tidegate.features.numbers import number_of
+from tidegate.features.spelling import only_texts
 from tidegate.gate.config import Config
 from tidegate.gate.sources import RawBatch, SourceColumns
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.parquet import Parquet, holds_ids, values
+from tidegate.gate.sources.parquet import Parquet, holds_ids, labels_of, values
 from tidegate.gate.sources.source import check_ids, objects
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
@@ -168,7 +170,9 @@ class Reader:
             for width in {len(row) for row in rows} - {len(names)}:
                 raise refuse("x", f"of {len(names)} columns ({_few(names)})", width)
             return as_table(rows, names) if rows else Table({name: [] for name in names}, 0)
-        return _texts(x) if self.text else _matrix(x, self.limits.unfolded)
+        if self.text:
+            return objects(only_texts(x, self.config.records.rule))
+        return _matrix(x, self.limits.unfolded, self.config.records.rule)
 
     def _of_arrow(self, body: Body, labelled: bool) -> RawBatch:
         stream = arrow.stream(body)
@@ -178,6 +182,7 @@ class Reader:
             return self._of_matrix(stream, labelled)
         reader = Parquet(columns=self._columns(labelled))
         reader.check(stream.schema, "the body")
+        _check_plain(stream.schema, reader.columns.read)
         stream.check(reader.columns.read, self.limits.unfolded)
         batches = list(stream.batches(reader.columns.read))
         if reader.columns.kinds is not None:
@@ -198,9 +203,8 @@ class Reader:
         kind = stream.schema.field("x").type
         if not is_number(kind.value_type):
             raise InvalidValueError(NO_MATRIX)
-        of_kind = is_number if self.config.records.number_labels else is_text
         names = stream.schema.names
-        if labelled and (names.count("y") != 1 or not of_kind(stream.schema.field("y").type)):
+        if labelled and (names.count("y") != 1 or not self._holds_labels(stream.schema)):
             raise InvalidValueError(
                 "y must be one column of labels, of the type of records.classes, or of targets"
             )
@@ -214,9 +218,17 @@ class Reader:
         batches = list(stream.batches(read))
         X, y = arrow.matrix(batches, "x", kind), objects([])
         if labelled:
-            y = _joined([values(arrow.decoded(batch).column("y")) for batch in batches])
+            of = values if self.config.records.rule == 1 else labels_of
+            y = _joined([of(arrow.decoded(batch).column("y")) for batch in batches])
         ids = _ids(batches) if owned else None
         return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]), persons=ids)
+
+    def _holds_labels(self, schema: Any) -> bool:
+        """Whether the column "y" can hold labels: by rule 2 of spelling, in any plain type."""
+        kind, records = schema.field("y").type, self.config.records
+        if records.rule > 1:
+            return is_flat(kind)
+        return is_number(kind) if records.number_labels else is_text(kind)
 
     def _columns(self, labelled: bool) -> SourceColumns:
         """The columns that the configuration names."""
@@ -243,6 +255,15 @@ def _empty(reader: Parquet) -> Any:
 def _ids(batches: Sequence[Any]) -> list[Any]:
     columns = (arrow.decoded(batch).column(PERSONS) for batch in batches)
     return [each for column in columns for each in column.to_pylist()]
+
+
+def _check_plain(schema: Any, names: Sequence[str]) -> None:
+    """Refuse columns whose values may take more memory than their bytes say."""
+    for name in names:
+        kind = schema.field(name).type
+        if not (is_flat(kind) or is_list(kind)):
+            allowed = "texts, numbers, flags, times or lists of numbers"
+            raise refuse(f"column {name} of the body", allowed, shown=str(kind))
 
 
 def _check_columns(objs: list[dict[str, Any]], names: list[str]) -> None:
@@ -294,10 +315,6 @@ def _raw(element: Any) -> Any:
     return element.raw if isinstance(element, Unreadable) else element
 
 
-def _texts(x: list[Any]) -> NDArray[np.object_]:
-    return objects([text if isinstance(text, str) else None for text in x])
-
-
 def _without_long_texts(raw: RawBatch) -> RawBatch:
     """The batch with too long texts marked as unusable."""
     reason = f"longer than {LONGEST} characters"
@@ -321,7 +338,7 @@ def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
     return replace(raw, X=table, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
 
 
-def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
+def _matrix(x: list[Any], most: int, rule: int) -> NDArray[np.float64]:
     """Rows as a matrix of at most `most` bytes; NaN for anything that is not a number."""
     rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
     if not all(isinstance(row, list) for row in rows) or len(set(map(len, rows))) > 1:
@@ -332,16 +349,13 @@ def _matrix(x: list[Any], most: int) -> NDArray[np.float64]:
     if set(map(type, chain.from_iterable(rows))) <= {float, int, bool}:
         return np.array(rows, np.float64)
     # np.array would reserve space for the longest text in every entry.
-    numbers = np.fromiter(map(_number, chain.from_iterable(rows)), np.float64)
+    numbers = np.fromiter((_number(v, rule) for v in chain.from_iterable(rows)), np.float64)
     return numbers.reshape(len(rows), -1)
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, rule: int) -> float:
     """One entry as a float; NaN for anything that is not a number."""
-    try:
-        return float(value) if isinstance(value, float | int | str) else np.nan
-    except ValueError:
-        return np.nan
+    return number_of(value, rule) if isinstance(value, float | int | str) else np.nan
 
 
 def shown(record: Any, label: Any) -> str:

@@ -144,7 +144,7 @@ def _odd(raw: RawBatch, wrong: Wrong, config: Config) -> list[int]:
         bad |= np.array([not _is_id(each) for each in raw.persons], np.bool_)
     target = config.records.predicted
     if target is not None:
-        bad |= ~target.codes(raw.y)[1]
+        bad |= ~target.codes(raw.y, config.records.rule)[1]
     else:
         bad |= _codes(raw, config) < 0
     return [int(slot) for slot in np.flatnonzero(bad)]
@@ -153,8 +153,8 @@ def _odd(raw: RawBatch, wrong: Wrong, config: Config) -> list[int]:
 def _codes(raw: RawBatch, config: Config) -> NDArray[np.intp]:
     cuts = config.records.cuts
     if cuts is not None:
-        return cut_codes(list(raw.y), cuts)
-    return class_codes(list(raw.y), config.records.groups)
+        return cut_codes(list(raw.y), cuts, config.records.rule)
+    return class_codes(list(raw.y), config.records.groups, config.records.rule)
 
 
 def _id(given: Any) -> Any:

@@ -341,6 +341,7 @@ def read(config: Config, source: Source) -> Labelled:
         target=kept.predicted,
         cuts=kept.cuts,
         features=config.feature_map(),
+        spelling=kept.rule,
     )
     parts = [intake.records(raw.X, raw.y) for raw in source.batches(None) if raw.n]
     if not parts:

@@ -1,9 +1,7 @@
 """Columns of categories: a public list of values, or hashed."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -14,30 +12,25 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import murmurhash3_32
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import InvalidValueError, refuse, whole
+from tidegate.features.arrow_values import as_objects, is_text, nulls
 from tidegate.features.columns.column import (
     MISSING,
     Cells,
     Column,
     Floats,
-    Odd,
-    as_objects,
-    is_text,
     none,
-    nulls,
     places_of,
     register,
 )
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import TRUTHS, Odd, places_in, respelled, spelled
 from tidegate.kinds import parameter
 
 MOST_VALUES = 10_000
 """The most values in a list: every value takes noise, seen or not."""
 
 MOST_BUCKETS = 2**16
-
-WHOLE = 2**64
-"""Whole numbers smaller than this are spelled without a point or an exponent."""
 
 OTHER = "other"
 
@@ -52,42 +45,13 @@ def listed(name: str, value: object) -> tuple[str, ...]:
         raise refuse(name, advice, shown=f"{len(value):,}")
     if not all(isinstance(each, str | int) and each != "" for each in value):
         raise refuse(name, allowed, value)
-    texts = tuple(spelled(each) for each in value)
+    texts = tuple(spelled(each, rule=1) for each in value)
     if any(isinstance(each, Odd) for each in texts):
         raise refuse(name, f"{allowed} below 2^1024", shown="a larger one")
     if len(set(texts)) != len(texts):
         twice = next(each for each in texts if texts.count(each) > 1)
         raise refuse(name, "a list without repeats", shown=f"{twice!r} twice")
     return texts
-
-
-def spelled(value: object) -> Any:  # noqa: PLR0911 (a table of types)
-    """A value as the text of its category; an `Odd` if it has none.
-
-    Numbers are spelled alike whatever type holds them, so that 3 and 3.0 are one category: pandas
-    turns whole numbers into floats if another record has none. So those above 2^53 are rounded.
-
-    >>> spelled("UA"), spelled(3), spelled(3.0), spelled(True), spelled(2.5)
-    ('UA', '3', '3', 'true', '2.5')
-    >>> spelled(2**60 + 1), spelled(2.0**60)
-    ('1152921504606846976', '1152921504606846976')
-    """
-    if isinstance(value, str):
-        return value or Odd.GAP
-    if value is None:
-        return Odd.GAP
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, int | float | Decimal):
-        return Odd.WRONG
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):  # too large, or a signalling NaN
-        return Odd.WRONG
-    if math.isnan(number):  # of a Decimal
-        return Odd.GAP
-    whole_number = number.is_integer() and abs(number) < WHOLE
-    return str(int(number)) if whole_number else repr(number)
 
 
 @register
@@ -141,7 +105,13 @@ class Category(Column):
         if (self.values is None) == (self.hash is None):
             given = "both" if self.values is not None else "neither"
             raise self.mistake(f"values or hash must be given, got {given}")
-        if both := [each for each in self.values or () if each in self.gaps]:
+        if self.values is not None:
+            try:
+                places = places_in("values", self.values, self.spelling)
+            except InvalidValueError as error:
+                raise self.mistake(str(error)) from None
+            object.__setattr__(self, "values", tuple(places)[: len(self.values)])
+        if both := [each for each in self.values or () if each in self._gaps]:
             raise self.mistake(f"{both[0]!r} must be in values or in gaps, not in both")
 
     @cached_property
@@ -166,25 +136,31 @@ class Category(Column):
         return f"category, {len(self.values)} values"
 
     @cached_property
-    def _codes(self) -> dict[str, int]:
-        return {value: code for code, value in enumerate(self.values or ())}
+    def _codes(self) -> dict[Any, int]:
+        """The code of each text in the list, and of its twin; see `places_in`."""
+        return places_in("values", self.values or (), self.spelling)
 
     @cached_property
-    def _set(self) -> pa.Array:
-        """The values, then the texts that stand for a missing one: looked up in one go."""
-        return pa.array([*(self.values or ()), "", *self.gaps], pa.string())
+    def _gaps(self) -> frozenset[str]:
+        """The texts that stand for a missing value, by the rule of spelling, too."""
+        return frozenset([*self.gaps, *(map(respelled, self.gaps) if self.spelling > 1 else ())])
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        """The code of every text that is looked up: those of the list, and gaps."""
+        return {**self._codes, **dict.fromkeys(["", *self._gaps], self.width - 1)}
 
     def _code(self, text: str) -> int:
-        if self.hash is None:
-            return self._codes.get(text, len(self._codes))
-        return bucket(text, self.hash)
+        if self.values is not None:
+            return self._codes.get(text, len(self.values))
+        return bucket(text, self.hash or 0)
 
     def read(self, value: object) -> Any:
         """See `Column`."""
-        text = spelled(value)
+        text = spelled(value, self.spelling)
         if isinstance(text, Odd):
             return text
-        return Odd.GAP if text in self.gaps else self._code(text)
+        return Odd.GAP if value in self.gaps or text in self._gaps else self._code(text)
 
     def stacked(self, values: list[Any]) -> NDArray[np.intp]:
         """See `Column`."""
@@ -192,19 +168,22 @@ class Category(Column):
 
     def of_arrow(self, values: pa.Array) -> Cells | None:
         """See `Column`."""
-        if not is_text(values.type):
-            return self._of_few(values)
-        if self.hash is not None:
+        if self.values is None or not is_text(values.type):
             return self._of_few(values)
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:  # a text that is not UTF-8 is wrong, not another value
             return None
-        places = pc.index_in(values, self._set.cast(values.type))
+        places = pc.index_in(values, pa.array(self._known, values.type))
         found = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
-        own = len(self._codes)
-        codes = np.where(found < 0, own, found).astype(np.intp)
-        return Cells(codes, (found >= own) | nulls(values), none(len(values)))
+        missing, absent = self.width - 1, nulls(values)
+        codes = np.append(list(self._known.values()), len(self.values)).astype(np.intp)[found]
+        if self.spelling > 1 and (others := (found < 0) & ~absent).any():
+            few = self._of_few(values.filter(pa.array(others)))
+            if few is None:
+                return None
+            codes[others] = np.where(few.gap, missing, few.values)
+        return Cells(codes, (codes == missing) | absent, none(len(values)))
 
     def _of_few(self, values: pa.Array) -> Cells | None:
         """Read each different value once."""
@@ -236,13 +215,11 @@ class Category(Column):
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; an empty text is a missing value."""
         flat = graph.add(f"Reshape({values}, {graph.constant(np.array([-1]))})")
-        gaps = list(dict.fromkeys(["", *self.gaps]))
+        gaps = list(dict.fromkeys(["", *self._gaps]))
         last, width = self.width - 1, graph.constant(np.int64(self.width))
         if self.values is not None:
-            known = {**{each: code for code, each in enumerate(self.values)}}
-            keys = [*known, *(gap for gap in gaps if gap not in known)]
-            codes = [last if key in gaps else known[key] for key in keys]
-            code = graph.labels(flat, keys, codes, other=len(known))
+            known = self._in_onnx()
+            code = graph.labels(flat, [*known], [*known.values()], other=len(self.values))
         else:
             code = graph.hashed(flat, self.hash or 0)
             missing = graph.labels(flat, gaps, [1] * len(gaps), other=0)
@@ -252,6 +229,14 @@ class Category(Column):
         return graph.add(
             f"Cast <to = 11> ({graph.add(f'OneHot <axis = 1> ({code}, {width}, {span})')})"
         )
+
+    def _in_onnx(self) -> dict[str, int]:
+        """The codes of the texts that a graph looks up: by rule 2 also 1.0 for 1, True for true."""
+        if self.spelling == 1:
+            return self._known
+        others = {f"{key}.0": code for key, code in self._known.items() if key.isdigit()}
+        truths = {each: self._known[word] for each, word in TRUTHS.items() if word in self._known}
+        return {**others, **truths, **self._known}
 
 
 def bucket(text: str, buckets: int) -> int:

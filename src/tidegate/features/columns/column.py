@@ -1,10 +1,8 @@
 """What a column of a table is: how its values are read, and the bounded numbers they become."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -15,8 +13,26 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.arrow_values import (
+    BYTES,
+    as_objects,
+    is_flat,
+    is_number,
+    is_text,
+    nulls,
+    plain,
+)
 from tidegate.features.clip import clip_in_place
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import (
+    NEWEST,
+    Odd,
+    a_rule,
+    decoded,
+    plain_number,
+    scalar,
+    truth_number,
+)
 from tidegate.kinds import parameter, values_of
 
 Floats = NDArray[Any]
@@ -36,13 +52,6 @@ NULLS = frozenset(
     for spelled in (word, word.upper(), word.capitalize())
 ) | {"NaN", "#N/A"}
 """Texts that stand for a missing number, flag, time or vector; a category may have such a name."""
-
-
-class Odd(Enum):
-    """What a value is that its column cannot encode as itself."""
-
-    GAP = "missing: the record can be used"
-    WRONG = "not of the column's kind: the record cannot be used"
 
 
 class Cells(NamedTuple):
@@ -91,6 +100,8 @@ class Column(ABC):
         name: Its name in files and tables.
         gaps: Texts that stand for a missing value; an empty text, null and NaN always do. So do
             `NULLS`, except in a category or a text, where they are values.
+        spelling: The rule by which values are spelled, see `tidegate.features.spelling`; the
+            `Columns` that a column is in sets it.
     """
 
     kind: ClassVar[str]
@@ -102,9 +113,11 @@ class Column(ABC):
         default=(),
         kw_only=True,
     )
+    spelling: int = field(default=NEWEST, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         """Check the settings; the error names the column."""
+        a_rule("spelling", self.spelling)
         for each in self.__dataclass_fields__.values():
             if (declared := each.metadata.get("parameter")) is None:
                 continue
@@ -117,6 +130,10 @@ class Column(ABC):
                 raise self.mistake(str(error)) from None
             object.__setattr__(self, each.name, checked)
         self.check()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Keep rule 1 for a column that an earlier version has pickled."""
+        self.__dict__.update({"spelling": 1, **state})
 
     def mistake(self, what: str) -> InvalidValueError:
         """The error for settings that make no sense."""
@@ -161,7 +178,13 @@ class Column(ABC):
     def cells(self, values: Values) -> Cells:
         """Read all values; each depends on itself alone."""
         if isinstance(values, pa.Array):
-            found = self.of_arrow(plain(values))
+            values = plain(values)
+            if self.spelling > 1 and values.type in BYTES:  # some may be no UTF-8
+                values = values.view(BYTES[values.type])
+            if not (is_flat(values.type) or self.takes(values.type)):
+                gap = nulls(values)  # nothing else of such values is read
+                return Cells(self.stacked([None] * len(values)), gap, ~gap)
+            found = self.of_arrow(values)
             if found is not None:
                 return found
             values = as_objects(values)
@@ -174,6 +197,8 @@ class Column(ABC):
 
     def _read(self, value: object) -> Any:
         try:
+            if self.spelling > 1 and isinstance(value, bytes):
+                value = decoded(value) or ()
             return self.read(scalar(value))
         except Exception:  # an object that raises affects its own record only
             return Odd.WRONG
@@ -186,6 +211,24 @@ class Column(ABC):
         """
         del values
         return None
+
+    @cached_property
+    def gap_numbers(self) -> frozenset[float]:
+        """The numbers that stand for a missing value: by rule 2 those that `gaps` spells."""
+        found = {plain_number(each) for each in self.gaps} if self.spelling > 1 else set()
+        return frozenset(each for each in found if each is not None)
+
+    def missing_in_onnx(self, graph: Graph, values: str) -> str:
+        """Add which numbers of an ONNX graph are missing: NaN, and `gap_numbers`."""
+        missing = graph.add(f"IsNaN({values})")
+        for number in sorted(self.gap_numbers):
+            equal = graph.add(f"Equal({values}, {graph.constant(number)})")
+            missing = graph.add(f"Or({missing}, {equal})")
+        return missing
+
+    def truth(self, text: str) -> float | None:
+        """1 or 0 if rule 2 reads a text as true or false; None for another."""
+        return truth_number(text) if self.spelling > 1 else None
 
     def stripped(self, text: str) -> str | None:
         """A text without blanks around it; None if it stands for a missing value."""
@@ -236,11 +279,7 @@ class Column(ABC):
         return csr_array(out)
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Whether a file may give this column a type; values may still be wrong.
-
-        Types that hold more than their bytes say, such as views, are not taken: one small file
-        could fill the memory.
-        """
+        """Whether values of a type can be right; where it is not, all but gaps are wrong."""
         return is_text(kind) or is_number(kind) or bool(pa.types.is_null(kind))
 
     def described(self) -> dict[str, Any]:
@@ -288,7 +327,7 @@ def register(kind: C) -> C:
     return kind
 
 
-def column_of(given: Mapping[str, Any]) -> Column:
+def column_of(given: Mapping[str, Any], spelling: int = NEWEST) -> Column:
     """Build a column from its description.
 
     >>> from tidegate.features.columns import Number
@@ -300,71 +339,7 @@ def column_of(given: Mapping[str, Any]) -> Column:
     if kind not in KINDS:
         raise refuse("the kind of a column", f"one of {', '.join(KINDS)}", kind)
     parameters: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in keys.items()}
-    return KINDS[kind](**parameters)
-
-
-def plain(values: pa.Array) -> pa.Array:
-    """An Arrow array without a dictionary; its texts may take 2 GiB and more."""
-    if not isinstance(values.type, pa.DictionaryType):
-        return values
-    if is_text(values.type.value_type):
-        words = values.dictionary.cast(pa.large_string())
-        values = pa.DictionaryArray.from_arrays(values.indices, words)
-    return values.dictionary_decode()
-
-
-def scalar(value: object) -> Any:
-    """A value as a Python object; NaN, and what stands for nothing in pandas, becomes None.
-
-    A complex number that is real becomes a float: beside one that is not, pandas makes all complex.
-    """
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, complex) and (value.imag == 0 or value != value):  # noqa: PLR0124
-        value = value.real if value.imag == 0 else math.nan
-    nan = isinstance(value, float) and value != value  # noqa: PLR0124
-    return None if nan or type(value).__name__ in {"NAType", "NaTType"} else value
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type holds text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether an Arrow type holds numbers, decimals or flags."""
-    kinds = pa.types
-    numeric = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal
-    return any(is_kind(kind) for is_kind in numeric)
-
-
-def as_objects(values: pa.Array) -> list[Any]:
-    """An Arrow array as Python objects; an empty tuple, wrong for any kind, if there is none.
-
-    >>> as_objects(pa.array([0, 2**60], pa.timestamp("s")))
-    [datetime.datetime(1970, 1, 1, 0, 0), ()]
-    """
-    try:
-        return list(values.to_pylist())
-    except Exception:  # such as a time after the year 9999, or in an unknown zone
-        return [as_object(value, ()) for value in values]
-
-
-def as_object(value: pa.Scalar, instead: Any = "what Python cannot hold") -> Any:
-    """An Arrow scalar as a Python object, or something else if there is none."""
-    try:
-        return value.as_py()
-    except Exception:
-        return instead
-
-
-def nulls(values: pa.Array) -> NDArray[np.bool_]:
-    """Which values of an array are null."""
-    if not values.null_count:
-        return np.zeros(len(values), np.bool_)
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+    return KINDS[kind](**parameters, spelling=spelling)
 
 
 GAP = 2.0

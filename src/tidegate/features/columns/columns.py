@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -17,6 +17,7 @@ from tidegate.features.columns.column import Cells, Column, column_of
 from tidegate.features.columns.table import as_table
 from tidegate.features.feature_map import register
 from tidegate.features.rows import Rows, chunks
+from tidegate.features.spelling import NEWEST, a_rule
 from tidegate.kinds import parameter
 from tidegate.privacy.rounding import sqrt_down
 
@@ -29,13 +30,13 @@ SLACK = Fraction(2**20 + 1, 2**20)
 """The norm is this much larger than the bound, so that clipping leaves every row as it is."""
 
 
-def columns_of(name: str, value: object) -> tuple[Column, ...]:
+def columns_of(name: str, value: object, spelling: int = NEWEST) -> tuple[Column, ...]:
     """Columns with different names, at least one; a description stands for its column."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence) or not value:
         raise refuse(name, "a list of columns, such as Number or Category", value)
     if len(value) > MOST_COLUMNS:
         raise refuse(name, f"at most {MOST_COLUMNS:,} columns", shown=f"{len(value):,}")
-    made = tuple(column_of(each) if isinstance(each, Mapping) else each for each in value)
+    made = tuple(column_of(each, spelling) if isinstance(each, Mapping) else each for each in value)
     for each in made:
         if not isinstance(each, Column):
             raise refuse(name, "a list of columns, such as Number or Category", each)
@@ -44,7 +45,8 @@ def columns_of(name: str, value: object) -> tuple[Column, ...]:
         raise InvalidValueError(
             f"column {twice[0]} is named {times[twice[0]]} times: name each column once"
         )
-    return made
+    alike = [each.spelling == spelling for each in made]
+    return made if all(alike) else tuple(replace(each, spelling=spelling) for each in made)
 
 
 @register
@@ -61,6 +63,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     Args:
         columns: The columns: `Number`, `Category`, `Flag`, `Time`, `Text` and `Vector`.
+        spelling: The rule by which values are spelled, see `tidegate.features.spelling`; 1 is that
+            of states and releases before version 0.2.
 
     >>> from tidegate.features import Category, Number
     >>> columns = Columns([Number("age", low=0, high=80), Category("sex", values=["f", "m"])])
@@ -80,14 +84,21 @@ class Columns(TransformerMixin, BaseEstimator):
     takes_columns: ClassVar[bool] = True
 
     columns: Any = parameter("the columns", columns_of)
+    spelling: int = parameter("the rule by which values are spelled", a_rule, default=NEWEST)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Keep rule 1 for columns that an earlier version has pickled."""
+        super().__setstate__({"spelling": 1, **state})
 
     @property
     def checked(self) -> tuple[Column, ...]:
         """The columns, checked; they are checked again if they have changed."""
-        given = tuple(self.columns) if isinstance(self.columns, list | tuple) else self.columns
+        columns = tuple(self.columns) if isinstance(self.columns, list | tuple) else self.columns
+        given = columns, self.spelling
         before = self.__dict__.get("_checked")
         if before is None or before[0] != given:
-            before = self._checked = given, columns_of("columns", self.columns)
+            rule = a_rule("spelling", self.spelling)
+            before = self._checked = given, columns_of("columns", self.columns, rule)
         checked: tuple[Column, ...] = before[1]
         return checked
 
@@ -109,7 +120,9 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def described(self) -> dict[str, Any]:
         """The map for a card; `built_step` builds it again."""
-        return {"kind": type(self).__name__, "columns": [each.described() for each in self.checked]}
+        columns = [each.described() for each in self.checked]
+        rule = {} if self.spelling == 1 else {"spelling": self.spelling}
+        return {"kind": type(self).__name__, "columns": columns, **rule}
 
     def fit(self, X: object = None, y: object = None) -> Self:  # noqa: ARG002
         """Check the columns; no record is read."""
@@ -170,10 +183,14 @@ class Columns(TransformerMixin, BaseEstimator):
                 place, start = place + each.width, start + each.packed_width
         return rows
 
+    def cells(self, X: Any) -> dict[str, Cells]:
+        """The values of each column, read but not encoded: secret."""
+        table = as_table(X, self.names)
+        return {each.name: each.cells(table.columns[each.name]) for each in self.checked}
+
     def bad(self, X: Any) -> dict[str, NDArray[np.bool_]]:
         """Which values of each column contradict its kind: secret, like the values."""
-        table = as_table(X, self.names)
-        return {each.name: each.cells(table.columns[each.name]).wrong for each in self.checked}
+        return {name: cells.wrong for name, cells in self.cells(X).items()}
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """The names of the features."""

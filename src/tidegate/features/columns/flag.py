@@ -9,21 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.features.arrow_values import as_objects, is_text, nulls
 from tidegate.features.columns.column import (
     GAP,
     MISSING,
     Cells,
     Column,
     Floats,
-    Odd,
-    as_objects,
-    is_text,
     none,
-    nulls,
     register,
     unpack_number,
 )
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import Odd, plain_number
 
 WORDS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
@@ -38,7 +36,7 @@ class Flag(Column):
     """True or false, as 1 or -1; 0 if it is missing, and then a second feature is 1.
 
     The texts true, yes, t, y, 1 and false, no, f, n, 0 are flags, in upper or lower case, and so
-    are the numbers 1 and 0. Anything else makes a record unusable.
+    are the numbers 1 and 0, such as 1.0. Anything else makes a record unusable.
 
     Args:
         name: The name of the column.
@@ -66,10 +64,17 @@ class Flag(Column):
             text = self.stripped(value)
             if text is None:
                 return Odd.GAP
-            return WORDS.get(text.lower(), Odd.WRONG) if text.isascii() else Odd.WRONG
+            number = plain_number(text) if self.spelling > 1 else None
+            if number is None:
+                return WORDS.get(text.lower(), Odd.WRONG) if text.isascii() else Odd.WRONG
+            value = number
         if value is None:
             return Odd.GAP
-        return bool(value) if isinstance(value, Real | Decimal) and value in (0, 1) else Odd.WRONG
+        if not isinstance(value, Real | Decimal):
+            return Odd.WRONG
+        if value in self.gap_numbers:
+            return Odd.GAP
+        return bool(value) if value in (0, 1) else Odd.WRONG
 
     def stacked(self, values: list[Any]) -> Any:
         """See `Column`."""
@@ -77,7 +82,7 @@ class Flag(Column):
 
     def of_arrow(self, values: pa.Array) -> Cells | None:
         """See `Column`."""
-        if pa.types.is_boolean(values.type):
+        if pa.types.is_boolean(values.type) and not self.gap_numbers:
             found = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
             return Cells(found, nulls(values), none(len(values)))
         if not is_text(values.type):
@@ -100,7 +105,7 @@ class Flag(Column):
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input is 1 or 0, NaN if it is missing."""
-        missing = graph.add(f"IsNaN({values})")
+        missing = self.missing_in_onnx(graph, values)
         doubled = graph.add(f"Mul({values}, {graph.constant(2.0)})")
         sign = graph.add(f"Sub({doubled}, {graph.constant(1.0)})")
         return graph.with_gap(sign, missing)

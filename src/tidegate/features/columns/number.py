@@ -13,19 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.checks import between, flag
+from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.columns.column import (
     GAP,
     MISSING,
     Cells,
     Column,
     Floats,
-    Odd,
-    is_text,
-    nulls,
     register,
     unpack_number,
 )
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
 
 NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
@@ -45,8 +44,8 @@ class Number(Column):
     """Numbers, clipped to a public range and mapped to [-1, 1].
 
     A second feature is 1 where the number is missing; the first is then 0, the middle of the range.
-    A text is a number if it is a decimal numeral. Infinity and any other text make a record
-    unusable.
+    A text is a number if it is a decimal numeral; true is 1 and false is 0. Infinity and any other
+    text make a record unusable.
 
     Args:
         name: The name of the column.
@@ -95,18 +94,27 @@ class Number(Column):
     def read(self, value: object) -> Any:
         """See `Column`."""
         if isinstance(value, str):
-            text = self.stripped(value)
-            if text is None or NAN.fullmatch(text):
-                return Odd.GAP
-            return _finite(float(text)) if NUMERAL.fullmatch(text) else Odd.WRONG
+            return self._of_text(self.stripped(value))
         if value is None:
             return Odd.GAP
         if not isinstance(value, Real | Decimal):
             return Odd.WRONG
         try:
-            return _finite(float(value))
+            return self._finite(float(value))
         except (OverflowError, ValueError):  # too large, or a signalling NaN
             return Odd.WRONG
+
+    def _of_text(self, text: str | None) -> float | Odd:
+        if text is None or NAN.fullmatch(text):
+            return Odd.GAP
+        if (truth := self.truth(text)) is not None:
+            return self._finite(truth)
+        return self._finite(float(text)) if NUMERAL.fullmatch(text) else Odd.WRONG
+
+    def _finite(self, number: float) -> float | Odd:
+        if math.isnan(number) or number in self.gap_numbers:  # NaN of a Decimal
+            return Odd.GAP
+        return number if math.isfinite(number) else Odd.WRONG
 
     def stacked(self, values: list[Any]) -> Floats:
         """See `Column`."""
@@ -128,6 +136,8 @@ class Number(Column):
             values = values.cast(pa.float64(), safe=False)
         numbers = values.to_numpy(zero_copy_only=False)
         gap = np.isnan(numbers) | nulls(values)
+        if self.gap_numbers:
+            gap |= np.isin(numbers, list(self.gap_numbers))
         wrong = np.isinf(numbers) & ~gap
         if gap.any() or wrong.any():
             numbers = np.where(gap | wrong, 0.0, numbers)
@@ -161,7 +171,7 @@ class Number(Column):
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; NaN is a missing number."""
-        missing = graph.add(f"IsNaN({values})")
+        missing = self.missing_in_onnx(graph, values)
         low, high = graph.constant(self.low), graph.constant(self.high)
         raised = graph.add(f"Max({values}, {low})")
         clipped = graph.add(f"Min({raised}, {high})")
@@ -175,9 +185,3 @@ class Number(Column):
             moved = graph.add(f"Sub({clipped}, {graph.constant(self.low / 2 + self.high / 2)})")
             placed = graph.add(f"Div({moved}, {graph.constant((self.high - self.low) / 2)})")
         return graph.with_gap(placed, missing)
-
-
-def _finite(number: float) -> float | Odd:
-    if math.isnan(number):  # of a Decimal
-        return Odd.GAP
-    return number if math.isfinite(number) else Odd.WRONG

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.columns.column import Values, as_object, is_text
+from tidegate.features.arrow_values import as_object, is_text
+from tidegate.features.columns.column import Values
 
 MOST_NAMES = 12
 """The most columns that an error names."""
@@ -75,7 +76,7 @@ def _taken(values: Values, places: Any) -> Values:
     return [values[place] for place in places.tolist()]
 
 
-def as_table(X: Any, names: Sequence[str]) -> Table:
+def as_table(X: Any, names: Sequence[str]) -> Table:  # noqa: PLR0911 (a table of types)
     """The named columns of a batch, in their order.
 
     Args:
@@ -86,8 +87,9 @@ def as_table(X: Any, names: Sequence[str]) -> Table:
     >>> as_table([{"a": 1, "b": "x"}, {"a": None}], ["b", "a"]).columns
     {'b': ['x', None], 'a': [1, None]}
     """
-    if hasattr(X, "to_arrow") and hasattr(X, "columns"):  # polars
-        X = X.to_arrow()
+    if hasattr(X, "to_arrow") and hasattr(X, "get_column"):  # polars
+        check_names(X.columns, names)
+        return _of_mapping({name: _of_polars(X.get_column(name)) for name in names}, names)
     if isinstance(X, Table):
         return _of_mapping(X.columns, names)
     if isinstance(X, pa.Table | pa.RecordBatch):
@@ -99,7 +101,7 @@ def as_table(X: Any, names: Sequence[str]) -> Table:
         check_names([str(name) for name in X.columns], names)
         return _of_mapping({name: _of_series(X[name]) for name in names}, names)
     if isinstance(X, Sequence) and not isinstance(X, str | bytes) and _are_dicts(X):
-        return Table({name: [row.get(name) for row in X] for name in names}, len(X))
+        return Table({name: [_entry(row, name) for row in X] for name in names}, len(X))
     return _of_rows(X, names)
 
 
@@ -121,7 +123,12 @@ def few(names: Sequence[str]) -> str:
 
 
 def _are_dicts(rows: Sequence[Any]) -> bool:
-    return bool(rows) and all(isinstance(row, Mapping) for row in rows)
+    return any(isinstance(row, Mapping) for row in rows)
+
+
+def _entry(row: Any, name: str) -> Any:
+    """A value of a record; what is no record has none that any kind of column takes."""
+    return row.get(name) if isinstance(row, Mapping) else ()
 
 
 def _of_mapping(columns: Mapping[str, Any], names: Sequence[str]) -> Table:
@@ -168,6 +175,13 @@ def _of_series(series: Any) -> Values:
         return one_array(pa.array(series, from_pandas=True))
     except (pa.ArrowException, ValueError):  # a text that is not Unicode
         return series.tolist()
+
+
+def _of_polars(series: Any) -> Values:
+    try:
+        return one_array(series.to_arrow())
+    except Exception:  # numbers of 128 bits, or Python objects
+        return list(series.to_list())
 
 
 def _of_objects(values: list[Any]) -> Values:

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from tidegate.checks import InvalidValueError, whole
+from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.clip import clip_rows
 from tidegate.features.columns.column import (
     MISSING,
     Cells,
     Column,
     Floats,
-    Odd,
-    is_text,
     none,
-    nulls,
     register,
     unpack_vector,
 )
@@ -29,6 +27,7 @@ from tidegate.features.encoder import Encoder, text_encoder
 from tidegate.features.encoder.frozen_file import digests, path
 from tidegate.features.encoder.tokens import LENGTH
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import Odd, respelled, spelled
 from tidegate.features.text import HashedText, lengths
 from tidegate.kinds import parameter
 
@@ -158,9 +157,15 @@ class Text(Column):
 
     def read(self, value: object) -> Any:
         """See `Column`."""
-        if isinstance(value, str):
-            return value if value and value not in self.gaps else Odd.GAP
-        return Odd.GAP if value is None else Odd.WRONG
+        if self.spelling == 1 and not isinstance(value, str | None):
+            return Odd.WRONG
+        text = spelled(value, self.spelling)
+        return Odd.GAP if value in self.gaps or text in self._gaps else text
+
+    @cached_property
+    def _gaps(self) -> frozenset[str]:
+        """The texts that stand for a missing one, by the rule of spelling, too."""
+        return frozenset([*self.gaps, *(map(respelled, self.gaps) if self.spelling > 1 else ())])
 
     def stacked(self, values: list[Any]) -> NDArray[np.object_]:
         """See `Column`."""
@@ -174,7 +179,9 @@ class Text(Column):
             texts = values.to_pylist()
         except UnicodeDecodeError:
             return None
-        missing = {None, "", *self.gaps}
+        if self.spelling > 1:
+            texts = [None if each in self.gaps else each and respelled(each) for each in texts]
+        missing = {None, "", *self._gaps}
         gap = np.fromiter((each in missing for each in texts), np.bool_, len(texts))
         return Cells(self.stacked(texts), gap | nulls(values), none(len(values)))
 
@@ -226,8 +233,8 @@ class Text(Column):
         return clip_rows(counts.astype(np.float32), 1.0)
 
     def takes(self, kind: pa.DataType) -> bool:
-        """See `Column`."""
-        return is_text(kind) or bool(pa.types.is_null(kind))
+        """See `Column`; by rule 2 a number is the text that it is spelled as."""
+        return super().takes(kind) if self.spelling > 1 else is_text(kind) or kind == pa.null()
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; an empty text is a missing one."""
@@ -238,7 +245,7 @@ class Text(Column):
             )
         counts = self._hasher.onnx(graph, values)
         length = graph.add(f"Max({graph.reduced('ReduceL2', counts)}, {graph.constant(1.0)})")
-        gaps = list(dict.fromkeys(["", *self.gaps]))
+        gaps = list(dict.fromkeys(["", *self._gaps]))
         missing = graph.labels(values, gaps, [1] * len(gaps), other=0)
         is_gap = graph.add(f"Cast <to = 9> ({missing})")
         return graph.with_gap(graph.add(f"Div({counts}, {length})"), is_gap)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
+from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.columns.clock_times import clock_times
 from tidegate.features.columns.column import (
     GAP,
@@ -21,14 +22,12 @@ from tidegate.features.columns.column import (
     Cells,
     Column,
     Floats,
-    Odd,
-    is_text,
     none,
-    nulls,
     places_of,
     register,
 )
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
 
 DAY = 86_400
@@ -144,17 +143,17 @@ class Time(Column):
         """Seconds since 1970 by the clock that the value was written by; see `Column`."""
         if isinstance(value, str):
             text = self.stripped(value)
-            return Odd.GAP if text is None else _seconds(text)
-        if value is None:
-            return Odd.GAP
-        if isinstance(value, np.datetime64):
-            whole_seconds = value.astype("datetime64[s]").astype(np.int64)
-            return int(whole_seconds) if FIRST <= whole_seconds <= LAST else Odd.WRONG
-        if isinstance(value, datetime):
-            return _since(datetime(*value.timetuple()[:6]))
-        if isinstance(value, date):
-            return _since(datetime(value.year, value.month, value.day))
-        return Odd.WRONG
+            return Odd.GAP if text is None else self._placed(_seconds(text))
+        return Odd.GAP if value is None else self._placed(_since_1970(value))
+
+    def _placed(self, seconds: int | Odd) -> int | Odd:
+        return Odd.GAP if seconds in self._gap_times else seconds
+
+    @cached_property
+    def _gap_times(self) -> frozenset[int]:
+        """The times that stand for a missing one: by rule 2 those that `gaps` spells."""
+        found = map(_seconds, self.gaps) if self.spelling > 1 else ()
+        return frozenset(each for each in found if isinstance(each, int))
 
     def stacked(self, values: list[Any]) -> NDArray[np.int64]:
         """See `Column`."""
@@ -176,14 +175,16 @@ class Time(Column):
             return None
         gap, whole_seconds = nulls(values), _floored(values).cast(pa.int64())
         seconds = pc.fill_null(whole_seconds, 0).to_numpy(zero_copy_only=False)
+        if self._gap_times:
+            gap |= np.isin(seconds, list(self._gap_times))
         wrong = (seconds < FIRST) | (seconds > LAST)
         return Cells(np.where(wrong, 0, seconds) if wrong.any() else seconds, gap, wrong & ~gap)
 
     def _has_gaps(self, texts: pa.Array) -> bool:
         """Whether a text is one of `gaps`, which may look like a time: 1900-01-01."""
-        return bool(self.gaps) and bool(
-            pc.any(pc.is_in(texts, pa.array(self.gaps, texts.type))).as_py()
-        )
+        if not self.gaps or self._gap_times:
+            return bool(self._gap_times)
+        return bool(pc.any(pc.is_in(texts, pa.array(self.gaps, texts.type))).as_py())
 
     def _parsed(self, texts: pa.Array) -> pa.Array | None:
         trimmed = self.all_stripped(texts)
@@ -237,6 +238,9 @@ class Time(Column):
         """See `Column`; the input is seconds since 1970, the smallest int64 if missing."""
         never = graph.constant(np.int64(np.iinfo(np.int64).min))
         missing = graph.add(f"Equal({values}, {never})")
+        for time in sorted(self._gap_times):
+            equal = graph.add(f"Equal({values}, {graph.constant(np.int64(time))})")
+            missing = graph.add(f"Or({missing}, {equal})")
         seconds = graph.add(f"Where({missing}, {graph.constant(np.int64(0))}, {values})")
         made = [_part_in_onnx(graph, part, seconds, self) for part in self.parts]
         joined = graph.add(f"Concat <axis = 1> ({', '.join(made)})")
@@ -274,6 +278,18 @@ def _seconds(text: str) -> int | Odd:
         return _since(datetime(*(int(each or 0) for each in found.groups())))  # type: ignore[arg-type]
     except ValueError:  # no such day or hour
         return Odd.WRONG
+
+
+def _since_1970(value: object) -> int | Odd:
+    """The seconds of what is no text."""
+    if isinstance(value, np.datetime64):
+        whole_seconds = value.astype("datetime64[s]").astype(np.int64)
+        return int(whole_seconds) if FIRST <= whole_seconds <= LAST else Odd.WRONG
+    if isinstance(value, datetime):
+        return _since(datetime(*value.timetuple()[:6]))
+    if isinstance(value, date):
+        return _since(datetime(value.year, value.month, value.day))
+    return Odd.WRONG
 
 
 def _since(time: datetime) -> int:

@@ -11,20 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.checks import between, whole
+from tidegate.features.arrow_values import is_list, is_text, nulls
 from tidegate.features.clip import NormClip, clip_in_place, clip_rows
-from tidegate.features.columns.column import (
-    MISSING,
-    Cells,
-    Column,
-    Floats,
-    Odd,
-    is_number,
-    is_text,
-    nulls,
-    register,
-    unpack_vector,
-)
+from tidegate.features.columns.column import MISSING, Cells, Column, Floats, register, unpack_vector
 from tidegate.features.feature_map import Graph
+from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
 
 
@@ -134,10 +125,7 @@ class Vector(Column):
 
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
-        lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-        if any(is_kind(kind) for is_kind in lists):
-            return is_number(kind.value_type)  # a list of nulls takes no bytes, at any length
-        return is_text(kind) or bool(pa.types.is_null(kind))
+        return is_list(kind) or is_text(kind) or bool(pa.types.is_null(kind))
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input has shape (n, size), NaN throughout where it is missing."""

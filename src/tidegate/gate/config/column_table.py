@@ -31,9 +31,9 @@ class ColumnTable(KindTable):
         names = {name: Path(self.parameters[name]).name for name in files}
         return replace(self, parameters={**self.parameters, **names})
 
-    def build(self) -> Column:
-        """The column."""
-        return column_of({"kind": self.kind, **self.parameters})
+    def build(self, spelling: int) -> Column:
+        """The column, whose values are spelled by a rule."""
+        return column_of({"kind": self.kind, **self.parameters}, spelling)
 
 
 def column_table(path: str, given: object) -> ColumnTable:
@@ -68,7 +68,7 @@ def _check_keys(path: str, given: object, kind: str, allowed: list[str]) -> None
 
 def _made(path: str, kind: str, **given: Any) -> ColumnTable:
     try:
-        built = column_of({"kind": kind, **given})
+        built = column_of({"kind": kind, **given}, spelling=1)  # [records] may say so
     except InvalidValueError as error:
         raise ConfigError([f"{path}, {error}"]) from error
     return ColumnTable(kind=kind, parameters=values_of(built))

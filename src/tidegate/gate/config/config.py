@@ -157,8 +157,7 @@ class Config:
         if mistakes := list(column_mistakes(self)):
             raise ConfigError(mistakes)
         if self.columns and self.records.norm is None:
-            norm = Columns([each.build() for each in self.columns]).norm
-            object.__setattr__(self, "records", replace(self.records, norm=norm))
+            object.__setattr__(self, "records", replace(self.records, norm=self._described().norm))
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, self._classes))
         # What does not go with [person] does not make a plan either, for the same reason.
@@ -195,10 +194,11 @@ class Config:
         return read_table(cls, "", confirmed(with_earlier(json.loads(json_text))))
 
     def settled(self, state: "Config | None" = None) -> "Config":
-        """With the keys of [survey] and [quality] that are left out: a state's, or the defaults."""
+        """With the keys that new states fix and that are left out: a state's, or the defaults."""
         survey, quality = (None, None) if state is None else (state.survey, state.quality)
         return replace(
             self,
+            records=self.records.settled(None if state is None else state.records),
             survey=self.survey.settled(survey, self.budget.build()),
             quality=self.quality.settled(quality),
         )
@@ -286,7 +286,11 @@ class Config:
 
     def column_map(self) -> Columns | None:
         """The map of the columns of [[columns]]; None if there are none."""
-        return Columns([each.build() for each in self.columns]) if self.columns else None
+        return self._described() if self.columns else None
+
+    def _described(self) -> Columns:
+        rule = self.records.rule
+        return Columns([each.build(rule) for each in self.columns], spelling=rule)
 
     def packing(self) -> Packing | None:
         """How records are packed in the store; None if the store keeps their features."""
@@ -307,7 +311,7 @@ class Config:
 
     def feature_map(self) -> FeatureMap:
         """The feature maps that are applied to every record before it is clipped."""
-        return FeatureChain(maps=self.maps(), dtype=self.records.dtype)
+        return FeatureChain(maps=self.maps(), dtype=self.records.dtype, spelling=self.records.rule)
 
     def sources(self, *, pause: float | None = 1.0, follow: bool = False) -> dict[str, Source]:
         """The source of each stream, by the name of the stream; none if there is no [source].

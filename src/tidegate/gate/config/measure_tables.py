@@ -22,6 +22,7 @@ SCORES = Fraction(1, 20)
 EARLIER: Mapping[str, Mapping[str, Any]] = {
     "survey": {"share": "0"},
     "quality": {"share": "0", "scores": False},
+    "records": {"spelling": 1},
 }
 """The values of keys that an earlier version did not have, or left out."""
 

@@ -50,6 +50,9 @@ def column_mistakes(config: "Config") -> Iterator[str]:
     for name, times in names.items():
         if times > 1:
             yield f"columns: column {name} is named {times} times: name each column once"
+    if len(names) == len(config.columns):
+        hint = config.records.spelling_hint
+        yield from (f"{each}{hint}" for each in mistakes_of({"columns": config.column_map}))
     if config.records.label in names:
         yield str(
             refuse("records.label", "a column that is not in [[columns]]", config.records.label)

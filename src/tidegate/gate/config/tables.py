@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.checks import InvalidValueError, between, flag, optional, positive, ratio, refuse
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.features.columns import Columns
+from tidegate.features.spelling import NEWEST, a_rule, places_in
 from tidegate.gate.config.keys import (
     REFERENCE,
     ascending,
@@ -123,6 +124,11 @@ class RecordsTable:
         default=None,
     )
     dtype: Dtype = key(one_of("float32", "float64"), "how numbers are stored", default="float32")
+    spelling: int | None = key(
+        a_rule,
+        "the rule by which values are spelled; leave it out: new states have 2",
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if self.classes is None and self.target is None:
@@ -139,6 +145,26 @@ class RecordsTable:
         if self.cuts is not None and len(self.cuts) != len(self.classes or ()) - 1:
             allowed = f"{len(self.classes or ()) - 1} numbers for {len(self.classes or ())} classes"
             raise refuse("cuts", allowed, shown=f"{len(self.cuts)}")
+        try:
+            places_in("classes", self.classes or (), self.rule)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"{error}{self.spelling_hint}") from None
+
+    @property
+    def rule(self) -> int:
+        """The rule by which values are spelled, see `tidegate.features.spelling`."""
+        return NEWEST if self.spelling is None else self.spelling
+
+    @property
+    def spelling_hint(self) -> str:
+        """What to do about values that only rule 2 spells alike."""
+        old = "; for a state that version 0.1 created, add spelling = 1 to [records]"
+        return old if self.spelling is None else ""
+
+    def settled(self, state: "RecordsTable | None") -> "RecordsTable":
+        """With the rule of a state, or the newest, if it is left out."""
+        other = NEWEST if state is None else state.rule
+        return replace(self, spelling=other) if self.spelling is None else self
 
     @property
     def predicted(self) -> Target | None:
@@ -180,6 +206,7 @@ class RecordsTable:
             number_labels=self.number_labels,
             dtype=self.dtype,
             kinds=kinds,
+            spelling=self.rule,
         )
 
 

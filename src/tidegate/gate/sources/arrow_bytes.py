@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.features.columns.column import is_text, plain
+from tidegate.features.arrow_values import is_flat, is_list, is_text, plain
 
 Bytes = bytes | memoryview
 
@@ -26,6 +26,8 @@ def arrow_bytes(array: pa.Array) -> list[Bytes]:
     present = array.is_valid().to_numpy(zero_copy_only=False).view(np.uint8).data
     if is_text(array.type):
         return [present, *_texts(array)]
+    if not (is_flat(array.type) or is_list(array.type)):  # nothing more of them is read
+        return [present]
     if pa.types.is_nested(array.type):
         lengths = _lengths(pc.fill_null(pc.list_value_length(array), 0))
         return [present, lengths, *arrow_bytes(plain(array.flatten()))]

@@ -14,6 +14,7 @@ from tidegate.checks import refuse
 from tidegate.features.columns.table import Table, as_table
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
+from tidegate.learn.labels import as_labels
 from tidegate.learn.owners import as_list, check_type
 
 
@@ -54,10 +55,12 @@ def raw_batch(X: Any, y: Any, persons: Any = None, *, offset: str = "") -> RawBa
         raise refuse("X", "a batch, with one record per row", type(X).__name__)
     if isinstance(X, Mapping | pa.Table | pa.RecordBatch):
         X = as_table(X, list(X) if isinstance(X, Mapping) else X.schema.names)
+    elif hasattr(X, "get_column"):  # polars
+        X = as_table(X, X.columns)
     # np.array would give all records of a list one type, so that one record could change others.
     rows: Any = X if hasattr(X, "shape") else objects(list(X))
     rows = rows.tocsr() if sparse.issparse(rows) else rows  # other layouts cannot be sliced by row
-    labels = y if isinstance(y, np.ndarray) else objects(list(y))
+    labels = y if isinstance(y, np.ndarray) else objects(as_labels(y))
     ids = None if persons is None else _ids(persons, rows.shape[0])
     arrived = partial(_arrived, rows, labels)
     return RawBatch(X=rows, y=labels, offset=offset, arrived=arrived, persons=ids)

@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
+from tidegate.features.arrow_values import as_object
 from tidegate.features.columns import Category, Columns, Table
-from tidegate.features.columns.column import Values, as_object
+from tidegate.features.columns.column import Values
+from tidegate.features.spelling import NEWEST, truth_number
 from tidegate.gate.sources.source import SourceError
 
 Dtype = Literal["float32", "float64"]
@@ -37,6 +39,7 @@ class SourceColumns:
         kinds: What the columns of `features` are, if they are not all numbers. Then records are
             read as they are, into a `Table`.
         aliases: The names of columns that are called otherwise in this file, by their own names.
+        spelling: The rule by which values are read, see `tidegate.features.spelling`.
     """
 
     label: str
@@ -47,6 +50,7 @@ class SourceColumns:
     person: str | None = None
     kinds: Columns | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    spelling: int = NEWEST
 
     @classmethod
     def of_any_kind(cls, names: Sequence[str]) -> "SourceColumns":
@@ -160,16 +164,16 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + more if names else "no columns"
 
 
-def numbers(texts: pa.Array) -> NDArray[np.float64]:
+def numbers(texts: pa.Array, rule: int = NEWEST) -> NDArray[np.float64]:
     """Parse texts as numbers; NaN for anything that is not a number or is too large.
 
     A number is a decimal numeral in ASCII digits, with optional exponent and surrounding blanks.
     The result for one text must not depend on the others. So Arrow's cast, which fails for all
     texts if it fails for one, must agree with `_number`: both accept the same finite numerals and
-    round correctly.
+    round correctly. By rule 2 of spelling, true is 1 and false is 0.
 
-    >>> numbers(pa.array(["1.5", " -2e3 ", "1_000", None, "inf"]))
-    array([ 1.5e+00, -2.0e+03,      nan,      nan,      nan])
+    >>> numbers(pa.array(["1.5", " -2e3 ", "1_000", None, "inf", "true"]))
+    array([ 1.5e+00, -2.0e+03,      nan,      nan,      nan,  1.0e+00])
     """
     if texts.type == pa.float64():  # Arrow has parsed them
         return np.asarray(texts.to_numpy(zero_copy_only=False))
@@ -177,23 +181,28 @@ def numbers(texts: pa.Array) -> NDArray[np.float64]:
     try:
         parsed = pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        parsed = np.array([_number(text) for text in trimmed.to_pylist()], np.float64)
+        parsed = np.array([_number(text, rule) for text in trimmed.to_pylist()], np.float64)
     return np.where(np.isfinite(parsed), parsed, np.nan)
 
 
-def columns_of_numbers(columns: Sequence[pa.Array]) -> list[NDArray[np.float64]]:
+def columns_of_numbers(columns: Sequence[pa.Array], rule: int) -> list[NDArray[np.float64]]:
     """Parse columns of the same length, several at a time if they are short."""
     n = len(columns[0]) if columns else 0
     many = max(1, MOST // max(n, 1))
     parsed: list[NDArray[np.float64]] = []
     for start in range(0, len(columns), many):
         some = columns[start : start + many]
-        parsed.extend(numbers(pa.concat_arrays(some)).reshape(len(some), n))
+        parsed.extend(numbers(pa.concat_arrays(some), rule).reshape(len(some), n))
     return parsed
 
 
-def _number(text: str | None) -> float:
-    return float(text) if text is not None and NUMERAL.fullmatch(text) else np.nan
+def _number(text: str | None, rule: int) -> float:
+    if text is None:
+        return np.nan
+    truth = truth_number(text) if rule > 1 else None
+    if truth is not None:
+        return truth
+    return float(text) if NUMERAL.fullmatch(text) else np.nan
 
 
 def row_of(batch: pa.RecordBatch | pa.Table, index: int) -> dict[str, Any]:

@@ -120,10 +120,12 @@ class Csv:
         if self.columns.kinds is not None:
             X = self.columns.table(record, len(lines))
         elif self.columns.text is None:
-            X = self.columns.matrix(columns_of_numbers(record), len(lines))
+            parsed = columns_of_numbers(record, self.columns.spelling)
+            X = self.columns.matrix(parsed, len(lines))
         else:
             X = _texts(record[0])
-        y = numbers(label) if self.columns.number_labels else _texts(label)
+        rule = self.columns.spelling
+        y = numbers(label, rule) if self.columns.number_labels else _texts(label)
         arrived = partial(_arrived, lines, names, self.delimiter)
         persons = None if ids is None else ids.to_pylist()
         return RawBatch(X=X, y=y, arrived=arrived, persons=persons, reasons=reasons)

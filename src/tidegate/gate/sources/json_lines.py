@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.features.spelling import only_texts
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, SourceColumns, as_json
 from tidegate.gate.sources.files import IN_CONFIG, Follow, Part
@@ -99,7 +100,7 @@ class JsonLines:
         if self.columns.text is not None:
             text = self.columns.called(self.columns.text)
             texts = [row.get(text) for row in objs]
-            X: Any = objects([text if isinstance(text, str) else None for text in texts])
+            X: Any = objects(only_texts(texts, self.columns.spelling))
         elif self.columns.kinds is not None:
             X = self.columns.table([[row.get(name) for row in objs] for name in record], len(objs))
         else:

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tidegate.features.arrow_values import BYTES, as_objects, is_number, is_text, plain
 from tidegate.features.columns import Columns, Table
-from tidegate.features.columns.column import as_objects, is_number, is_text, plain
 from tidegate.features.columns.table import one_array
+from tidegate.features.spelling import only_texts
 from tidegate.gate.sources.arrow_bytes import arrow_bytes
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start, resumed
-from tidegate.gate.sources.columns import MOST, SourceColumns, as_json, row_of
+from tidegate.gate.sources.columns import MOST, SourceColumns, as_json, numbers, row_of
 from tidegate.gate.sources.files import Follow, Part
 from tidegate.gate.sources.lines import Ends, check_passed, check_same, multiples, stops
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
@@ -36,7 +37,8 @@ LABELS = {
 class Parquet:
     """Reads Parquet files: positions are rows.
 
-    A file with wrong column types is refused as a whole. A null is a value that cannot be used.
+    A null is a value that cannot be used, and so is one of a type that its column cannot have. The
+    type of a column refuses no file by rule 2 of spelling: one record may have changed it.
     """
 
     columns: SourceColumns
@@ -142,7 +144,15 @@ class Parquet:
         return raw
 
     def check(self, schema: pa.Schema, where: str) -> None:
-        """Refuse a table that lacks a column or has one of the wrong type."""
+        """Refuse a table that lacks a column; by rule 1, also one with a column of a wrong type."""
+        places = self.columns.find(schema.names, where)
+        if self.columns.spelling == 1:
+            self.check_types(schema, where)
+        elif self.columns.person is not None:
+            self._check_ids(schema.types[places[-1]], where)
+
+    def check_types(self, schema: pa.Schema, where: str) -> None:
+        """Refuse a table with a column none of whose values could be used."""
         kinds, places = schema.types, self.columns.find(schema.names, where)
         textual = {
             self.columns.text: True,
@@ -164,7 +174,11 @@ class Parquet:
                 wrong = f"column {name} of {where} must hold {wanted}, got {held}"
                 raise SourceError(wrong + LABELS[text] * (name == self.columns.label))
             sound.add((kind, text))
-        if self.columns.person is not None and not holds_ids(held := _held(kinds[places[-1]])):
+        if self.columns.person is not None:
+            self._check_ids(kinds[places[-1]], where)
+
+    def _check_ids(self, kind: pa.DataType, where: str) -> None:
+        if not holds_ids(held := _held(kind)):
             wanted = "text or whole numbers, because it is person.id"
             raise SourceError(
                 f"column {self.columns.person} of {where} must hold {wanted}, got {held}"
@@ -182,14 +196,19 @@ class Parquet:
         places = self.columns.find(batch.schema.names, "the batch")
         read, label, ids = self.columns.divided([batch.column(place) for place in places])
         X: Any
+        rule = self.columns.spelling
         if self.columns.kinds is not None:
             X = self.columns.table(list(map(whole_array, read)), batch.num_rows)
         elif self.columns.text is None:
-            X = self.columns.matrix(list(map(values, read)), batch.num_rows)
-        else:
+            of_any = values if rule == 1 else partial(numbers_of, rule=rule)
+            X = self.columns.matrix(list(map(of_any, read)), batch.num_rows)
+        elif rule == 1:
             X = values(read[0])
+        else:
+            X = objects(only_texts(as_objects(whole_array(read[0])), rule))
         persons = None if ids is None else _readable(whole_array(ids))
-        return RawBatch(X=X, y=values(label), arrived=partial(_arrived, batch), persons=persons)
+        y = values(label) if rule == 1 else labels_of(label)
+        return RawBatch(X=X, y=y, arrived=partial(_arrived, batch), persons=persons)
 
 
 def _groups_from(metadata: pq.FileMetaData, at: int) -> tuple[list[int], int]:
@@ -227,6 +246,29 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+def numbers_of(column: pa.Array | pa.ChunkedArray, rule: int) -> NDArray[Any]:
+    """A column as numbers, each by itself; NaN for what is none, also where texts are."""
+    column = whole_array(column)
+    if column.type in BYTES:
+        column = pa.array(_readable(column.view(BYTES[column.type])), pa.large_string())
+    if is_text(column.type):
+        return numbers(pa.array(_readable(column), pa.large_string()), rule)
+    return values(column) if is_number(column.type) else np.full(len(column), np.nan)
+
+
+def labels_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """A column of labels: texts as objects, numbers as floats, flags; None for what is none."""
+    column = whole_array(column)
+    if column.type in BYTES:
+        column = column.view(BYTES[column.type])
+    if pa.types.is_boolean(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_boolean(column.type):
+        return objects(column.to_pylist())
+    known = is_text(column.type) or is_number(column.type)
+    return values(column) if known else objects([None] * len(column))
+
+
 def _readable(column: pa.Array) -> list[Any]:
     """Texts or ids; None for one that is not UTF-8, which Parquet files do not rule out."""
     return [None if isinstance(each, tuple) else each for each in as_objects(column)]
@@ -255,7 +297,8 @@ def _bytes(array: NDArray[Any]) -> bytes | memoryview:
     """Values as bytes, the same however rows are divided into pieces."""
     if array.dtype != object:
         return np.ascontiguousarray(array).data
-    encoded = (None if each is None else each.encode(errors="surrogatepass") for each in array)
+    texts = (each if each is None else str(each) for each in array)  # of flags beside nulls
+    encoded = (None if each is None else each.encode(errors="surrogatepass") for each in texts)
     return b"".join(b"-" if each is None else b"%d:%b" % (len(each), each) for each in encoded)
 
 
