@@ -1,8 +1,8 @@
 """The default run takes a sample of all tests, so that it ends within five minutes.
 
-With `--sample`, two cases of each test run, which a hash of test and commit chooses: a case that
-today's sample leaves out is in that of another commit. Tests marked `thorough` do not run, and
-hypothesis tries fewer examples. Some cases are in every sample, thorough or not:
+With `--sample`, one case of each test runs, or two of a law. A hash of test and commit chooses it:
+a case that today's sample leaves out is in that of another commit. Tests marked `thorough` do not
+run, and hypothesis tries fewer examples. Some cases are in every sample, thorough or not:
 
 - of every test that is parametrized by failpoints, a case for each failpoint;
 - of every test with a parameter `mistake`, a case for each mistake that it plants;
@@ -21,8 +21,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-CASES = 2
-"""How many cases of a test a sample has, if it has more."""
+CASES, CASES_OF_LAWS = 1, 2
+"""How many cases of a test a sample has, if there are more."""
+
+LAWS = "tests/laws/"
 
 # A loaded machine is no failure: no test is judged by its time.
 settings.register_profile("thorough", deadline=None)
@@ -107,7 +109,8 @@ def _few_of_each(ordered: Iterable[pytest.Item]) -> Iterator[str]:
     for item in ordered:
         test = _test(item)
         counts[test] = counts.get(test, 0) + 1
-        if counts[test] <= CASES and not _marked(item, "thorough"):
+        cases = CASES_OF_LAWS if item.nodeid.startswith(LAWS) else CASES
+        if counts[test] <= cases and not _marked(item, "thorough"):
             yield item.nodeid
 
 
@@ -122,7 +125,7 @@ def _subjects(item: pytest.Item) -> Iterator[tuple[str, ...]]:
                 yield ("failpoint", _test(item), value)
     if "mistake" in parameters:
         yield ("mistake", _test(item), str(parameters["mistake"]))
-    if item.nodeid.startswith("tests/laws/"):
+    if item.nodeid.startswith(LAWS):
         yield ("law", _test(item))
 
 

@@ -91,6 +91,7 @@ def test_mistakes_are_named_in_one_line(config: str, words: list[str], said: str
     assert done.stdout == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("budget", [[], ["--delta", "1e-6"]], ids=["pure", "approximate"])
 def test_by_default_a_grid_is_tried_and_the_best_recommended(
     config: str, budget: list[str]
@@ -128,6 +129,7 @@ def test_by_default_a_grid_is_tried_and_the_best_recommended(
         assert 0 < row["constant_log_loss"] <= 0.6932
 
 
+@pytest.mark.thorough
 def test_the_recommended_schedule_can_be_pasted(config: str) -> None:
     words = ["--method", "fading", "--forget", "1/4", "--epsilon", "20", "--step", "50"]
     with Path(config).open("a") as file:
@@ -234,6 +236,7 @@ def test_tables_as_they_come_are_compared_by_class(flights: Path) -> None:
     assert named["fading"]["accuracy"] > 0.75
 
 
+@pytest.mark.thorough
 def test_tables_as_they_come_are_compared_by_error(flights: Path) -> None:
     words = str(flights / "minutes.toml"), str(flights / "public.csv")
     plot = flights / "plot.png"

@@ -198,6 +198,7 @@ class Elsewhere:
         return self.records
 
 
+@pytest.mark.thorough
 def test_a_worker_that_cannot_read_the_files_gets_the_records(cluster: Dask) -> None:
     whole = records(1000)
     parts = cluster.parts([Elsewhere(whole), Elsewhere(whole)], whole.form)
@@ -208,6 +209,7 @@ def _count(records: Records) -> int:
     return records.n
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_in_mid_fit_changes_nothing(cluster: Dask) -> None:
     whole = records(3000)
     task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
@@ -461,6 +463,7 @@ def test_a_scheduler_killed_in_mid_fit_costs_nothing(
         agree(undisturbed, models(gate), "output")
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_is_not_there_is_named_in_one_line() -> None:
     import dask  # noqa: PLC0415
 

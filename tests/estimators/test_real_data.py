@@ -4,6 +4,7 @@ import gzip
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tests.data_sets import data_set
@@ -23,6 +24,7 @@ def mnist(kind: str, most: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
     return (X / norms).astype(np.float32), y.astype(int)
 
 
+@pytest.mark.thorough
 def test_defaults_learn_digits() -> None:
     """Repeatable noise, so nothing varies; fresh noise gave 0.857 with a spread of about 0.01."""
     train, test = mnist("train", 8192), mnist("t10k", 4000)

@@ -63,6 +63,7 @@ CHANGES: dict[str, tuple[Sequence[Any], Any]] = {
 }
 
 
+@pytest.mark.thorough
 def test_other_settings_are_found_though_every_sum_was_redone(tmp_path: Path) -> None:
     state = made(tmp_path)
     assert problems(state) == []

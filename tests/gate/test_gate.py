@@ -289,6 +289,7 @@ def test_what_cannot_be_used_keeps_its_slot_and_is_shown_to_the_operator(tmp_pat
         assert gate.store.count("records") == 3
 
 
+@pytest.mark.thorough
 def test_ten_thousand_bad_records_stop_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, config()) as gate:
         gate.ingest(np.full((10_000, 3), np.nan), np.zeros(10_000))

@@ -543,6 +543,7 @@ def test_what_a_server_does_not_say_is_told(error: Exception, told: str) -> None
         silent()
 
 
+@pytest.mark.thorough
 def test_patience_ends() -> None:
     patience = Patience("the broker", 0.1)
     patience.wait("refused")

@@ -330,6 +330,7 @@ def test_without_its_driver_one_line_says_what_to_install(
 # --- it makes no difference to anybody else
 
 
+@pytest.mark.thorough
 def test_every_command_says_the_same_with_either_database(tmp_path: Path) -> None:
     told = []
     for name, database in (("here", ""), ("server", str(on_server().database))):
