@@ -54,6 +54,7 @@ def test_every_public_module_is_described(texts: dict[str, str]) -> None:
     assert {f"api/{name}.md" for name in MODULES} < set(texts)
 
 
+@pytest.mark.thorough
 def test_old_pages_are_found_written_and_deleted(
     tmp_path: Path, texts: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

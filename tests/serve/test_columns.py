@@ -81,6 +81,7 @@ def send(service: Served, content: bytes, kind: str = ARROW, to: str = "records"
     return service.ask("POST", f"/v1/{to}", content, Content_Type=kind)
 
 
+@pytest.mark.thorough
 def test_bodies_of_all_forms_predict_alike(service: Served) -> None:
     without = [{k: v for k, v in row.items() if k != "y"} for row in rows(2)]
     named = service.ask("POST", "/v1/predict", {"records": without})

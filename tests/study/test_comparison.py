@@ -130,6 +130,7 @@ def test_the_records_are_those_that_a_gate_would_keep() -> None:
         read(config, Batches(name="made", pairs=[]))
 
 
+@pytest.mark.thorough
 def test_every_contender_runs() -> None:
     tables = TABLES | {"budget": {"epsilon": 100.0, "delta": 1e-6}}
     comparison = Comparison(tables=tables, sizes={"block": 200})

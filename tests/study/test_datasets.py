@@ -115,6 +115,7 @@ def test_words_depend_on_their_own_title_alone() -> None:
     assert abs(both[[1]] - one).sum() == 0
 
 
+@pytest.mark.thorough
 def test_the_real_ones() -> None:
     train, test = mnist(data_set("mnist"))
     assert (len(train.labels), len(test.labels)) == (60_000, 10_000)

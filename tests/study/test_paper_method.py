@@ -114,6 +114,7 @@ def test_what_the_text_calls_epsilon_is_hundreds_of_times_more() -> None:
     assert np.median(losses) > 200 * 0.05
 
 
+@pytest.mark.thorough
 def test_without_noise_it_learns_and_with_it_says_that_it_is_not_private() -> None:
     schedule = SlidingWindow(window=48, step=16)
     clear = AsPublished(schedule=schedule, regularization=0.1)

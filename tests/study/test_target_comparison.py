@@ -53,6 +53,7 @@ def stream_of(comparison: Comparison, n: int = 800) -> StudyStream:
 # --- contenders
 
 
+@pytest.mark.thorough
 def test_every_contender_learns_a_number() -> None:
     comparison = Comparison(tables=TARGETS, sizes={"block": 200})
     stream = stream_of(comparison)

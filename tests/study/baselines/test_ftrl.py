@@ -80,6 +80,7 @@ def test_the_noise_has_the_covariance_of_the_factorisation(
     assert np.allclose(np.diag(summed @ summed.T), np.cumsum(root(n, *keeps) ** 2))
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(batches=st.integers(1, 300), forget=st.floats(0.03, 0.9), matched=st.booleans())
 def test_with_forgetting_the_sensitivity_holds_for_a_stream_that_never_ends(
