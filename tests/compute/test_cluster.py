@@ -349,17 +349,6 @@ def test_workers_of_another_version_are_refused(
         cluster.parts([whole], whole.form)
 
 
-def test_workers_that_round_otherwise_are_refused() -> None:
-    """Where a part goes depends on its bytes, and on another machine its margins would move."""
-    engine, client = Dask(scheduler="127.0.0.1:1"), Mock()
-    engine._running = (client,)
-    client.run.return_value = {"a": (VERSION, True, "up"), "b": (VERSION, True, "up")}
-    assert engine.check_workers()
-    client.run.return_value["b"] = (VERSION, True, "down")
-    with pytest.raises(ComputeError, match="do not round products alike: use machines of one kind"):
-        engine.check_workers()
-
-
 def test_a_part_is_for_any_worker_where_all_are_lost() -> None:
     whole, client = records(100), Mock()
     runs = (Run((whole,)), Run((whole,)))

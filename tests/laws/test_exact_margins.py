@@ -3,6 +3,7 @@
 Margins are exact, so nothing can round them. exp and log are fixed sequences of IEEE operations.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.laws.residuals import LOSSES, WHOLE, Sums, digest, part_of, weights_of
+from tidegate.features.columns.time import CYCLES, SHRINK, circle
 from tidegate.learn import exact, gradient
 from tidegate.learn.exact import (
     Exact,
@@ -231,3 +234,25 @@ def test_sums_that_depend_on_their_block_are_caught() -> None:
     with patch.object(gradient, "exact_margins", last_otherwise):
         found = np.concatenate([of_rows(right, part, cut) for cut in next(blocks(50))])
         assert found.tobytes() != right(part).tobytes()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", CYCLES)
+def test_points_on_circles_are_the_same_on_every_machine(part: str) -> None:
+    """Workers make them by the C library's cos and sin, which may differ in their last bits.
+
+    Rounded to float32 they cannot: none is nearer to a tie than 2**-40 of its size.
+    """
+    points = circle(CYCLES[part])
+    down, up = (np.nextafter(points, np.float32(side)).astype(float) for side in (-2, 2))
+    ties = np.stack([points + down, points + up], axis=2) / 2
+    before, ctx.prec = ctx.prec, 120
+    try:
+        for place, near in enumerate(ties.tolist()):
+            angle = arb(2 * math.pi * place / len(points))
+            for value, pair in zip((angle.cos(), angle.sin()), near, strict=True):
+                if value != 0:
+                    exact = value * SHRINK
+                    assert all(abs(exact - tie) > abs(exact) * 2.0**-40 for tie in pair)
+    finally:
+        ctx.prec = before

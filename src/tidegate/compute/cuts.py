@@ -1,7 +1,7 @@
-"""Cuts the slots of a fit into parts, by public counts alone, however the records are stored."""
+"""Cuts the slots of a fit into parts, however the records are stored."""
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import ceil
@@ -49,6 +49,11 @@ class Run:
     """Pieces that are loaded together; its repr shows no record."""
 
     pieces: tuple[Piece, ...] = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        """How many slots there are."""
+        return sum(piece.n for piece in self.pieces)
 
     def ahead(self) -> None:
         """Start fetching the pieces."""
@@ -130,25 +135,3 @@ def _some(piece: Piece, start: int, stop: int) -> Piece:
     if isinstance(piece, Records):
         return piece.take(slice(start, stop))
     return Some(piece, start, stop)
-
-
-def recut(loaded: Iterator[Records], sizes: Sequence[int]) -> Iterator[Records]:
-    """Regroup loaded runs of slots into parts of the given sizes, as they arrive.
-
-    >>> import numpy as np
-    >>> slots = Records(np.eye(5), np.zeros(5, np.intp), np.ones(5, np.bool_))
-    >>> [part.n for part in recut(iter([slots, slots, slots]), (4, 4, 7))]
-    [4, 4, 7]
-    """
-    records, at = next(loaded), 0
-    for size in sizes:
-        begun: list[Records] = []  # slots of the part from earlier runs
-        missing = size
-        while records.n - at < missing:
-            if at < records.n:
-                begun.append(records.take(slice(at, None)).copy())  # a view would keep all
-            missing -= records.n - at
-            del records  # free them before the run after next is loaded
-            records, at = next(loaded), 0
-        yield join([*begun, records.take(slice(at, at + missing))])
-        at += missing

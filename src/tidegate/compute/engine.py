@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol
 import numpy as np
 from scipy import sparse
 
-from tidegate.compute.cuts import Run, equal_sizes, gathered, power_of_two, recut
+from tidegate.compute.cuts import Run, equal_sizes, gathered, power_of_two
 from tidegate.features.rows import Rows
 from tidegate.learn.objective import CHUNK, LARGEST_CHUNK
 from tidegate.learn.parts import Cut, Part, Parts, Result, merged
@@ -27,9 +27,8 @@ PAGE = 4096
 class Engine(Protocol):
     """Computes the sums of a fit; the noise is drawn elsewhere.
 
-    Where parts end depends on public counts alone: of slots, features and workers. It must not
-    depend on the pieces, whose ends may depend on bytes: a part's shape determines how the margins
-    of all its rows are rounded (docs/proofs/gradient.md, A1).
+    Parts may end anywhere: what a slot adds to a sum depends on that slot alone (lemma 4 of
+    docs/proofs/gradient.md).
     """
 
     def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
@@ -73,7 +72,7 @@ class Disk:
     >>> one = Records(np.ones((200, 2**12)), np.zeros(200, np.intp), np.ones(200, np.bool_))
     >>> parts = Disk(small=100).parts([one, one.take(slice(5))], one.form)
     >>> parts.sizes, parts.fold(lambda part: part.n, lambda one, other: one + other)
-    ((64, 64, 64, 13), 205)
+    ((64, 64, 64, 8, 5), 205)
     """
 
     small: int = SMALL
@@ -83,10 +82,12 @@ class Disk:
         n = sum(piece.n for piece in pieces)
         if n <= self.small:
             return Memory().parts(pieces, form)
-        # A power of two, so that most parts are within one segment and need no copy.
+        # A power of two, as segments have: few parts are smaller.
         rows = max(CHUNK, power_of_two(BLOCK // max(1, form.shape[1])))
-        sizes = equal_sizes(n, LARGEST_CHUNK if sparse.issparse(form) else rows)
-        return OnDisk(runs=gathered(pieces, sizes[0]), make=same, sizes=sizes, form=form)
+        most = LARGEST_CHUNK if sparse.issparse(form) else rows
+        runs = gathered(pieces, most)
+        sizes = tuple(size for run in runs for size in equal_sizes(run.n, most))
+        return OnDisk(runs=runs, most=most, make=same, sizes=sizes, form=form)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -96,7 +97,8 @@ class Disk:
 class OnDisk(Cut, Generic[Part]):
     """Parts that are read at every pass, while another thread fetches the next ones."""
 
-    runs: tuple[Run, ...]  # loaded one at a time; parts may end elsewhere
+    runs: tuple[Run, ...]  # loaded one at a time
+    most: int  # slots of a part
     make: Callable[[Records], Part]  # applied to every part first
 
     def map(self, make: Callable[[Part], Any]) -> Parts[Any]:
@@ -107,9 +109,14 @@ class OnDisk(Cut, Generic[Part]):
         self, work: Callable[[Part], Result], merge: Callable[[Result, Result], Result]
     ) -> Result:
         """See `Parts`."""
-        parts = recut(self._loaded(), self.sizes)
-        result: Result = merged(map(Then(self.make, work), parts), merge)
+        result: Result = merged(map(Then(self.make, work), self._parts()), merge)
         return result
+
+    def _parts(self) -> Iterator[Records]:
+        for run in self._loaded():
+            for start in range(0, run.n, self.most):
+                yield run.take(slice(start, start + self.most))
+            del run  # free it before the run after next is loaded
 
     def _loaded(self) -> Iterator[Records]:
         with ThreadPoolExecutor(1) as reader:

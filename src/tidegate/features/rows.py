@@ -1,11 +1,10 @@
 """Records as the rows of a dense or sparse matrix, with any numbers in them."""
 
-import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array
 
@@ -13,9 +12,6 @@ from tidegate.checks import refuse
 
 Rows: TypeAlias = NDArray[Any] | csr_array
 """One row per record: an array of floats or a CSR matrix without duplicate entries."""
-
-ALIGNMENT = 64
-"""Bytes: the width of the widest vector registers and of a cache line."""
 
 CHUNK = 2**16
 """Number of entries processed at a time: few enough to stay in a core's own cache."""
@@ -73,33 +69,6 @@ def with_entries(rows: Rows, entries: NDArray[Any]) -> Rows:
     if isinstance(rows, np.ndarray):
         return entries
     return type(rows)((entries, rows.indices, rows.indptr), rows.shape)
-
-
-def aligned(rows: Rows) -> Rows:
-    """Dense rows in C order at an address that is a multiple of 64 bytes, copied if necessary.
-
-    How a BLAS rounds a product may depend on the addresses of its arrays, and these may depend on
-    how long earlier records were. Sparse rows are multiplied one by one, so they are not copied.
-
-    >>> array = aligned(np.ones((3, 5))[1:])
-    >>> array.ctypes.data % 64, array.flags.c_contiguous
-    (0, True)
-    """
-    if not isinstance(rows, np.ndarray):
-        return rows
-    if rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
-        return rows
-    moved = aligned_empty(rows.shape, rows.dtype)
-    moved[...] = rows
-    return moved
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array without content in C order at an address that is a multiple of 64 bytes."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    buffer = np.empty(size + ALIGNMENT, np.uint8)
-    first = -buffer.ctypes.data % ALIGNMENT
-    return buffer[first : first + size].view(dtype).reshape(shape)
 
 
 def chunks(rows: NDArray[Any]) -> Iterator[slice]:

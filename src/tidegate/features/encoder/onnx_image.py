@@ -12,7 +12,6 @@ from tidegate.checks import InvalidValueError
 from tidegate.features.encoder.frozen_file import FrozenFile, frozen, joined
 from tidegate.features.encoder.onnx_model import OnnxModel, Row, loaded_model, rows_of
 from tidegate.features.encoder.unit_rows import Vectors, unit_rows
-from tidegate.features.rows import aligned
 
 Shape = tuple[int, int, int]
 
@@ -117,9 +116,23 @@ class OnnxImage:
     def _image(self, pixels: NDArray[Any], order: tuple[int, ...]) -> NDArray[np.float32]:
         """One image as the model takes it, at an address that depends on no other image."""
         image = pixels.astype(np.float64).reshape(self.shape) * self.scale
-        image = ((image - self.mean) / self.deviation).transpose(order).astype(np.float32)
-        flat = np.asarray(aligned(np.ascontiguousarray(image).reshape(1, -1)))
-        return flat.reshape(1, *image.shape)
+        scaled = ((image - self.mean) / self.deviation).transpose(order)
+        return aligned(scaled[None].astype(np.float32))
+
+
+def aligned(image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A copy in C order at an address that is a multiple of 64 bytes, whatever came before.
+
+    How a model rounds may depend on the address of its input.
+
+    >>> aligned(np.ones((1, 3, 5), np.float32)).ctypes.data % 64
+    0
+    """
+    room = np.empty(image.nbytes + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    moved = room[first : first + image.nbytes].view(np.float32).reshape(image.shape)
+    moved[...] = image
+    return moved
 
 
 def input_of(model: OnnxModel, shape: Shape) -> tuple[str, tuple[int, ...]]:
