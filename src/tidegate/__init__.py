@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tidegate.checks import SpentAgainWarning, UnprotectedInputWarning
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         TwoStreamClassifier,
         TwoStreamRegressor,
     )
+    from tidegate.features.stateless import check_pipeline
     from tidegate.gate import Config, Gate
     from tidegate.gate.loading import load
 
@@ -47,19 +49,31 @@ __all__ = [
     "PureDP",
     "SlidingWindowClassifier",
     "SlidingWindowRegressor",
+    "SpentAgainWarning",
     "Tapered",
     "TwoStreamClassifier",
     "TwoStreamPlan",
     "TwoStreamRegressor",
+    "UnprotectedInputWarning",
+    "check_pipeline",
     "load",
 ]
+
+
+HOMES = {
+    "Client": "client",
+    "Config": "gate",
+    "Gate": "gate",
+    "check_pipeline": "features.stateless",
+    "load": "gate.loading",
+}
+"""The modules of names that are loaded on first use; the others are estimators."""
 
 
 def __getattr__(name: str) -> Any:
     """Load the estimators, the gate and the client on first use: planning needs no scikit-learn."""
     if name in __all__:
-        homes = {"Client": "client", "Config": "gate", "Gate": "gate", "load": "gate.loading"}
-        return getattr(import_module(f"tidegate.{homes.get(name, 'estimators')}"), name)
+        return getattr(import_module(f"tidegate.{HOMES.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
 
 

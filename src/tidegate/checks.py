@@ -18,6 +18,14 @@ class StoppedError(InvalidValueError):
     """Most records of a stream's first step cannot be used; the message names what to check."""
 
 
+class SpentAgainWarning(UserWarning):
+    """Records are learnt from again: two fits, each with a budget of its own."""
+
+
+class UnprotectedInputWarning(UserWarning):
+    """Records were prepared by a step that learns from them, which no budget covers."""
+
+
 class StoreError(RuntimeError):
     """A state does not allow this, or is damaged; the message says where and what to do."""
 

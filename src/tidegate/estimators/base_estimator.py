@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.compute import Engine
+from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.features.codec import described_map
 from tidegate.features.columns import Columns
 from tidegate.learn.intake import CategoryIntake, Intake
@@ -157,6 +158,8 @@ class StreamEstimator(BaseEstimator):
             self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
         records = owned(begun.intake.records(X, y), persons, begun.key)
+        if self.not_private_seed is None:  # with a seed nothing is promised that could be lost
+            self._warn(begun.run, X, new=new)
         if new:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier stream
                 self.__dict__.pop(name, None)
@@ -169,6 +172,12 @@ class StreamEstimator(BaseEstimator):
         self.quarantined_ += int((~records.usable).sum())
         self._hand_over(begun.run, records, *stream)
         return self
+
+    def _warn(self, run: MemoryRun, X: Any, *, new: bool) -> None:
+        """Warn if records are learnt from again, or were prepared by a step that learns."""
+        if new:
+            warn_if_standardised(X)
+        note_batch(type(self).__name__, run, X, again=new and hasattr(self, "_begun"))
 
     def _about(self, begun: Begun, records: Records) -> About:
         """What the cards of the stream say about its settings."""

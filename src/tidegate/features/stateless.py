@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
 )
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, refuse
 
 COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)
 """What holds other transformers, and learns nothing itself."""
@@ -136,6 +136,34 @@ def check_stateless(features: Any) -> None:
         raise InvalidValueError(
             f"features must be maps with a transform method, got {type(features).__name__}"
         )
+
+
+def check_pipeline(pipeline: Pipeline) -> None:
+    """Refuse a pipeline in which a step before the private model learns from records.
+
+    What such a step learns, a mean or a list of categories, is not private, and no budget covers
+    it. Most steps that learn can be left out: a survey centres and scales privately.
+
+    Args:
+        pipeline: A pipeline that ends in an estimator of Tidegate.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from tidegate import ApproxDP, PrivateClassifier
+    >>> model = PrivateClassifier(budget=ApproxDP(1.0, 1e-6), classes=[0, 1], norm=3.0)
+    >>> check_pipeline(make_pipeline(Normalizer(), model))
+    >>> check_pipeline(make_pipeline(StandardScaler(), model))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: step standardscaler learns from records: features must be ...
+    """
+    if not isinstance(pipeline, Pipeline):
+        raise refuse("pipeline", "a Pipeline of scikit-learn", shown=type(pipeline).__name__)
+    for name, step in pipeline.steps[:-1]:
+        if step is not None and step not in WORDS:
+            try:
+                check_stateless(step)
+            except InvalidValueError as error:
+                raise InvalidValueError(f"step {name} learns from records: {error}") from None
 
 
 def _check_columns(features: ColumnTransformer) -> None:
