@@ -1,10 +1,16 @@
 """Checks of values, whose errors name the thing, its value and what is allowed."""
 
+import json
 import math
+import re
+from collections.abc import Iterable
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
+
+MOST_DIGITS = 20
+"""Most digits of a whole number in JSON that is read: those of 2^64."""
 
 MAX_COUNT = 2**53
 """Largest count accepted anywhere: above it, floats and JSON cannot hold every whole number."""
@@ -140,6 +146,49 @@ def ratio(name: str, value: object) -> Fraction:
     if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
         raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
     return exact
+
+
+EXACT = re.compile(r"[0-9]{1,4300}(/[0-9]{1,4300})?")
+
+
+def exact(text: object) -> Fraction:
+    """A fraction as cards and ledgers write it, "4/7"; ValueError for anything else.
+
+    Whoever wrote it may mean harm: Fraction("1e9999999") would take hours.
+
+    >>> exact("4/7"), exact("1")
+    (Fraction(4, 7), Fraction(1, 1))
+    """
+    if not isinstance(text, str) or not EXACT.fullmatch(text):
+        raise ValueError("not a fraction of whole numbers")
+    return Fraction(text)
+
+
+def check_numbers(values: Iterable[object]) -> None:
+    """Raise ValueError unless all are whole numbers or None; a text can be a number without end."""
+    if not all(value is None or type(value) is int for value in values):
+        raise ValueError("not a whole number")
+
+
+def json_of(text: str | bytes) -> Any:
+    """The value of a JSON text that may come from anywhere; ValueError if it is not plain JSON.
+
+    Whole numbers have at most 20 digits; NaN and infinite numbers are no JSON.
+
+    >>> json_of('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    return json.loads(text, parse_int=_short_int, parse_constant=_no_number)
+
+
+def _short_int(text: str) -> int:
+    if len(text) > MOST_DIGITS + 1:
+        raise ValueError("a whole number of too many digits")
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def fraction(name: str, value: object) -> Fraction:

@@ -186,7 +186,7 @@ def test_an_accuracy_comes_with_its_noise_or_not_at_all(folder: Path) -> None:
 def test_verify_says_what_is_wrong(state: str, folder: Path) -> None:
     assert "Sound" in tidegate("verify", state).stdout
     assert tidegate("verify", state, "--quiet") == (0, "", "")
-    assert json_lines("verify", state) == [{"sound": True, "problems": []}]
+    assert json_lines("verify", state) == [{"sound": True, "problems": [], "checked_as": "state"}]
     (folder / "out" / "000001.md").unlink()
     done = tidegate("verify", state)
     assert done.returncode == 1

@@ -178,7 +178,10 @@ def test_a_state_that_cannot_be_written_and_was_not_closed(reachable: Path, fold
     (reachable / "gate.state").chmod(0o500)
     for words in LOOKS:
         ended = as_user(*words, str(reachable / "gate.state"))
-        refused(ended, "was not closed", "where it can be written")
+        if words[0] == "verify":  # it reads a private copy
+            assert ended == (0, [])
+        else:
+            refused(ended, "was not closed", "where it can be written")
 
 
 def test_a_publish_folder_that_cannot_be_written(reachable: Path, expected: list[str]) -> None:
@@ -340,7 +343,7 @@ def test_a_release_of_another_state_is_found_in_the_folder(folder: Path, tmp_pat
     assert run(other) == (0, "", "")
     shutil.rmtree(folder / "out")
     shutil.copytree(other / "out", folder / "out")
-    told = tidegate("verify", str(folder / "gate.state"))
+    told = tidegate("verify", "--quiet", str(folder / "gate.state"))
     assert told.returncode == 1
     last = newest_published(other / "out")
     assert last

@@ -11,6 +11,7 @@ import pytest
 from tests.gate.test_forgery import made
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.verify import _verify_state
+from tidegate.gate.inspecting import Consent
 from tidegate.serve.tokens import Tokens
 
 
@@ -32,7 +33,7 @@ def content(path: Path) -> object:
 def is_found(state: Path) -> bool:
     """As `tidegate verify` would, but for the time that it takes to start."""
     try:
-        problems, _, _ = _verify_state(state, str)
+        problems, _, _ = _verify_state(state, Consent(), str)
     except (StoreError, InvalidValueError):
         return True
     return bool(problems)

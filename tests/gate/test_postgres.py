@@ -91,7 +91,7 @@ def run_through(kills: int, server: Server, folder: Path) -> None:
     grow(place, done, RECORDS - done)
     assert command("run", config, "--quiet", errors=place / "errors").code == 0
     assert hashes(place) == expected
-    assert tidegate("verify", str(place / "gate.state")).returncode == 0
+    assert tidegate("verify", str(place / "gate.state"), "--config", config).returncode == 0
 
 
 @pytest.mark.thorough

@@ -154,7 +154,7 @@ def test_a_run_is_the_same_wherever_its_segments_are(
             assert killed.returncode == -signal.SIGKILL
         with clocked():
             assert tidegate("run", config, "--quiet") == (0, "", "")
-        assert tidegate("verify", str(folder / "gate.state")).returncode == 0
+        assert tidegate("verify", str(folder / "gate.state"), "--config", config).returncode == 0
         found.append(hashes(folder))
     assert len(found[0]) > 1
     assert found[0] == found[1] == found[2]

@@ -8,12 +8,12 @@ import sys
 import tarfile
 from contextlib import chdir, closing
 from pathlib import Path
-from threading import Timer
 
 import numpy as np
 import psycopg
 import pytest
 
+from tests.cli.run import tidegate
 from tests.gate.postgres_server import needs_postgres, server
 from tests.gate.states.make import (
     DUMP,
@@ -72,7 +72,9 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
     settings = restored(tmp_path, layout, name)
     before = sorted(path.name for path in (tmp_path / PUBLISHED).glob("*.json"))
     with chdir(tmp_path):
-        with Gate.look(STATE) as gate:  # a reader upgrades it too
+        done = tidegate("upgrade", STATE)
+        assert (done.returncode, f"layout {LAYOUT}" in done.stdout) == (0, True)
+        with Gate.look(STATE) as gate:
             old = hashes(gate)
             assert len(old) == len(before) >= 2
             with closing(FolderStore(Path(STATE), read_only=True)) as store:
@@ -152,7 +154,7 @@ def test_a_killed_upgrade_is_as_if_it_had_not_begun(
     settings = restored(tmp_path, layout, name)
     before = contents(tmp_path / STATE)
     killed = subprocess.run(
-        [sys.executable, "-m", "tidegate", "status", STATE],
+        [sys.executable, "-m", "tidegate", "upgrade", STATE],
         cwd=tmp_path,
         env={**os.environ, "TIDEGATE_FAILPOINT": failpoint},
         capture_output=True,
@@ -185,25 +187,69 @@ def test_a_layout_that_nobody_released_is_refused(tmp_path: Path) -> None:
 def test_a_state_that_is_in_use_is_not_upgraded(layout: int, name: str, tmp_path: Path) -> None:
     restored(tmp_path, layout, name)
     before = contents(tmp_path / STATE)
-    with closing(Lock(tmp_path / STATE)):
-        told = f"has layout {layout} and must be upgraded to {LAYOUT} first: .* in use"
-        with pytest.raises(StoreError, match=told):
-            FolderStore(tmp_path / STATE, read_only=True)
+    with closing(Lock(tmp_path / STATE)), pytest.raises(StoreError, match="in use by process"):
+        FolderStore(tmp_path / STATE)
     assert contents(tmp_path / STATE) == before
 
 
+READING = (["status"], ["ledger"], ["releases"], ["survey"], ["export", "model.npz"])
+WRITING = (["erase", "--record", "3"], ["ingest", "more.csv"])
+
+
+@pytest.mark.parametrize("words", [*READING, *WRITING], ids=lambda words: words[0])
+def test_only_run_serve_and_upgrade_write_a_new_layout(words: list[str], tmp_path: Path) -> None:
+    restored(tmp_path, 5, "sliding")
+    before = everything(tmp_path)
+    with chdir(tmp_path):
+        done = tidegate(words[0], STATE, *words[1:])
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        f"{STATE} has layout 5; this version reads layout {LAYOUT}: copy the state, then run "
+        f"tidegate upgrade {STATE}\n"
+    )
+    assert everything(tmp_path) == before
+
+
+def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below a folder: when it was written, and its content."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
 @pytest.mark.parametrize(("layout", "name"), OLD)
-def test_a_reader_waits_for_another_one_that_upgrades(
+def test_verify_checks_an_older_layout_on_a_private_copy(
     layout: int, name: str, tmp_path: Path
 ) -> None:
     restored(tmp_path, layout, name)
-    lock = Lock(tmp_path / STATE)
-    Timer(0.3, lock.close).start()
-    with chdir(tmp_path), Gate.look(STATE) as gate:
-        assert list(verify(gate)) == []  # also before the first run, which writes the manifests
+    before = everything(tmp_path)
+    with chdir(tmp_path):
+        done = tidegate("verify", STATE)
+    assert done.returncode == 0, done
+    assert done.stdout.startswith(f"Checking {STATE} as a state.\nSound: ")
+    assert everything(tmp_path) == before
     next((tmp_path / PUBLISHED).glob("000000.json")).write_text("{}")
-    with chdir(tmp_path), Gate.look(STATE) as gate:
-        assert "000000.json" in str(list(verify(gate)))
+    with chdir(tmp_path):
+        done = tidegate("verify", STATE)
+    assert (done.returncode, "000000.json" in done.stdout) == (1, True)
+
+
+@needs_postgres
+def test_verify_upgrades_nothing_on_a_server(tmp_path: Path) -> None:
+    restored(tmp_path, 5, "postgres")
+    done = tidegate("verify", str(tmp_path / STATE), "--connect")
+    assert done.returncode == 2
+    assert "has layout 5, and verify writes to no server" in done.stderr
+    with pytest.raises(StoreError, match="has layout 5; this version reads layout 6"):
+        FolderStore(tmp_path / STATE, read_only=True)
+
+
+def test_upgrading_again_changes_nothing(tmp_path: Path) -> None:
+    restored(tmp_path, 4, "sliding")
+    with chdir(tmp_path):
+        assert "from layout 4 to layout 6" in tidegate("upgrade", STATE).stdout
+        assert "nothing was changed" in tidegate("upgrade", STATE).stdout
+        done = tidegate("upgrade", "nowhere", "--format", "json")
+    assert (done.returncode, "holds no state" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("layout", [2, 3])

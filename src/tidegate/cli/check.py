@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 
 from tidegate.cli import options
+from tidegate.cli.screen import Screen
 from tidegate.cli.types import PATH
 from tidegate.gate.check import Check, ColumnCheck, Released, check_file
 from tidegate.gate.check_records import Findings
@@ -64,7 +64,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({**asdict(found), "why_not_found": None if public else NOT_SHOWN}))
         return
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     for line in _about_file(found):
         console.print(line)
     console.print()

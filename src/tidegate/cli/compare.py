@@ -19,6 +19,7 @@ from rich.progress import (
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.compare_output import Report, print_plot
+from tidegate.cli.screen import Screen
 from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
 from tidegate.picture import new_figure
 from tidegate.study.compare_plot import draw
@@ -102,7 +103,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     columns that CONFIG describes. NEVER USE PRIVATE RECORDS: this table and every setting that you
     choose from it would be releases that no budget covers. Use public or synthetic records.
     """
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     console.print(WARNING, style="bold")
     if plot is not None:
         new_figure(1, 1)  # if matplotlib is missing, fail before the runs, not after them

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from tidegate.cli.options import lean_table
+from tidegate.cli.screen import Screen
 from tidegate.privacy.meaning import amounts
 from tidegate.study.compared import Result
 from tidegate.study.comparison import Comparison
@@ -156,7 +156,7 @@ class Report:
                 _kept(result),
                 style="bold" if is_best or result.contender.configured else None,
             )
-        Console(highlight=False).print(table)
+        Screen().print(table)
 
     def _print_measures(self, recommendation: Recommendation) -> None:
         """Print what the ranking does not tell, below what a constant reaches."""
@@ -168,7 +168,7 @@ class Report:
         for result in recommendation.ordered:
             others = (each.cell(result.measure(each.name, self.times)) for each in words.measures)
             table.add_row(_name(result), words.ranks.cell(recommendation.score(result)), *others)
-        Console(highlight=False).print(table)
+        Screen().print(table)
 
     def _behind(self, result: Result, recommendation: Recommendation) -> str:
         if result is recommendation.best:
@@ -186,7 +186,7 @@ class Report:
         return f"{above}: {verdict} {self.wording.difference(margin.noise, more=more)}"
 
     def _print_recommendation(self, recommendation: Recommendation) -> None:
-        console = Console(highlight=False)
+        console = Screen()
         for line in self._sentences(recommendation):
             console.print(line, markup=False)
         click.echo(f"\n{self._toml(recommendation.best)}\n")
@@ -222,7 +222,7 @@ class Report:
             yield f"It was measured with other sizes than {self.config}, which has {other}."
 
     def _print_notes(self) -> None:
-        console = Console(highlight=False)
+        console = Screen()
         console.print(
             f"* marks the settings of {self.config}. All measures are means over the runs, on new "
             f"records, and over all times from {self.times[0]:,} on, when every method has a "
@@ -272,7 +272,7 @@ BEST_SETTING = "best setting, chosen by this same table"
 
 def print_plot(path: Path) -> None:
     """Say where the plot is."""
-    Console(highlight=False).print(f"Plot: {path}", soft_wrap=True)
+    Screen().print(f"Plot: {path}", soft_wrap=True)
 
 
 def _add_columns(table: Table, headings: Sequence[str]) -> None:

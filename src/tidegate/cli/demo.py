@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError
 from tidegate.cli import options
+from tidegate.cli.screen import Screen
 from tidegate.cli.types import PATH, PLOT_FILE, count
 from tidegate.demo.demo_state import STATE
 from tidegate.demo.drifting_stream import DriftingStream
@@ -154,7 +154,7 @@ def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:
 
 
 def _show_live(comparison: Comparison, state: Path) -> list[Moment]:
-    console = Console(highlight=False)
+    console = Screen(markup=True)
     _explain(console, comparison)
     moments: list[Moment] = []
     with Live(console=console, refresh_per_second=8) as live:
@@ -165,7 +165,7 @@ def _show_live(comparison: Comparison, state: Path) -> list[Moment]:
     return moments
 
 
-def _explain(console: Console, comparison: Comparison) -> None:
+def _explain(console: Screen, comparison: Comparison) -> None:
     budget = comparison.budget
     windows = comparison.window // comparison.step
     facts = {"demo": comparison, "stream": comparison.stream, "budget": budget, "windows": windows}
@@ -214,7 +214,7 @@ def _summary(comparison: Comparison, moments: Sequence[Moment]) -> None:
     means = comparison.rotating(moments)
     listed = ", ".join(f"{title(method)} {means[method]:.1%}" for method in METHODS)
     worst = moments[-1].worst
-    console = Console(highlight=False)
+    console = Screen(markup=True)
     console.print()
     console.print(f"Mean accuracy on fresh records after the ring starts to rotate: {listed}.")
     console.print(

@@ -43,7 +43,7 @@ def erase(state: Path, person: bool, record: int | None, stream: str | None, for
         raise click.UsageError("--stream goes with --record: a person is erased from every stream.")
     whose = read_id() if person else None
     try:
-        gate = Gate.open(state)
+        gate = Gate.open(state, upgrade=False)
     except StoreError as error:
         if state.is_dir() and held(state):
             other = "if that is tidegate serve, send POST /v1/erasures to it"

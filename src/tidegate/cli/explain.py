@@ -3,9 +3,9 @@
 import json
 
 import click
-from rich.console import Console
 
 from tidegate.cli import options
+from tidegate.cli.screen import Screen
 from tidegate.glossary import GLOSSARY, TERMS, definition
 
 EPILOG = """\b
@@ -27,8 +27,8 @@ def explain(term: tuple[str, ...], form: str) -> None:
         for each, words in definitions.items():
             click.echo(json.dumps({"term": each, "meaning": words}))
     elif term:
-        Console(highlight=False).print(definition(name), markup=False)
+        Screen().print(definition(name))
     else:
         for subject, terms in GLOSSARY.items():
-            Console(highlight=False).print(f"{subject}: {', '.join(terms)}")
+            Screen().print(f"{subject}: {', '.join(terms)}")
         click.echo("\nTo explain one of them: tidegate explain TERM")

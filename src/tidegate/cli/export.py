@@ -40,7 +40,7 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
         written = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
         click.echo(json.dumps(written))
     else:
-        click.echo(f"Wrote release {chosen.number:,} to {file}")
+        options.say(f"Wrote release {chosen.number:,} to {file}")
 
 
 def chosen_release(gate: Gate, number: int | None) -> StoredRelease:

@@ -13,12 +13,13 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from tidegate.checks import StoreError
+from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
 from tidegate.cli.fleet_scheduler import Turn, run_fleet
 from tidegate.cli.types import PATH, count
 from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
+from tidegate.gate.inspecting import Consent
 from tidegate.gate.store import NoStateError, Problem
 from tidegate.gate.verify import verify as problems_of
 
@@ -98,7 +99,7 @@ class _Reporter:
     def turn(self, member: Member, status: MemberStatus, turn: Turn) -> None:
         """Report the end of a turn."""
         if status.state == "failed" and status != self._statuses.get(member.name):
-            click.echo(f"tidegate: {member.name} failed: {status.why}", err=True)
+            options.say(f"tidegate: {member.name} failed: {status.why}", err=True)
         if status.state != "failed":
             self._turns[member.name] = turn
         self._statuses[member.name] = status
@@ -131,37 +132,42 @@ def _show(gates: Fleet, form: str) -> None:
     options.show(narrow, form, folded="member")
     for row in rows:
         if row["why"] is not None:
-            click.echo(f"{row['member']} failed: {row['why']}")
+            options.say(f"{row['member']} failed: {row['why']}")
 
 
 @fleet.command(epilog=VERIFY_EPILOG, short_help="Verify the state of each member.")
 @of_fleet
+@click.option("--connect", is_flag=True, help="Connect to whatever server a state says it is on.")
 @options.quiet
-def verify(gates: Fleet, form: str, quiet: bool) -> None:
-    """Verify the state of each member as `tidegate verify` does; exit with 1 on any problem."""
+def verify(gates: Fleet, form: str, connect: bool, quiet: bool) -> None:
+    """Verify the state of each member as `tidegate verify` does; exit with 1 on any problem.
+
+    Nothing is written. A member's state on a server that FLEET does not name is a problem.
+    """
     by_member: dict[str, list[Problem]] = {}
     with options.progress("{task.description}", quiet, form) as progress:
         task = progress.add_task("", total=None)
         for member in gates.members:
             progress.update(task, description=member.name)
-            by_member[member.name] = _problems(member)
+            by_member[member.name] = _problems(member, connect=connect)
     for name, problems in by_member.items():
         if form == "json":
             listed = [asdict(each) for each in problems]
             click.echo(json.dumps({"member": name, "sound": not problems, "problems": listed}))
         for problem in problems if form == "table" else []:
-            click.echo(f"{name}: {problem.where}: {problem.what}")
+            options.say(f"{name}: {problem.where}: {problem.what}")
     if any(by_member.values()):
         sys.exit(1)
     if form == "table" and not quiet:
-        click.echo(f"Sound: {len(by_member):,} members.")
+        options.say(f"Sound: {len(by_member):,} members.")
 
 
-def _problems(member: Member) -> list[Problem]:
+def _problems(member: Member, *, connect: bool) -> list[Problem]:
+    consent = Consent(connect=connect, locations=member.config.locations())
     try:
-        with Gate.look(member.folder) as gate:
+        with Gate.inspect(member.folder, consent) as gate:
             return list(problems_of(gate))
     except NoStateError:
         return []  # the member has not started
-    except StoreError as error:
+    except (InvalidValueError, StoreError) as error:
         return [Problem(where=str(member.folder), what=str(error))]

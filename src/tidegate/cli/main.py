@@ -1,6 +1,5 @@
 """The `tidegate` command: its list of commands, and its exit codes."""
 
-import io
 import os
 import sys
 import traceback
@@ -14,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.memory import check_room, explain, explain_os_error, lacking
+from tidegate.cli.screen import escaping, one_line
 
 GROUPS = {
     "try": {
@@ -46,6 +46,7 @@ GROUPS = {
     },
     "operate": {
         "serve": ("serve", "Serve a gate over HTTP, with a live page."),
+        "upgrade": ("upgrade", "Upgrade a state to the layout of this version."),
         "token": ("token", "Create, list and revoke access tokens."),
         "erase": ("erase", "Destroy what is held of a record or a person."),
     },
@@ -115,10 +116,15 @@ def tidegate(traceback: bool) -> None:
     """Train a fresh private model at every step of a stream, under one fixed budget."""
 
 
-def main() -> None:  # noqa: C901 (one branch per exit code)
+def main() -> None:
     """Run a command; exit with 0, with 2 after a user error or with 1 after a bug."""
+    with escaping():
+        _run()
+
+
+def _run() -> None:  # noqa: C901 (one branch per exit code)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # print ? for what the terminal cannot show
     if "_TIDEGATE_COMPLETE" in os.environ:
         tidegate(prog_name="tidegate")  # the shell requests completions
@@ -156,6 +162,6 @@ def _fail(message: str, code: int) -> NoReturn:
     if "--traceback" in sys.argv:
         traceback.print_exc()
     lines = "; ".join(message.strip().splitlines())  # a configuration may have several errors
-    line = "".join(each if each.isprintable() else "?" for each in " ".join(lines.split()))
-    print(f"tidegate: {line}", file=sys.stderr)  # a file may name its columns as it likes
+    line = one_line(" ".join(lines.split()))  # a file may name its columns as it likes
+    print(f"tidegate: {line}", file=sys.stderr)
     sys.exit(code)

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 from rich import box
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from tidegate.checks import refuse
+from tidegate.cli.screen import Screen, one_line
 from tidegate.cli.types import PATH
 
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
@@ -59,10 +60,15 @@ def pairs(aliases: Iterable[str]) -> dict[str, str]:
 
 def progress(text: str, quiet: bool, form: str) -> Progress:
     """A progress line on the terminal, which disappears when the work is done."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     hidden = quiet or form == "json" or not console.is_terminal
-    columns = (SpinnerColumn(), TextColumn(text), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn(text, markup=False), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=hidden)
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Print one line, whatever is quoted in it."""
+    click.echo(one_line(line), err=err)
 
 
 def lean_table(title: str | None = None) -> Table:
@@ -102,13 +108,13 @@ def show(
     for index, row in enumerate(rows):
         if index == 0:
             for name in row:
-                head = HEADINGS.get(name, name.replace("_", "\n"))
+                head = HEADINGS.get(name, one_line(name).replace("_", "\n"))
                 if name == folded:
                     table.add_column(head, overflow="fold")
                 else:
                     table.add_column(head, justify="right", no_wrap=folded is not None)
         table.add_row(*(_text(value) for value in row.values()))
-    Console(highlight=False).print(table if table.columns else f"[dim]{empty}[/]")
+    Screen().print(table if table.columns else Text(empty, style="dim"))
 
 
 def _text(value: object) -> str:
@@ -121,4 +127,4 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     time = TIME.match(str(value))
-    return " ".join(time.groups()) if time else str(value)
+    return " ".join(time.groups()) if time else one_line(str(value))

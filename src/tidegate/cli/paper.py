@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +17,7 @@ from rich.progress import (
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
+from tidegate.cli.screen import Screen
 from tidegate.cli.types import count
 from tidegate.gate.config.tables import dask
 from tidegate.picture import new_figure
@@ -124,7 +124,7 @@ def paper(  # noqa: PLR0913, PLR0917 (one for each option)
     }
     (out / "paper.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if form == "table":
-        Console(highlight=False).print(f"Plots and numbers are in {out}.", soft_wrap=True)
+        Screen().print(f"Plots and numbers are in {out}.", soft_wrap=True)
 
 
 def _show(panel: Panel, table: list[dict[str, Any]], form: str) -> None:
@@ -181,7 +181,7 @@ def _follow(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+    with Progress(*columns, console=Screen(stderr=True), disable=quiet) as progress:
         whole = progress.add_task("all runs", total=len(jobs))
         bars = {}
         for panel in chosen:

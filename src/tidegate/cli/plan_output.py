@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from tidegate import picture
 from tidegate.cli import options, plan_persons
 from tidegate.cli.planned import Planned
+from tidegate.cli.screen import Screen
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
@@ -81,7 +81,7 @@ def _terms(budget: Budget, fit: RecordFit, share: Fraction) -> str:
 
 def print_table(planned: Planned, rows: int) -> None:
     """Print a picture, a table of the first fits and what the most-charged record pays."""
-    console = Console(highlight=False)
+    console = Screen(markup=True)
     first: list[Line] = []
     fits = releases = 0
     for line in _with_progress(planned):
@@ -110,7 +110,7 @@ def print_table(planned: Planned, rows: int) -> None:
             console.print(left_out)
 
 
-def _print_paid(console: Console, planned: Planned) -> None:
+def _print_paid(console: Screen, planned: Planned) -> None:
     """Print what records pay."""
     for name, share in planned.measured._asdict().items():
         if share:
@@ -127,7 +127,7 @@ def _print_paid(console: Console, planned: Planned) -> None:
 
 def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:
     """The charged lines, with a progress bar on the terminal."""
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     hidden = hidden or not console.is_terminal
     with Progress(console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("planning", total=planned.reach)

@@ -3,10 +3,10 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from tidegate.cli import options
+from tidegate.cli.screen import Screen
 from tidegate.privacy import Budget, gaussian_epsilon
 from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import up
@@ -50,7 +50,7 @@ def _kept(admission: "Admission") -> int | None:
     return now - needed if needed else None
 
 
-def show(console: Console, budget: Budget, person: Person, admission: "Admission") -> None:
+def show(console: Screen, budget: Budget, person: Person, admission: "Admission") -> None:
     """Print what persons cost."""
     period, times = person.period, f"{person.contributions:,} times "
     when = "for life" if period is None else f"within any {period:,} consecutive steps"

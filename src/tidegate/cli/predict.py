@@ -82,7 +82,7 @@ def predict(  # noqa: PLR0913, PLR0917 (an argument for each option)
     if unusable and form == "table":
         first, why = next(iter(unusable.items()))
         many = f"{len(unusable):,} record{'s' if len(unusable) > 1 else ''} cannot be used"
-        click.echo(f"tidegate: {many}; the first is {first:,}: {why}", err=True)
+        options.say(f"tidegate: {many}; the first is {first:,}: {why}", err=True)
 
 
 def _report(records: int, unusable: int, output: Path, form: str) -> None:

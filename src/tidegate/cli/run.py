@@ -56,20 +56,20 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
     with Gate.open(folder, settings, sources=sources) as gate:
         if new and form == "table" and not quiet:
             expected = "if you expected an existing one, stop now and check the path"
-            click.echo(f"{folder}: created a new state; {expected}", err=True)
+            options.say(f"{folder}: created a new state; {expected}", err=True)
         if gate.corrected is not None:
-            click.echo(f"tidegate: {gate.corrected}", err=True)
+            options.say(f"tidegate: {gate.corrected}", err=True)
         _show(gate, partial(gate.run, follow=follow), form=form, quiet=quiet)
         if form == "table" and not quiet:
             _conclude(gate)
-            click.echo(f"The state is in {folder}; see tidegate status {folder}")
+            options.say(f"The state is in {folder}; see tidegate status {folder}")
 
 
 def _conclude(gate: Gate) -> None:
     for line in advice.unusable(gate):
-        click.echo(f"tidegate: {line}", err=True)
+        options.say(f"tidegate: {line}", err=True)
     if gate.store.newest() is None:
-        click.echo(advice.waiting(gate).capitalize())
+        options.say(advice.waiting(gate).capitalize())
 
 
 @click.command(epilog=INGEST_EPILOG)
@@ -101,7 +101,7 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
     The state remembers how far it has read each file. Adding a file again adds only the new records
     at its end.
     """
-    with Gate.open(state) as gate:
+    with Gate.open(state, upgrade=False) as gate:
         name = gate.stream(stream)
         source = gate.config.source_of(file, resume, options.pairs(aliases))
         before = gate.store.count(name)
@@ -109,7 +109,7 @@ def ingest(  # noqa: PLR0913, PLR0917 (an argument for each option)
         if form == "table" and not quiet:
             _conclude(gate)
             taken = gate.store.count(name) - before
-            click.echo(f"Added {taken:,} records of {file}; {state} now has {before + taken:,}")
+            options.say(f"Added {taken:,} records of {file}; {state} now has {before + taken:,}")
 
 
 def _show(
@@ -128,7 +128,7 @@ def _show(
                 if form == "json":
                     click.echo(json.dumps(release_row(release, view)))
                 elif not quiet:
-                    click.echo(_line(release, view))
+                    options.say(_line(release, view))
                 if not quiet:
                     _show_alarms(gate, view)
 
@@ -139,7 +139,7 @@ def _show_alarms(gate: Gate, view: LedgerView) -> None:
     for each in view.measured.fresh(full=0):
         if each.alarm:
             words = alarm_in_words(alarm_row(each), streams=len(gate.streams))
-            click.echo(f"tidegate: drift: {words}", err=True)
+            options.say(f"tidegate: drift: {words}", err=True)
 
 
 def _line(release: StoredRelease, view: LedgerView) -> str:

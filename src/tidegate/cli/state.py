@@ -10,10 +10,10 @@ from statistics import mean
 from typing import Any
 
 import click
-from rich.console import Console
 
 from tidegate.cli import advice, options
 from tidegate.cli.person_id import ReadsId, read_id
+from tidegate.cli.screen import Screen
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
@@ -48,7 +48,7 @@ def status(state: Path, form: str) -> None:
         click.echo(json.dumps(now))
         return
     streams, budget, schedule = now["streams"], now["budget"], now["schedule"]
-    console = Console(highlight=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     sizes = ", ".join(
         _setting(name, value)
         for name, value in schedule.items()
@@ -56,29 +56,29 @@ def status(state: Path, form: str) -> None:
     )
     spent = amounts(budget["epsilon"], budget["delta"])
     about = "" if person is None else f" about {whom(person)},"
-    console.print(f"{schedule['kind']} ({sizes}): {spent}{about} for ever")
+    console.say(f"{schedule['kind']} ({sizes}): {spent}{about} for ever")
     if person is not None:
-        console.print(until(person))
+        console.say(until(person))
     if not now["private"]:
-        console.print("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
+        console.say("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
     if now["stopped"]:
         message = now["stopped"]["message"]
-        console.print(f"{message[0].upper()}{message[1:]}.", markup=False)
+        console.say(f"{message[0].upper()}{message[1:]}.")
     options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
     for row in streams:
-        console.print(
+        console.say(
             f"Raw data of {row['stream']}: {row['held_records']:,} records, "
             f"{row['held_bytes']:,} bytes: {row['held_because']}."
         )
     newest = f", the newest of {now['newest']}: {now['trained_on']}" if now["newest"] else ""
-    console.print(f"{now['releases']:,} releases{newest}.")
-    console.print(paid_so_far(max(row["worst_share"] for row in streams), person))
+    console.say(f"{now['releases']:,} releases{newest}.")
+    console.say(paid_so_far(max(row["worst_share"] for row in streams), person))
     for line in stopped_lines(now["stopped_steps"]):
-        console.print(line)
+        console.say(line)
     for line in (*behind_lines(now), *_measured(now)):
-        console.print(line)
+        console.say(line)
     if not now["releases"] and not now["stopped"]:
-        console.print(f"{missing.capitalize()}.")
+        console.say(f"{missing.capitalize()}.")
 
 
 def behind_lines(now: dict[str, Any]) -> Iterator[str]:

@@ -87,17 +87,17 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
     options.show([_row(each, names) for each in steps], form, title=title)
     noise = (newest.survey or {})["deviation"]
-    click.echo(f"Every share of the newest step is ± {100 * margin(noise):.2g} %. {PLUS_MINUS}.")
+    options.say(f"Every share of the newest step is ± {100 * margin(noise):.2g} %. {PLUS_MINUS}.")
     for each in steps:
         if each.alarm:
-            click.echo(f"drift: {alarm_in_words(alarm_row(each))}")
+            options.say(f"drift: {alarm_in_words(alarm_row(each))}")
     click.echo()
     rows = [_feature_row(each) for each in features[:MOST_FEATURES]]
     title = "Features, means of the newest steps, of which older ones count less"
     options.show(rows, form, title=title)
     if len(features) > MOST_FEATURES:
         left = len(features) - MOST_FEATURES
-        click.echo(f"{left:,} more features: --format json lists all")
+        options.say(f"{left:,} more features: --format json lists all")
 
 
 def _json(each: MeasuredStep, names: Sequence[str]) -> Row:

@@ -11,9 +11,13 @@ import click
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
+from tidegate.cli.screen import one_line
 from tidegate.cli.types import PATH
+from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.opening import holds_state
+from tidegate.gate.inspecting import Consent
+from tidegate.gate.locations import Locations
+from tidegate.gate.opening import marks_of_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
 from tidegate.gate.store import Problem
@@ -27,16 +31,26 @@ from tidegate.serve.tokens import Tokens
 FEWEST = 8
 """The fewest characters of a hash to look for: chance cannot match them, but trying 2^32 can."""
 
+LONGEST = 2000
+"""Most characters of a line about a problem; a card may state a number of any length."""
+
 EXAMPLES = """\b
 Examples:
   tidegate verify tidegate.state
   tidegate verify published                       a published folder alone
   tidegate verify published --includes HASH       a hash you noted earlier
+  tidegate verify STATE --config tidegate.toml    a state on a server that the file names
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("folder", type=PATH)
+@click.option("--state", "as_state", is_flag=True, help="Check FOLDER as a state.")
+@click.option("--published", "as_published", is_flag=True, help="Check it as a published folder.")
+@click.option(
+    "--config", type=PATH, help="Connect to the servers that this file names, if FOLDER is on them."
+)
+@click.option("--connect", is_flag=True, help="Connect to whatever server FOLDER says it is on.")
 @click.option(
     "--includes",
     metavar="HASH",
@@ -47,8 +61,21 @@ Examples:
 )
 @options.form
 @options.quiet
-def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
+def verify(  # noqa: PLR0913 (one for each option)
+    folder: Path,
+    *,
+    as_state: bool,
+    as_published: bool,
+    config: Path | None,
+    connect: bool,
+    includes: str | None,
+    form: str,
+    quiet: bool,
+) -> None:
     """Check a state, or a folder of published releases; exit with 1 on any problem.
+
+    FOLDER may be a stranger's: nothing is written to it, and no server is connected to unless you
+    name it. The first line says what FOLDER was taken for.
 
     A state: recompute the plan, the ledger, the noise of every fit, the hash chain and all
     checksums, and compare them with the charges, the cards and the published files. All is read at
@@ -60,28 +87,62 @@ def verify(folder: Path, includes: str | None, form: str, quiet: bool) -> None:
 
     See docs/how-to/check-the-proof.md: neither shows that noise was really added.
     """
+    kind = taken_for(folder, as_state=as_state, as_published=as_published)
+    if form == "table" and not quiet:
+        options.say(f"Checking {folder} as a {kind}.")
+    consent = consent_of(config, connect=connect)
     with options.progress("{task.description}", quiet, form) as bar:
         task = bar.add_task("", total=None)
-        alone = not holds_state(folder) and published_in(folder)
-        check = _verify_published if alone else _verify_state
-        problems, named, sound = check(folder, lambda what: bar.update(task, description=what))
+        problems, named, sound = _checked(
+            folder, kind, consent, lambda what: bar.update(task, description=one_line(what))
+        )
     found = [name for name, each in named if includes is not None and each.startswith(includes)]
-    if includes is not None and not found:
-        missing = "no release has this hash, and no erasure: it was replaced or deleted since"
-        if problems:  # then no hash can be relied on
-            missing = "not searched for, because of the other problems: solve them first"
-        problems.append(Problem(where=includes, what=missing))
+    problems += [] if includes is None or found else [_missing(includes, problems)]
     if form == "json":
-        result = {"sound": not problems, "problems": [asdict(each) for each in problems]}
-        click.echo(json.dumps(result))
+        listed = [asdict(each) for each in problems]
+        click.echo(json.dumps({"sound": not problems, "problems": listed, "checked_as": kind}))
     for problem in problems if form == "table" else []:
-        click.echo(f"{problem.where}: {problem.what}")
+        options.say(shortened(f"{problem.where}: {problem.what}"))
     if problems:
         sys.exit(1)
     if form == "table" and not quiet:
-        click.echo(f"Sound: {sound}")
+        options.say(f"Sound: {sound}")
         if found:
-            click.echo(f"It includes {' and '.join(found)}, which has the hash {includes}.")
+            options.say(f"It includes {' and '.join(found)}, which has the hash {includes}.")
+
+
+def _missing(includes: str, problems: list[Problem]) -> Problem:
+    missing = "no release has this hash, and no erasure: it was replaced or deleted since"
+    if problems:  # then no hash can be relied on
+        missing = "not searched for, because of the other problems: solve them first"
+    return Problem(where=includes, what=missing)
+
+
+def shortened(line: str) -> str:
+    """A line without the middle of a very long value."""
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+
+
+STATE, PUBLISHED = "state", "published folder"
+
+
+def taken_for(folder: Path, *, as_state: bool = False, as_published: bool = False) -> str:
+    """What a folder is checked as. Nothing in it is opened to find out."""
+    if as_state and as_published:
+        raise click.UsageError("Name one of --state and --published.")
+    if as_state or as_published:
+        return STATE if as_state else PUBLISHED
+    held, published = marks_of_state(folder), published_in(folder)
+    if held and published:
+        both = f"{folder} holds a state ({held[0]}) and published releases"
+        raise InvalidValueError(f"{both}: say which to check, with --state or --published")
+    return PUBLISHED if published else STATE
+
+
+def consent_of(config: Path | None, *, connect: bool) -> Consent:
+    """Where the user agrees to connect to."""
+    locations = Locations() if config is None else Config.load(config).locations()
+    return Consent(connect=connect, locations=locations)
 
 
 def _hash(text: str) -> str:
@@ -96,8 +157,14 @@ Checked = tuple[list[Problem], list[tuple[str, str]], str]
 """The problems, names and hashes of releases and erasures, and what to print if all is sound."""
 
 
-def _verify_state(folder: Path, report: Report) -> Checked:
-    with Gate.look(folder) as gate:
+def _checked(folder: Path, kind: str, consent: Consent, report: Report) -> Checked:
+    if kind == STATE:
+        return _verify_state(folder, consent, report)
+    return _verify_published(folder, report)
+
+
+def _verify_state(folder: Path, consent: Consent, report: Report) -> Checked:
+    with Gate.inspect(folder, consent) as gate:
         problems = [*problems_of(gate, report), *_token_problems(folder)]
         releases = [] if problems else _releases(gate.releases())
         erased = [] if problems else gate.store.erased()
@@ -137,7 +204,7 @@ def _nobody_paid_more(person: Person) -> str:
 def _token_problems(folder: Path) -> Iterator[Problem]:
     try:
         Tokens(folder).all()
-    except InvalidValueError as error:
+    except (InvalidValueError, OSError) as error:
         yield Problem(where=TOKENS, what=str(error))
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from scipy.sparse import issparse
 from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import StoppedError
+from tidegate.checks import StoppedError, json_of
 from tidegate.executor import FitJob, Surveyed, TrainedFit, carry_out
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder, quality
@@ -109,7 +109,7 @@ class DurableRun:
         if isinstance(self.plan, Plan) or (state := self.store.state()) is None:
             return Arrived()
         with readable("the two-stream state in the database"):
-            numbers = json.loads(state)
+            numbers = json_of(state)
             chain = {int(level): number for level, number in numbers.pop("chain").items()}
             return _mapped(Arrived(**numbers, chain=chain), self.plan.schedule, Steps.complete)
 

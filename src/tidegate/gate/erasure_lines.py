@@ -6,13 +6,13 @@ history before it, and the next step's digest covers the line, so that the next 
 too. A random salt keeps what is private in a line out of the digests on public cards.
 """
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tidegate.checks import json_of
 from tidegate.gate.database import Database
 from tidegate.gate.erasure import ERASED, Erasure
 from tidegate.gate.integrity import COLUMNS, after
@@ -113,7 +113,7 @@ def problems(database: Database) -> Iterator[Problem]:
     corrected = place_of(database)._replace(steps=0).number  # which deleted all earlier records
     for number, _, _, place, slots, text, *_ in rows_of(database):
         with readable(f"the line of erasure {number}"):
-            segments = [(tuple(where), crc, count) for *where, crc, count in json.loads(text)]
+            segments = [(tuple(where), crc, count) for *where, crc, count in json_of(text)]
         if slots != sum(count for *_, count in segments):
             yield damage(f"erasure {number}", "its segments do not add up to its slots")
         for where, crc, count in segments if place >= corrected else []:

@@ -4,7 +4,6 @@ No file contains a record. All contain the card, and all but the scikit-learn pi
 """
 
 import io
-import json
 import math
 import zipfile
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import InvalidValueError, optional_module, refuse
+from tidegate.checks import InvalidValueError, json_of, optional_module, refuse
 from tidegate.features import NormClip
 from tidegate.features.feature_map import FeatureMap
 from tidegate.gate.onnx_release import from_onnx, to_onnx
@@ -76,14 +75,19 @@ def release_of(path: Path, data: bytes) -> StoredRelease:
         optional_module("onnx", "onnx")
     try:
         weights, text = READERS[path.suffix](data)
-        release = StoredRelease(weights=weights, **json.loads(text))
-        intact = release.intact
+        release = StoredRelease(weights=weights, **json_of(text))
+        intact = release.intact and release.text == text and _plain(weights)
     except Exception:  # a damaged file can raise anything
         intact = False
     if not intact:
         raise InvalidValueError(f"{path} is damaged or not a release: do not use it")
     weights.flags.writeable = False
     return release
+
+
+def _plain(weights: NDArray[Any]) -> bool:
+    """Whether these are weights as releases have them: finite numbers of 64 bits."""
+    return weights.dtype == np.float64 and bool(np.isfinite(weights).all())
 
 
 def to_npz(release: StoredRelease) -> bytes:
@@ -187,8 +191,10 @@ def _from_npy(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 def _from_safetensors(data: bytes) -> tuple[NDArray[np.float64], str]:
     weights = safetensors.load(data)["weights"]
     # the package reads metadata only from paths; the data starts with the length of its header
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return weights, header["__metadata__"]["release"]
+    header = json_of(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    (tensor,) = header.keys() - {"__metadata__"}
+    ((_, text),) = header["__metadata__"].items()
+    return weights, text if tensor == "weights" else ""
 
 
 KINDS: dict[str, Callable[[StoredRelease], bytes]] = {

@@ -4,12 +4,12 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.checks import check_numbers, exact, json_of
 from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.store import Evaluation, Made, Step, StoredSurvey, readable
@@ -45,21 +45,26 @@ def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -
     return (*line, canonical(card), *model, *place)
 
 
+NO_NUMBERS = {"span", "role", "stream", "released"}
+"""The fields of a fit that are no whole numbers."""
+
+
 @readable("a charge in the database")
 def line_of(fields: Mapping[str, Any], share: str) -> Line:
     """The ledger line of a fit, from its stored fields and its share."""
-    weights = (SlotWeight(Span(*span), Fraction(part)) for span, part in fields.get("emphasis", ()))
+    weights = (SlotWeight(Span(*span), exact(part)) for span, part in fields.get("emphasis", ()))
     others = {name: value for name, value in fields.items() if name != "emphasis"}
+    check_numbers([*fields["span"], *(others[name] for name in others if name not in NO_NUMBERS)])
     fit = {**others, "span": Span(*fields["span"]), "slot_weights": tuple(weights)}
     if type(fields.get("power", 2)) is not int:  # a float would turn charges into floats
         raise ValueError(fields["power"])
-    return Line(RecordFit(**fit), Fraction(share))
+    return Line(RecordFit(**fit), exact(share))
 
 
 @readable("a model in the database")
 def weights_of(shape: str, data: bytes) -> NDArray[np.float64]:
     """The weights of a row, as a read-only view of its bytes."""
-    return np.frombuffer(data, "<f8").reshape(json.loads(shape))
+    return np.frombuffer(data, "<f8").reshape(json_of(shape))
 
 
 def drop(database: Database, numbers: Iterable[int]) -> list[tuple[int, float]]:
@@ -104,14 +109,14 @@ def survey_columns(survey: StoredSurvey | None) -> tuple[str | None, str | None]
 @readable("a survey in the database")
 def survey_of(share: str, text: str) -> StoredSurvey:
     """A survey, from the columns that `survey_columns` made."""
-    stored = json.loads(text)
+    stored = json_of(text)
     rules = rules_of(stored)
     arrays = {
         name: np.frombuffer(b64decode(each, validate=True), "<f8")
         for name, each in stored.items()
         if name != "rules"
     }
-    return StoredSurvey(share=Fraction(share), rules=rules, **arrays)
+    return StoredSurvey(share=exact(share), rules=rules, **arrays)
 
 
 def paid_of(evaluation: Evaluation | None) -> tuple[Any, ...]:
@@ -131,11 +136,11 @@ def step_of(stream: str, start: int, stop: int, surveyed: str | None, *paid: Any
         release, share, value, deviation, scores = paid
         evaluation = Evaluation(
             release=release,
-            share=Fraction(share),
+            share=exact(share),
             value=value,
             deviation=deviation,
-            scores=None if scores is None else json.loads(scores),
+            scores=None if scores is None else json_of(scores),
         )
-    survey_share = None if surveyed is None else Fraction(surveyed)
+    survey_share = None if surveyed is None else exact(surveyed)
     span = Span(start, stop)
     return Step(stream=stream, span=span, evaluation=evaluation, survey_share=survey_share)

@@ -7,6 +7,7 @@ from pathlib import Path
 from tidegate.checks import StoreError
 from tidegate.gate import correction, verify_persons, verify_store
 from tidegate.gate.erasure_log import ErasureLog
+from tidegate.gate.inspecting import Consent, inspect_state
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
 from tidegate.gate.store import RESTORE, Problem, StoppedStep
@@ -31,6 +32,8 @@ class FolderStore(ErasureLog):
             existing state they must be the same as before.
         segment_records: The maximum number of records in a file, see `RecordLog`.
         read_only: Open for reading only, also while another process holds the state.
+        upgrade: Upgrade a state of an older layout that is opened for writing; others are refused.
+        consent: To check a state of any origin: where that may connect to. Nothing is written.
         make_key: For a new state that protects persons: makes the key in the folder and returns
             its check value.
 
@@ -60,18 +63,24 @@ class FolderStore(ErasureLog):
         locations: Locations | None = None,
         segment_records: int = 65_536,
         read_only: bool = False,
+        upgrade: bool = True,
+        consent: Consent | None = None,
         make_key: KeyMaker | None = None,
     ) -> None:
         self.folder = Path(folder)
-        state, files = open_state(
-            self.folder,
-            config,
-            settings=settings,
-            locations=locations,
-            read_only=read_only,
-            make_key=make_key,
-        )
-        super().__init__(state, files, segment_records)
+        if consent is not None:
+            opened = inspect_state(self.folder, consent)
+        else:
+            opened = open_state(
+                self.folder,
+                config,
+                settings=settings,
+                locations=locations,
+                read_only=read_only,
+                upgrade=upgrade,
+                make_key=make_key,
+            )
+        super().__init__(*opened, segment_records)
 
     @property
     def database(self) -> str:

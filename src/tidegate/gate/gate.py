@@ -16,6 +16,7 @@ from tidegate.gate.config import Config, differences
 from tidegate.gate.durable_run import Clock, DurableRun, now
 from tidegate.gate.erasing import Erasing, ErasureRequests
 from tidegate.gate.folder_store import FolderStore
+from tidegate.gate.inspecting import Consent
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
 from tidegate.gate.person_ids import PersonIds, has_owners, key_maker
@@ -94,6 +95,7 @@ class Gate(Erasing):
         *,
         sources: Mapping[str, Source] | None = None,
         clock: Clock = now,
+        upgrade: bool = True,
     ) -> Self:
         """Open a state or create one, and lock it until it is closed.
 
@@ -105,6 +107,7 @@ class Gate(Erasing):
             sources: The configured sources that `run` will read. If one cannot be read, no state is
                 created, so that its settings can still change.
             clock: Returns the time, for the cards.
+            upgrade: Upgrade a state of an older layout first; otherwise such a state is refused.
         """
         if isinstance(config, str | Path):
             config = Config.load(config)
@@ -112,7 +115,7 @@ class Gate(Erasing):
             check_separate(config)
             if not Path(folder).exists():
                 check_readable(sources.values())
-        store = _open_store(Path(folder), config)
+        store = _open_store(Path(folder), config, upgrade=upgrade)
         try:
             config, stop = _same_config(store, config)
             if stop is not None and sources is not None:
@@ -127,7 +130,20 @@ class Gate(Erasing):
     @classmethod
     def look(cls, folder: str | Path) -> Self:
         """Open a state for reading only, even while another gate runs on it."""
-        store = FolderStore(Path(folder), read_only=True)
+        return cls._reading(FolderStore(Path(folder), read_only=True))
+
+    @classmethod
+    def inspect(cls, folder: str | Path, consent: Consent) -> Self:
+        """Open a state that may be a stranger's, to verify it. Nothing is written anywhere.
+
+        Args:
+            folder: The state folder.
+            consent: Which servers may be connected to.
+        """
+        return cls._reading(FolderStore(Path(folder), consent=consent))
+
+    @classmethod
+    def _reading(cls, store: FolderStore) -> Self:
         try:
             return cls(store, _same_config(store, None)[0])
         except BaseException:
@@ -360,11 +376,11 @@ class Gate(Erasing):
         return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 
 
-def _open_store(folder: Path, config: Config | None) -> FolderStore:
+def _open_store(folder: Path, config: Config | None, *, upgrade: bool) -> FolderStore:
     """Open the state in a folder, or create it."""
     locations = None if config is None else config.locations()
     try:
-        return FolderStore(folder, locations=locations)
+        return FolderStore(folder, locations=locations, upgrade=upgrade)
     except NoStateError:
         if config is None:
             raise

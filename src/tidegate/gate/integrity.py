@@ -7,10 +7,10 @@ the hash of a release covers everything that was charged, evaluated and made bef
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tidegate.checks import json_of
 from tidegate.release import canonical
 
 BEGINNING = "0" * 64
@@ -55,7 +55,7 @@ class Sums:
     """
 
     def __init__(self, text: str = "{}") -> None:
-        self._sums = {table: int(total, 16) for table, total in json.loads(text).items()}
+        self._sums = {table: int(total, 16) for table, total in json_of(text).items()}
 
     @classmethod
     def of(cls, tables: Mapping[str, Iterable[Sequence[Any]]]) -> "Sums":

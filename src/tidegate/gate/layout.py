@@ -4,12 +4,11 @@ To change the layout, raise `LAYOUT`, add a migration from the layout before, an
 new layout to `tests/gate/states/`.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, json_of
 from tidegate.gate.config.config import OPERATIONAL
 from tidegate.gate.database import Database
 from tidegate.gate.fit_rows import drop, line_of
@@ -159,7 +158,7 @@ def _from_2(database: Database) -> None:
     ((config, committed, arrived),) = database.execute(
         "SELECT config, committed, arrived FROM old_state"
     ).fetchall()
-    kept = json.loads(config)
+    kept = json_of(config)
     settings = canonical({key: kept[key] for key in kept if key not in OPERATIONAL})
     database.execute(
         "INSERT INTO state VALUES (?, ?, ?, ?, '{}', '')", (config, settings, committed, arrived)
@@ -260,7 +259,7 @@ def _from_5(database: Database) -> None:
 def _superseded_of_3(database: Database) -> list[int]:
     """The numbers of fits whose models no future fit needs."""
     rows = database.execute("SELECT fit, share FROM fits ORDER BY number")
-    fits = (line_of(json.loads(fit), share).fit for fit, share in rows)
+    fits = (line_of(json_of(fit), share).fit for fit, share in rows)
     gone: list[int] = []
     kept: list[RecordFit] = []
     for _, group in groupby(fits, key=lambda fit: (fit.stream, fit.at)):
@@ -277,7 +276,7 @@ def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, l
         (*row[:2], planned.written_out(row[2]), row[3], planned.written_out(row[4]), *row[5:])
         for row in database.execute(f"SELECT {FIT} FROM fits ORDER BY number")  # noqa: S608
     )
-    groups = groupby(fits, key=lambda row: (row[1], json.loads(row[2])["at"]))
+    groups = groupby(fits, key=lambda row: (row[1], json_of(row[2])["at"]))
     place, group = next(groups, NOTHING)
     for step in steps:
         if place == (step[1], step[3]):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from tidegate.checks import optional_module, refuse
+from tidegate.checks import json_of, optional_module, refuse
 from tidegate.gate.database import Database
 from tidegate.gate.segment_folder import (
     LocalFolder,
@@ -17,7 +17,7 @@ from tidegate.gate.segment_folder import (
 )
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.store import readable
-from tidegate.gate.whole_file import delete_unfinished, write_whole
+from tidegate.gate.whole_file import LARGEST_NOTE, delete_unfinished, read_whole, write_whole
 
 ELSEWHERE = "elsewhere.json"
 
@@ -89,11 +89,11 @@ class Elsewhere(NamedTuple):
     def of(cls, folder: Path) -> Self | None:
         """Read what `keep` wrote; None if everything is in the folder."""
         try:
-            text = (folder / ELSEWHERE).read_text()
+            text = read_whole(folder / ELSEWHERE, LARGEST_NOTE)
         except FileNotFoundError:
             return None
         with readable(str(folder / ELSEWHERE)):
-            fields = json.loads(text)
+            fields = json_of(text)
             if not fields["name"].isidentifier():  # it becomes part of SQL queries
                 raise ValueError(fields["name"])
             return cls(fields.pop("name"), Locations(**fields))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidegate.checks import StoreError
+from tidegate.gate.whole_file import LARGEST_NOTE, read_whole
 
 FILE = "lock"
 
@@ -82,7 +83,7 @@ class Witness(NamedTuple):
 def witness_of(folder: Path) -> Witness | None:
     """Read the file `lock`; None if it is missing or damaged."""
     try:
-        return _parse((folder / FILE).read_bytes())
+        return _parse(read_whole(folder / FILE, LARGEST_NOTE))
     except OSError:
         return None
 
@@ -105,7 +106,7 @@ def held(folder: Path) -> bool:
     """Whether any process holds the lock of a folder."""
     for path in (folder, folder / FILE):
         with suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 if not _lock_folder(descriptor, fcntl.LOCK_SH):
                     return True

@@ -1,13 +1,12 @@
 """A release as an ONNX graph, and back."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, optional_module, refuse
+from tidegate.checks import InvalidValueError, json_of, optional_module, refuse
 from tidegate.features import NormClip
 from tidegate.features.codec import built_step, columns_in, takes_text
 from tidegate.features.feature_map import MAPS, InOnnx
@@ -130,7 +129,7 @@ def from_onnx(data: bytes) -> tuple[NDArray[np.float64], str]:
     if onnx.external_data_helper.uses_external_data(kept):
         raise InvalidValueError("its weights are in another file")
     weights = np.array(onnx.numpy_helper.to_array(kept))
-    if len(json.loads(text)["card"]["shape"]) < weights.ndim:  # the first of two has margin 0
+    if len(json_of(text)["card"]["shape"]) < weights.ndim:  # the first of two has margin 0
         weights = weights[:, 1].copy()
     return weights, text
 

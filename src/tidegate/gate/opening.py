@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +10,12 @@ from tidegate.checks import StoreError
 from tidegate.gate import person_key
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, migrate
 from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
-from tidegate.gate.lock import Lock, held
+from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import SegmentFolder, make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, RESTORE, NoStateError, readable
 from tidegate.gate.whole_file import UNFINISHED
-
-PATIENCE = 1.0
-"""Seconds to wait while another reader upgrades the state."""
 
 OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
 """The files and folders of a state."""
@@ -34,6 +30,25 @@ def holds_state(folder: Path) -> bool:
     elsewhere = Elsewhere.of(folder)
     on_server = elsewhere is not None and elsewhere.locations.database is not None
     return on_server or (folder / FILE).is_file()
+
+
+def marks_of_state(folder: Path) -> list[str]:
+    """The names in a folder that make it a state, whatever they are; nothing is opened."""
+    return [name for name in (FILE, ELSEWHERE) if os.path.lexists(folder / name)]
+
+
+def layout_of(folder: Path) -> int:
+    """The layout of a state."""
+    if not holds_state(folder):
+        refuse_remains(folder)
+        raise no_state(folder)
+    state = StateDatabase(folder, _elsewhere(folder, None).database(folder, writes=False))
+    try:
+        with state.explained():
+            state.db.connect()
+            return checked_layout(state, new=False)
+    finally:
+        state.close()
 
 
 def no_state(folder: Path) -> NoStateError:
@@ -51,6 +66,7 @@ def open_state(  # noqa: PLR0913, all are options of one state
     settings: str = "",
     locations: Locations | None = None,
     read_only: bool = False,
+    upgrade: bool = True,
     make_key: KeyMaker | None = None,
 ) -> tuple[StateDatabase, SegmentFolder]:
     """Open or create a state: its database and segments. See `FolderStore` for the arguments."""
@@ -59,7 +75,7 @@ def open_state(  # noqa: PLR0913, all are options of one state
         if config is not None:
             _make_folder(folder)
         elif not holds_state(folder):
-            _refuse_remains(folder)
+            refuse_remains(folder)
             raise no_state(folder)
         state.lock = None if read_only else Lock(folder)
         try:
@@ -69,24 +85,21 @@ def open_state(  # noqa: PLR0913, all are options of one state
                 files.make()  # fail here, before anything is fixed
             state.db = elsewhere.database(folder, writes=not read_only)
             state.db.connect()
-            if read_only and 0 < state.db.layout() < LAYOUT:
-                _upgrade(state)
-                state.db = elsewhere.database(folder, writes=False)
-                state.db.connect()
-            layout = _checked_layout(state, new=config is not None)
+            layout = checked_layout(state, new=config is not None)
+            if read_only or not upgrade:
+                _check_newest(folder, layout)
             if config is not None:
                 check = None if make_key is None else make_key(folder)
                 _create(state, files, (config, settings, check), elsewhere)
             if state.lock is not None:
-                with readable(state.db.where):
-                    _check_and_upgrade(state, layout)
+                migrate_state(state, layout)
         except BaseException:
             state.close()
             raise
     return state, files
 
 
-def _refuse_remains(folder: Path) -> None:
+def refuse_remains(folder: Path) -> None:
     """Refuse a folder that has a state's segments but no database."""
     if _any(folder / "segments") and (folder / "lock").exists():
         inside = Elsewhere.of(folder) is None
@@ -95,7 +108,7 @@ def _refuse_remains(folder: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    _refuse_remains(folder)
+    refuse_remains(folder)
     names = set(os.listdir(folder)) if folder.exists() else set()
     others = any(not UNFINISHED.fullmatch(name) for name in names - OURS)
     if others or _any(folder / "segments"):
@@ -123,23 +136,7 @@ def _elsewhere(folder: Path, wanted: Locations | None) -> Elsewhere:
     return elsewhere
 
 
-def _upgrade(state: StateDatabase) -> None:
-    """Upgrade a state of an older layout by opening it for writing."""
-    layout = state.db.layout()
-    state.db.close()
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            open_state(state.folder)[0].close()
-            break
-        except StoreError as error:
-            if time.monotonic() > until or not held(state.folder):
-                outdated = f"has layout {layout} and must be upgraded to {LAYOUT} first"
-                raise StoreError(f"{state.folder} {outdated}: {error}") from error
-        time.sleep(PATIENCE / 20)
-
-
-def _checked_layout(state: StateDatabase, *, new: bool) -> int:
+def checked_layout(state: StateDatabase, *, new: bool) -> int:
     """The layout of a state; refuse one that this version cannot open."""
     layout = state.db.layout()
     state.ready = layout == LAYOUT
@@ -154,6 +151,13 @@ def _checked_layout(state: StateDatabase, *, new: bool) -> int:
         unknown = f"{state.folder} has layout {layout}, which no released version wrote"
         raise StoreError(f"{unknown}: start a new state")
     return layout
+
+
+def _check_newest(folder: Path, layout: int) -> None:
+    """Refuse a state of an older layout: only what is meant to write upgrades it."""
+    if layout < LAYOUT:
+        older = f"{folder} has layout {layout}; this version reads layout {LAYOUT}"
+        raise StoreError(f"{older}: copy the state, then run tidegate upgrade {folder}")
 
 
 def _create(
@@ -175,16 +179,22 @@ def _create(
         state.insert("person_key", [] if check is None else [(check,)])
 
 
-def _check_and_upgrade(state: StateDatabase, layout: int) -> None:
-    """Check that a state is intact, and upgrade it to the newest layout."""
-    _check_nothing_is_lost(state, state.one("SELECT committed FROM state")[0])
-    # the seal of layout 2 is different; its migration checks it
-    if layout != 2 and state.one("SELECT seal FROM state")[0] != state.seal():
-        raise StoreError(f"{state.db.where}: {DAMAGED}")
-    if 0 < layout < LAYOUT:
-        with state.transaction("migrate"):
-            state.sums = migrate(state.db)
-    state.ready = True
+def migrate_state(state: StateDatabase, layout: int) -> None:
+    """Check that a state is intact, and upgrade it to the newest layout.
+
+    Args:
+        state: The state, open for writing.
+        layout: Its layout; 0 if it has just been created.
+    """
+    with readable(state.db.where):
+        _check_nothing_is_lost(state, state.one("SELECT committed FROM state")[0])
+        # the seal of layout 2 is different; its migration checks it
+        if layout != 2 and state.one("SELECT seal FROM state")[0] != state.seal():
+            raise StoreError(f"{state.db.where}: {DAMAGED}")
+        if 0 < layout < LAYOUT:
+            with state.transaction("migrate"):
+                state.sums = migrate(state.db)
+        state.ready = True
 
 
 def _check_nothing_is_lost(state: StateDatabase, committed: int) -> None:

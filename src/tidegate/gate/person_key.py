@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.gate.segment_folder import sync_folder
-from tidegate.gate.whole_file import delete_unfinished, write_whole
+from tidegate.gate.whole_file import LARGEST_NOTE, delete_unfinished, open_ordinary, write_whole
 
 FILE = "person.key"
 BYTES = 32
@@ -53,14 +53,14 @@ def read_key(folder: Path, variable: str | None) -> bytes:
         return _parsed(text, where)
     path = folder / FILE
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        file = open_ordinary(path, LARGEST_NOTE)
     except OSError as error:
         restore = "restore it from a copy, or no person can be recognised again"
         raise StoreError(f"{path}: {error.strerror}: {restore}") from None
-    with os.fdopen(file, "rb") as opened:
-        if stat.S_IMODE(os.fstat(file).st_mode) & 0o077:
+    with file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
             raise StoreError(f"{path} can be read or written by others: chmod 600 it")
-        return _parsed(opened.read(1024).decode("ascii", "replace"), str(path))
+        return _parsed(file.read(1024).decode("ascii", "replace"), str(path))
 
 
 def _parsed(text: str, where: str) -> bytes:

@@ -5,13 +5,12 @@ made from the rows in the database, and changes only after a commit.
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, json_of
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_recent import RecentSteps
@@ -279,7 +278,7 @@ def newest_stopped(state: StateDatabase) -> str | None:
     if row is None:
         return None
     with readable("what the stopped step says about persons"):
-        return str(json.loads(row[0])["admitted"])
+        return str(json_of(row[0])["admitted"])
 
 
 def _forgets(admission: Admission) -> bool:

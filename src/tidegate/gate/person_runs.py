@@ -61,6 +61,8 @@ class Run:
     def unpack(cls, data: bytes) -> "Run":
         """The run that was packed; ValueError if the bytes are not those of a run."""
         n, m = map(int, np.frombuffer(data, "<u8", 2))
+        if max(n, m) > len(data):  # numbers that are all the same take no space
+            raise ValueError(m)
         owners = np.frombuffer(data, "<u8", 2 * n, 16).reshape(n, 2)
         place = 16 + 16 * n
         counts, place = _unpacked(data, place, n)

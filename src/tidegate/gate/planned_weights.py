@@ -4,12 +4,12 @@ A fit of a growing stream has a weight for every block so far. Storing them all 
 quadratic in the number of fits, so the JSON of a fit and of its card says "planned" instead.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from tidegate.checks import json_of
 from tidegate.gate.config.config import Config
 from tidegate.gate.database import Database
 from tidegate.gate.store import UNREADABLE, readable
@@ -36,7 +36,7 @@ class PlannedWeights:
     @readable("a fit or its card in the database")
     def fields(self, text: str) -> dict[str, Any]:
         """Parse the JSON of a fit or of its card, with slot weights."""
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = json_of(text)
         if SHORT not in text:
             return fields
         if canonical(fields) != text:  # an edit that the history would not show
@@ -52,7 +52,7 @@ class PlannedWeights:
         """The JSON without slot weights, if `written_out` restores it exactly."""
         if LONG in text:
             with suppress(*UNREADABLE):  # without a plan in the settings, keep them
-                fields = json.loads(text)
+                fields = json_of(text)
                 if canonical({**fields, KEY: self._planned(fields)}) == text:
                     return canonical({**fields, KEY: PLANNED})
         return text

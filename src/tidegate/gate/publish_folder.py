@@ -6,20 +6,19 @@ stores the digests of all four files, so that `verify` finds changes.
 """
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tidegate.checks import InvalidValueError, StoreError, refuse
+from tidegate.checks import InvalidValueError, StoreError, json_of, refuse
 from tidegate.gate import export
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.store import Problem, Store
 from tidegate.gate.verify_noise import problems_of_card
 from tidegate.gate.whole_file import read_whole
-from tidegate.release import StoredRelease
+from tidegate.release import FIRST, StoredRelease
 
 KINDS = ("safetensors", "md", "json")
 """The files of a release in the order of writing: the card (JSON) comes after the model."""
@@ -239,6 +238,8 @@ def _problems_of(
     """Problems of the files of one release whose weights and hash are right."""
     if release.number != number:
         yield f"{_file(folder, number, 'safetensors')} holds release {release.number}: {REPAIR}"
+    if number == 0 and release.previous != FIRST:
+        yield f"release 0 follows another one, {release.previous}: {REPAIR}"
     if before is not None and number == before.number + 1 and release.previous != before.hash:
         yield f"release {number} does not follow release {before.number}: {REPAIR}"
     card = _file(folder, number, "json")
@@ -255,7 +256,7 @@ def _problems_of(
 
 def published_in(folder: Path) -> bool:
     """Whether a folder looks like a publish folder."""
-    return (folder / "latest").is_file() or bool(_numbers(folder))
+    return os.path.lexists(folder / "latest") or bool(_numbers(folder))
 
 
 def read_published(folder: Path, number: int | None = None) -> StoredRelease:
@@ -319,7 +320,7 @@ def _hash(path: Path) -> str | None:
     if data is None:
         return None
     try:
-        return str(json.loads(data)["hash"])
+        return str(json_of(data)["hash"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidValueError(
             f"{path} is damaged or not a card: restore it from a copy"

@@ -1,6 +1,5 @@
 """The release log: the charges and models of each step, and the hash chain of releases."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
@@ -8,7 +7,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, json_of
 from tidegate.gate.correction import beginning
 from tidegate.gate.erasure_lines import after_erasures, place_of
 from tidegate.gate.fit_rows import (
@@ -282,8 +281,7 @@ class ReleaseLog:
         """For each published release, the digests of its files by their names."""
         with readable("the list of published files in the database"):
             return {
-                number: json.loads(files)
-                for number, files in self._state.rows("published", "1 = 1")
+                number: json_of(files) for number, files in self._state.rows("published", "1 = 1")
             }
 
     def unpublished(self) -> int:

@@ -12,8 +12,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from tidegate.checks import StoreError
 from tidegate.gate.failpoints import failpoint
-from tidegate.gate.whole_file import write_whole
+from tidegate.gate.store import RESTORE
+from tidegate.gate.whole_file import open_ordinary, write_whole
 
 Where = Path | str
 """The location of a segment: a local path, or a URI that any machine can read."""
@@ -54,6 +56,8 @@ class LocalFolder:
 
     def where(self, name: str) -> Where:
         """The absolute path of a file."""
+        if not plain(name):
+            raise StoreError(f"{name!r} is not the name of a segment: {RESTORE}")
         return (self._path / name).absolute()
 
     def write(self, name: str, buffer: Any) -> None:
@@ -128,6 +132,15 @@ class RemoteFolder:
             return {info.base_name for info in infos if info.type == fs.FileType.File}
 
 
+def plain(name: str) -> bool:
+    """Whether a name leads to a file of its folder, and nowhere else.
+
+    >>> plain("records-0-5c0e.arrow"), plain("../state.db"), plain("/dev/zero"), plain("")
+    (True, False, False, False)
+    """
+    return Path(name).name == name and "\0" not in name
+
+
 def segment_folder(place: str) -> SegmentFolder:
     """The folder at an absolute path or a URI."""
     url = urlsplit(place)
@@ -152,6 +165,7 @@ def fetched(where: Where) -> Any:
     Mapped bytes stay valid even if the file is deleted.
     """
     if isinstance(where, Path):
+        open_ordinary(where).close()  # a link or a FIFO is not waited for
         with pa.memory_map(str(where)) as file:
             return file.read_buffer()
     folder, _, name = urlsplit(where).path.rpartition("/")

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import struct
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -87,8 +88,12 @@ def pack(records: Records) -> Any:
 
 
 def unpack(buffer: Any) -> Records:
-    """The records in a buffer, as read-only views."""
-    table = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
+    """The records in a buffer, as read-only views; ValueError for anything but what `pack` made.
+
+    Whoever made it may mean harm, so no length in it is trusted, and nothing is unpacked: Arrow
+    would decompress a file of a megabyte to a gigabyte.
+    """
+    table = _batch(pa.py_buffer(buffer))
     rows, width = table.column("x"), int(table.schema.metadata[b"width"])
     X: Any
     if pa.types.is_fixed_size_list(rows.type):
@@ -102,6 +107,45 @@ def unpack(buffer: Any) -> Records:
     if "owner" in table.schema.names:
         owners = _view(table.column("owner").values).reshape(table.num_rows, 2)
     return Records(X, y, _view(table.column("usable")).view(np.bool_), owners=owners)
+
+
+MAGIC = b"ARROW1\0\0"
+"""How an Arrow IPC file begins; its messages follow."""
+
+COMPRESSION = 3
+"""The number of the field of a record batch's header that says how it is compressed."""
+
+
+def _batch(buffer: Any) -> Any:
+    """The only record batch of a file, whose buffers are as long as it says."""
+    if bytes(buffer[: len(MAGIC)]) != MAGIC:
+        raise ValueError("not an Arrow file")
+    messages = pa.ipc.MessageReader.open_stream(pa.BufferReader(buffer.slice(len(MAGIC))))
+    schema = pa.ipc.read_schema(messages.read_next_message())
+    message = messages.read_next_message()
+    if _compressed(message.metadata.to_pybytes()):
+        raise ValueError("compressed")
+    table = pa.ipc.read_record_batch(message, schema)
+    table.validate(full=True)
+    return table
+
+
+def _compressed(message: bytes) -> bool:
+    """Whether the header of a record batch, a FlatBuffer, says that it is compressed."""
+
+    def field(table: int, number: int) -> int | None:
+        """Where a field of a table is; None if it is left out."""
+        (back,) = struct.unpack_from("<i", message, table)
+        (size,) = struct.unpack_from("<H", message, table - back)
+        if 4 + 2 * number >= size:
+            return None
+        (offset,) = struct.unpack_from("<H", message, table - back + 4 + 2 * number)
+        return table + offset if offset else None
+
+    header = field(struct.unpack_from("<I", message, 0)[0], 2)
+    if header is None:
+        raise ValueError("no header")
+    return field(header + struct.unpack_from("<I", message, header)[0], COMPRESSION) is not None
 
 
 def _view(column: Any) -> NDArray[Any]:
@@ -187,7 +231,10 @@ class Stored:
                 raise StoreError(f"{self.where}: {DAMAGED}")
             if self.place is not None:
                 self.sound.add(self.place.name)
-        records = unpack(buffer)
+        try:
+            records = unpack(buffer)
+        except Exception as error:  # its checksum is right, but Arrow can raise anything
+            raise StoreError(f"{self.where}: it holds no records: {RESTORE}") from error
         if records.n != self.count:
             raise StoreError(f"{self.where}: {DAMAGED}")
         if isinstance(self.slots, slice):

@@ -67,11 +67,20 @@ class SqliteDatabase:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         else:
             connection = sqlite3.connect(self._readable(path), uri=True, isolation_level=None)
-        self._connection = connection
-        self.execute, self.executemany = connection.execute, connection.executemany
-        self.commit, self.rollback = connection.commit, connection.rollback
+        self.use(connection)
         for setting in SETTINGS if self._writes else ["query_only=ON"]:
             self.execute(f"PRAGMA {setting}")
+
+    def use(self, connection: sqlite3.Connection) -> None:
+        """Use a connection."""
+        self._connection = connection
+        self.execute, self.executemany = connection.execute, connection.executemany
+        self.commit = connection.commit
+
+    def rollback(self) -> None:
+        """Undo the transaction, if there is one."""
+        if self._connection is not None:
+            self._connection.rollback()
 
     def _readable(self, path: Path) -> str:
         """The URI to open it in a read-only folder, where SQLite cannot index the log."""
@@ -100,7 +109,7 @@ class SqliteDatabase:
         """Within a transaction, store a new version of the layout."""
         self.execute(f"PRAGMA user_version={layout}")
 
-    def schema(self) -> list[str] | None:
+    def schema(self) -> list[str]:
         """The CREATE statements of its tables."""
         return [sql for (sql,) in self.execute("SELECT sql FROM sqlite_master") if sql is not None]
 

@@ -7,14 +7,14 @@ noise which its share of the budget requires.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from tidegate.checks import InvalidValueError
+from tidegate.checks import InvalidValueError, check_numbers, exact
 from tidegate.features.rows import Rows
+from tidegate.gate.card_keys import unknown_keys
 from tidegate.gate.quality import scores_on_card, shares_of
 from tidegate.gate.store import UNREADABLE, Evaluation, Store
 from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weights
@@ -31,8 +31,9 @@ from tidegate.privacy import Budget, Line
 from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of, budget_of
 from tidegate.privacy.person import Person
+from tidegate.privacy.rounding import down
 from tidegate.release import About, Card
-from tidegate.release.card import person_of
+from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, person_of, protected
 from tidegate.schedule import RecordFit, SlotWeight, Span
 
 CLOSE = 1e-9
@@ -192,13 +193,18 @@ def problems_of_card(card: Card) -> Iterator[str]:
     not published. They are taken as stated: the noise must be right for them.
     """
     try:
-        wanted = {**_from_card(card), **_evaluation_from_card(card), **_survey_from_card(card)}
+        yield from list(_differences(card))
     except InvalidValueError as error:
         yield f"its settings cannot be recomputed: {error}"
-        return
     except UNREADABLE:
         yield "its settings cannot be recomputed: the card is not one that this version can read"
-        return
+
+
+def _differences(card: Card) -> Iterator[str]:
+    """Where a card differs from what follows from it."""
+    wanted = {**_from_card(card), **_evaluation_from_card(card), **_survey_from_card(card)}
+    for name in [*unknown_keys(card), *unknown_settings(card, wanted)]:
+        yield f"its card has {name}, which no card has"
     for key, value in wanted.items():
         stated = value_of(card, key)
         rough = key in ROUGH and alike(stated, value, rounded=rounding(card))
@@ -214,18 +220,21 @@ def value_of(card: Card, key: str) -> Any:
     return value
 
 
-def unknown_settings(card: Card, wanted: Mapping[str, Any]) -> dict[str, None]:
-    """Settings on a card that it should not have."""
+def unknown_settings(card: Card, wanted: Mapping[str, Any]) -> list[str]:
+    """Settings on a card that it should not have. They may have any name, also one with dots."""
     names = (f"settings.{key}" for key in card["settings"])
-    return {name: None for name in names if name not in wanted}
+    known = {key for key in wanted if key.count(".") == 1}
+    return [name for name in names if name not in known]
 
 
 def _from_card(card: Card) -> Card:
     """What a card must say about the budget and the noise of its fit."""
-    budget, share = _budget(card), Fraction(card["share"])
+    budget, share = _budget(card), exact(card["share"])
     learner: NamedLearner = _built(LEARNERS, card["learner"])
     loss: Loss = _built(every_loss(), card["loss"])
     task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
+    if not 0 <= card["start"] < card["stop"] <= card["at"]:
+        raise InvalidValueError("it has read no records, or some that had not arrived")
     if task.predicts_target != (Target.of_card(card) is not None):
         raise InvalidValueError("its loss is not one for what it predicts")
     if "transform" in card:
@@ -241,12 +250,16 @@ def _from_card(card: Card) -> Card:
         n=line.fit.sample or line.fit.span.size,
         d=d,
     )
-    wanted = {
+    person, private = person_of(card), card["private"] is True
+    return {
         "shape": list(loss.shape(d)),
         budget.unit: budget.of_share(share),
+        "share_rounded_down": down(share),
+        "neighbours": NEIGHBOURS if person is None else protected(person)["neighbours"],
+        "private": private,
+        "warning": None if private else NOT_PRIVATE,
         **{f"settings.{key}": restated[key] for key in restated},
     }
-    return {**wanted, **unknown_settings(card, wanted)}
 
 
 def _trainer(
@@ -258,7 +271,8 @@ def _trainer(
 
 
 def _fit(card: Card) -> RecordFit:
-    weights = (SlotWeight(Span(a, b), Fraction(part)) for a, b, part in card.get("emphasis", ()))
+    check_numbers(card[name] for name in ("fit", "at", "start", "stop", "prior", "level", "sample"))
+    weights = (SlotWeight(Span(a, b), exact(part)) for a, b, part in card.get("emphasis", ()))
     return RecordFit(
         number=card["fit"],
         at=card["at"],
@@ -275,7 +289,7 @@ def _evaluation_from_card(card: Card) -> Card:
     measured = value_of(card, "evaluation.step_before")
     if measured is None:
         return {}
-    allowance = allowance_of(_budget(card), Fraction(measured["share"]))
+    allowance = allowance_of(_budget(card), exact(measured["share"]))
     slots = _slots(measured)
     if "noisy_counts" not in measured:
         return {"evaluation.step_before.deviation": deviation(slots, allowance)}
@@ -304,7 +318,7 @@ def _survey_from_card(card: Card) -> Card:
     survey = card.get("survey")
     if survey is None:
         return {}
-    allowance = allowance_of(_budget(card), Fraction(survey["share"]))
+    allowance = allowance_of(_budget(card), exact(survey["share"]))
     numbers = settings(allowance, features=card["shape"][0] - 1, rules=rules_of(card))
     factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
     count = factor * numbers["noise_scale_counts"]

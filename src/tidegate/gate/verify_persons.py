@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, json_of
 from tidegate.gate.person_log import PersonLog, newest_stopped, persons_text
 from tidegate.gate.person_runs import Run, StepDigest, merged, sorted_owners, step_digest
 from tidegate.gate.record_log import RecordLog
@@ -76,7 +76,7 @@ def _stated(
     for number, stream, start, stop, text in state.db.execute(query).fetchall():
         where = f"the step of {stream} at {stop}"
         try:
-            step = Stated(number - 1, stream, Span(start, stop), **json.loads(text))
+            step = Stated(number - 1, stream, Span(start, stop), **json_of(text))
         except UNREADABLE:
             yield None, damage(where, "what it says about persons is missing or damaged")
             continue
@@ -90,7 +90,7 @@ def _ledger(
     state: StateDatabase, persons: PersonLog, admission: Admission, stated: list[Stated]
 ) -> Iterator[Problem]:
     """Check who is admitted where: nobody too often, and as each step says."""
-    done = int(state.one("SELECT coalesce(max(number), 0) FROM steps")[0])
+    done = int(state.one("SELECT count(*) FROM steps")[0])
     first = admission.needed(done)
     wanted = {step.number: step.admitted for step in stated if step.number >= first}
     if not done and (stopped := _stopped(state)) is not None:
@@ -103,17 +103,7 @@ def _ledger(
             over += int(admission.over(Histories(whole.begins, whole.starts, whole.stops)).sum())
         except (LedgerError, ValueError):
             over += 1
-        which, steps = run.steps()
-        order = np.lexsort((which, steps))
-        which, steps = which[order], steps[order]
-        numbers, places = np.unique(steps, return_index=True)
-        ends = np.append(places, len(steps))[1:]
-        found = dict(zip(numbers.tolist(), zip(places, ends, strict=True), strict=True))
-        for number, (low, high) in found.items():
-            if number in digests:
-                digests[number].add(run.owners[which[low:high]])
-            else:
-                others += 1
+        others += 1 if _outside(run, max(done, 1)) else _digest(run, digests)
     if over:
         yield damage(LEDGER, "a person has paid more than the contributions")
     if others:
@@ -121,6 +111,27 @@ def _ledger(
     for number, digest in digests.items():
         if digest.text() != wanted[number]:
             yield damage(f"{LEDGER}, step {number + 1}", "it does not match the history")
+
+
+def _digest(run: Run, digests: dict[int, StepDigest]) -> int:
+    """Add the owners of a run to the digests of their steps; the number of other steps."""
+    which, steps = run.steps()
+    order = np.lexsort((which, steps))
+    which, steps = which[order], steps[order]
+    numbers, places = np.unique(steps, return_index=True)
+    ends = np.append(places, len(steps))[1:]
+    others = 0
+    for number, low, high in zip(numbers.tolist(), places, ends, strict=True):
+        if number in digests:
+            digests[number].add(run.owners[which[low:high]])
+        else:
+            others += 1
+    return others
+
+
+def _outside(run: Run, steps: int) -> bool:
+    """Whether a run has steps that were not made; to list them might take all memory."""
+    return bool(len(run.starts) and (run.starts.min() < 0 or run.stops.max() > steps))
 
 
 def _stopped(state: StateDatabase) -> str | None:

@@ -1,11 +1,10 @@
 """The checks of `tidegate verify` on a store alone: damage, and edited rows."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, json_of
 from tidegate.gate import correction, erasure_lines, segments
 from tidegate.gate.erasure import has_content
 from tidegate.gate.erasure_lines import Erasures, place_of
@@ -85,7 +84,7 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
         history = erasures.after(history, end._replace(steps=step[0] - 1))
         for fit in made:
             with readable(f"the card of fit {fit[0]}"):
-                card = json.loads(fit[4])
+                card = json_of(fit[4])
             named = named or HISTORY in card
             if named and card.get(HISTORY) != history:
                 yield damage(f"fit {fit[0]}", "its card's history_sha256 does not match the state")
@@ -94,7 +93,7 @@ def _verify_history(state: StateDatabase) -> Iterator[Problem]:
         if history != kept:
             yield damage(f"step {step[0]}", "hash mismatch in the step or one of its fits")
             history = kept  # report each wrong step once
-        came: list[tuple[str | None, int]] = json.loads(step[SOURCES] or "[]")
+        came: list[tuple[str | None, int]] = json_of(step[SOURCES] or "[]")
         for source, count in came:
             sources[source] += count
         # steps from before the upgrade to layout 3 have no sources
@@ -127,6 +126,9 @@ def _verify_arrivals(state: StateDatabase, sources: "Counter[str | None]") -> It
 
 def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
     records.distrust()
+    both = "SELECT count(*) FROM segments WHERE file IS NOT NULL AND data IS NOT NULL"
+    if state.one(both)[0]:
+        yield damage(state.db.name, "records are in a file and in the database too")
     reached: dict[str, int] = {}
     for segment in records.held():
         stream, (start, stop) = segment.stream, segment.span
@@ -170,7 +172,7 @@ def _verify_fits(state: StateDatabase, releases: ReleaseLog) -> Iterator[Problem
             yield damage(f"fit {number}", "it is marked as dropped, but has a model or is released")
         unknown.discard(number)
         with readable(f"fit {number}"):
-            fields = json.loads(fit)
+            fields = json_of(fit)
             level, at, released = (fields[name] for name in ("level", "at", "released"))
         if (release is not None) != released:
             yield damage(f"fit {number}", "it should be released and is not, or the reverse")

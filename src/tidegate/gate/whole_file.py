@@ -85,12 +85,22 @@ def read_whole(path: Path, most: int = LARGEST_MODEL, *, follow: bool = False) -
         most: Its largest size in bytes.
         follow: Follow a link, because the user named it.
     """
-    with open(path, "rb", opener=_open_linked if follow else _open) as file:
-        check_ordinary(os.fstat(file.fileno()), path, most)
+    with open_ordinary(path, most, follow=follow) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise _unfit(path, f"Larger than {most:,} bytes")
     return data
+
+
+def open_ordinary(path: Path, most: int | None = None, *, follow: bool = False) -> BinaryIO:
+    """Open a regular file to read it; see `read_whole`."""
+    file = open(path, "rb", opener=_open_linked if follow else _open)  # noqa: SIM115 (returned)
+    try:
+        check_ordinary(os.fstat(file.fileno()), path, most)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def check_ordinary(status: os.stat_result, path: Path, most: int | None = None) -> None:

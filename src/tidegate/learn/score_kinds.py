@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tidegate.checks import positive, whole
 from tidegate.learn import measures, target_measures
 from tidegate.learn.measures import Measures
 from tidegate.learn.scores import Scores
@@ -37,6 +38,8 @@ def headline_name(stored: Mapping[str, Any] | None) -> str:
 
 def read_scores(stored: Mapping[str, Any]) -> AnyScores:
     """Read what `as_json` of either kind wrote."""
+    positive("amount", stored["amount"])  # not a text: one of ten letters can be any number
+    whole("slots", stored["slots"])
     kind = TargetScores if stored["layout"] == LAYOUT else Scores
     return kind.of_json(stored)
 

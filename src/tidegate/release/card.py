@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, between, refuse
+from tidegate.checks import InvalidValueError, between, exact, refuse
 from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.spelling import NEWEST
@@ -207,7 +207,7 @@ def person_of(card: Card) -> Person | None:
         return None
     return Person(
         contributions=stated["contributions"],
-        typical=Fraction(stated["typical"]),
+        typical=exact(stated["typical"]),
         period=stated["period"],
     )
 

@@ -18,10 +18,8 @@ def to_markdown(card: Card) -> str:
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
-        title += [
-            f"**{card['warning']}**: the guarantee below holds for no release of this run.",
-            "",
-        ]
+        warning = shown(str(card["warning"]))
+        title += [f"**{warning}**: the guarantee below holds for no release of this run.", ""]
     title += [
         f"All that is ever released about {_whom(person)}, this model included, is "
         f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta, person)}",
@@ -179,9 +177,22 @@ def _words(thing: Mapping[str, Any] | None) -> str | None:
     return f"{thing['kind']} ({inside})" if inside else str(thing["kind"])
 
 
+def shown(text: str) -> str:
+    r"""A text of a card so that Markdown shows it and does nothing with it, in one line.
+
+    A class or a column can be named so that a reader's terminal or browser obeys it.
+
+    >>> print(shown("a|b\n<img> ![x](y) \x1b[2J"))
+    a\|b &lt;img> ![x]\(y) \u001b[2J
+    """
+    plain = " ".join(text.split("\n"))
+    written = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in plain)
+    return written.replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+
+
 def _table(rows: Mapping[str, str]) -> str:
     """A Markdown table of two columns that line up as plain text too."""
-    safe = {key: text.replace("\n", " ").replace("|", "\\|") for key, text in rows.items()}
+    safe = {shown(key): shown(text) for key, text in rows.items()}
     left, right = max(map(len, safe)), max(map(len, safe.values()))
     lines = [
         f"| {'what':<{left}} | {'value':<{right}} |",

@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, json_of, refuse
 from tidegate.gate.segment_folder import sync_folder
-from tidegate.gate.whole_file import write_whole
+from tidegate.gate.whole_file import LARGEST_NOTE, read_whole, write_whole
 
 SCOPES = ("ingest", "read", "admin", "erase")
 """To send records, to read what is public, to read the audit log, to erase records. None can read
@@ -151,7 +151,7 @@ def _text(time: datetime) -> str:
 
 def _read(file: Path) -> tuple[Token, ...]:
     try:
-        kept = json.loads(file.read_bytes())
+        kept = json_of(read_whole(file, LARGEST_NOTE))
         rows = kept if isinstance(kept, list) else kept["tokens"]  # version 0.1.0 had a list
         if kept is not rows and kept["sha256"] != _digest(rows):
             raise ValueError("checksum mismatch")  # noqa: TRY301 (handled below, like all damage)
@@ -159,7 +159,7 @@ def _read(file: Path) -> tuple[Token, ...]:
         for token in tokens:  # fail now rather than in a later check
             hmac.compare_digest(token.hash, "")
             token.valid(datetime.now(UTC))
-    except (ValueError, TypeError, KeyError):  # fail closed
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # fail closed
         raise InvalidValueError(f"{file} is damaged: delete it, then create new tokens") from None
     return tokens
 

@@ -1,13 +1,12 @@
 """The configuration of a gate."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.checks import InvalidValueError, refuse, whole
+from tidegate.checks import InvalidValueError, json_of, refuse, whole
 from tidegate.features.columns import Columns
 from tidegate.features.feature_chain import FeatureChain
 from tidegate.features.feature_map import FeatureMap, NamedMap
@@ -191,7 +190,7 @@ class Config:
 
         Confirmations and size limits apply to new states only, so they are not checked again.
         """
-        return read_table(cls, "", confirmed(with_earlier(json.loads(json_text))))
+        return read_table(cls, "", confirmed(with_earlier(json_of(json_text))))
 
     def settled(self, state: "Config | None" = None) -> "Config":
         """With the keys that new states fix and that are left out: a state's, or the defaults."""

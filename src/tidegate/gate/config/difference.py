@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidegate.checks import json_of
+
 FILE = " (a file of the encoder changed: restore the one with the SHA-256 before)"
 
 
@@ -16,7 +18,7 @@ def differences(old: str, new: str) -> list[str]:
     >>> differences(columns % 90, columns % 99)
     ['columns[0].high ("age"): 90 before, now 99']
     """
-    before, after = dict(_leaves(json.loads(old))), dict(_leaves(json.loads(new)))
+    before, after = dict(_leaves(json_of(old))), dict(_leaves(json_of(new)))
     changed = sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
