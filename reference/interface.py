@@ -34,6 +34,12 @@ MODULES = (
 
 WIDTH = 100
 
+MARKS: dict[object, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+"""What stands before the name of a parameter that takes several values."""
+
 SIGNATURE = "text"
 """The language of signatures: blocks of Python run as printed, and these do not."""
 
@@ -195,7 +201,7 @@ def signature(name: str, thing: Callable[..., Any]) -> str:
         if each.kind is each.KEYWORD_ONLY and not star:
             shown.append("*")
         star = star or each.kind in {each.KEYWORD_ONLY, each.VAR_POSITIONAL}
-        marks = "*" * ((each.kind is each.VAR_POSITIONAL) + 2 * (each.kind is each.VAR_KEYWORD))
+        marks = MARKS.get(each.kind, "")
         of_type = f": {types[each.name]}" if each.name in types else ""
         default = "" if each.default is each.empty else f" = {_default(each.default)}"
         shown.append(

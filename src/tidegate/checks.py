@@ -59,7 +59,8 @@ def refuse(
     step must be at most 2^53, got a number of too many digits
     """
     text = _quoted(value) if shown is None else shown
-    return InvalidValueError(f"{name} must be {allowed}, got {text[:60]}{'…' * (len(text) > 60)}")
+    quoted = text if len(text) <= 60 else f"{text[:60]}…"
+    return InvalidValueError(f"{name} must be {allowed}, got {quoted}")
 
 
 def _quoted(value: object) -> str:
@@ -211,6 +212,10 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise refuse(name, "true or false", value)
     return value
+
+
+def nothing(*_: object) -> None:
+    """Do nothing: the default of a callback that is not needed."""
 
 
 def not_installed(package: object, extra: str) -> str:

@@ -46,8 +46,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "with a survey); longer records are scaled down to it, which limits their influence.",
         "clip": "To scale a vector down to a given length if it is longer. Records are clipped to "
         "the norm, and gradients to a length that the learner sets.",
-        "quarantine": "The list of records that cannot be used, with the reason. They keep their "
-        "slots, and fits ignore their content; only the operator may see the list.",
+        "quarantine": "Where a state keeps its unusable records, each with the reason. Only the "
+        "operator may see it.",
         "unusable": "Said of a record that no fit can use: a value that is not a number, a label "
         "that is not a class, no valid JSON. It keeps its slot, and only the operator may see how "
         "many there are.",
@@ -104,6 +104,12 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "fading schedule.",
         "memory": "How many of the newest steps a fit of a fading schedule reads. After that their "
         "records are deleted.",
+        "linger": "In a fading schedule: the fraction of what earlier models know that is left "
+        "after a step. A larger one makes models less noisy, and slower to follow a change.",
+        "lead": "In the gradient learner: how far a model continues in the direction in which the "
+        "release before it moved, so that it lags less. 0 by default.",
+        "first": "In a fading schedule: how many steps must be complete before the first release. "
+        "1 by default.",
         "naive splitting": "The simplest baseline: retrain at each release, with epsilon divided "
         "by the number of releases. That number must be known in advance.",
         "fair baseline": "The strongest simple rival of a sliding window: retrain the whole window "
@@ -145,8 +151,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "together cost at most k. Which steps these are depends on owners alone.",
         "person weight": "What a slot counts for in a fit so that all slots of a person together "
         "count like one record.",
-        "typical": "In [person]: how many records a person is expected to have in a fit. It sizes "
-        "the training, and does not affect the guarantee.",
+        "typical": "In [person]: how many records a person is expected to have in one fit. It sets "
+        "the length of training, and does not affect the guarantee.",
         "pure budget": "PureDP(epsilon): replacing one record makes no set of outcomes more than "
         "e^epsilon times as likely, without exceptions.",
         "gaussian budget": "ApproxDP(epsilon, delta): all noise is Gaussian, and a probability may "

@@ -78,12 +78,15 @@ def test_what_records_count_for_is_printed_where_they_do_not_pay_the_same() -> N
 def test_a_schedule_with_shares_of_its_own_names_no_allocation() -> None:
     words = ("--block", "4000", "--step", "1000", "--epsilon", "1", "--delta", "1e-6")
     done = tidegate("plan", "growing", *words, "--until", "5000")
-    assert done.stdout.splitlines()[0] == "growing, epsilon = 1, delta = 1e-06, its own allocation"
+    assert (
+        done.stdout.splitlines()[0]
+        == "growing, epsilon = 1, delta = 1e-06, shares set by the schedule"
+    )
 
 
 def test_a_refitted_window_has_its_own_allocation() -> None:
     done = tidegate(*SLIDING, "--refit")
-    assert done.stdout.splitlines()[0].endswith(", its own allocation")
+    assert done.stdout.splitlines()[0].endswith(", shares set by the schedule")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,7 +127,7 @@ def test_a_sampled_plan_says_what_the_sample_may_cost() -> None:
 def test_a_plan_for_persons_says_how_often_one_may_come() -> None:
     given = (*FADING, "--forget", "1/5", "--until", "4096", "--contributions", "4")
     shown = tidegate(*given).stdout
-    assert "epsilon = 1, delta = 1e-06 about any one person, its own allocation" in shown
+    assert "epsilon = 1, delta = 1e-06 about any one person, shares set by the schedule" in shown
     assert "together cost at most 4 times what one record may cost, for life." in shown
     assert "mu = 0.1184 (epsilon = 0.4752), at delta = 1e-06" in shown
     assert re.search(r"at every step +0.363 +9\n", shown)  # 1 + floor(3 / 0.363)
@@ -232,7 +235,7 @@ def test_a_wide_column_shows_the_weight_of_its_newest_step() -> None:
 def test_a_refitted_window_counts_fully_and_remembers_more() -> None:
     sizes = ("sliding", *SIZES, "--refit", "--epsilon", "1", "--delta", "1e-6")
     words = " ".join(tidegate("plan", *sizes, "--until", "9000").stdout.split())
-    assert words.startswith("sliding, epsilon = 1, delta = 1e-06, its own allocation")
+    assert words.startswith("sliding, epsilon = 1, delta = 1e-06, shares set by the schedule")
     assert "██████◆" in words
     assert "so it also remembers older records" in words
     assert "less weight" not in words

@@ -252,7 +252,7 @@ def test_no_setting_changes_what_exactly_once_rests_on(
 def test_batches_end_by_counts_however_long_a_message_is(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.broker.MOST", 300)
+    monkeypatch.setattr("tidegate.gate.sources.broker.MAX_MESSAGES", 300)
     sent = bodies(0, 700)
     sent[long] = sent[long][:-1] + b', "z": "' + b"x" * 900_000 + b'"}'
     cluster.send(topic, sent)

@@ -15,7 +15,7 @@ batches = st.lists(st.dictionaries(keys, st.integers(1, 2**64 - 1), max_size=40)
 
 @given(batches, st.integers(1, 9), st.integers(1, 50))
 def test_it_is_a_dictionary(some: list[dict[int, int]], block: int, few: int) -> None:
-    with patch.multiple(person_index, BLOCK=block, FEW=few):
+    with patch.multiple(person_index, BLOCK=block, MIN_NEWEST=few):
         index, model = PersonIndex(), dict[int, int]()
         for batch in some:
             model |= batch

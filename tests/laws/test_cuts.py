@@ -227,7 +227,7 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     """A function that makes a source of records."""
     if request.param in FROM:
         return FROM[request.param]
-    monkeypatch.setattr("tidegate.gate.sources.broker.MOST", 600)
+    monkeypatch.setattr("tidegate.gate.sources.broker.MAX_MESSAGES", 600)
     monkeypatch.setattr("tidegate.gate.sources.nats_reader.BYTES", 2**16)
     broker = request.getfixturevalue(request.param)
 

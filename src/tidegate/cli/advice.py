@@ -30,7 +30,7 @@ def unusable(gate: Gate) -> Iterator[str]:
             many = 2 * count > of
             last = "classes" if gate.config.records.target is None else "target"
             names = f"[records] columns, label and {last}"
-            names += " and [person] id" * (gate.config.person is not None)
+            names += " and [person] id" if gate.config.person is not None else ""
             advice = f"; check that {names} match the records"
             if first.reason in WHY_NOBODY:
                 advice = "; check person.id"

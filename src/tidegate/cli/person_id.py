@@ -6,7 +6,7 @@ import click
 
 from tidegate.checks import InvalidValueError
 
-MOST = 2**20
+MAX_ID_BYTES = 2**20
 """The most bytes that are read."""
 
 
@@ -33,7 +33,7 @@ def read_id() -> str:
     if sys.stdin.isatty():
         text: str = click.prompt("Id of the person", hide_input=True, err=True)
         return text
-    data = sys.stdin.buffer.read(MOST + 1)
+    data = sys.stdin.buffer.read(MAX_ID_BYTES + 1)
     line = data.removesuffix(b"\n").removesuffix(b"\r")
     if b"\n" in line:
         raise InvalidValueError("standard input must be the id of one person, on one line")

@@ -133,10 +133,12 @@ def _comes(visit: Visits, period: int | None) -> str:
 def _further(visit: Visits) -> str:
     if visit.further is None:
         return "less and less"
-    return f"{'at most ' * (visit.every is None)}{up(visit.further):.3g}"
+    bound = "at most " if visit.every is None else ""
+    return f"{bound}{up(visit.further):.3g}"
 
 
 def _admitted(visit: Visits, period: int | None) -> str:
     if visit.admitted is None:
         return "no limit found"
-    return f"{visit.admitted:,}{' or more' * (visit.every is None and period is None)}"
+    more = " or more" if visit.every is None and period is None else ""
+    return f"{visit.admitted:,}{more}"

@@ -137,7 +137,7 @@ def _steps(until: int, step: int) -> int:
 
 
 def _title(kind: str, budget: Budget, allocation: Allocation | None, person: Person | None) -> str:
-    shares = "its own allocation" if allocation is None else f"allocation {allocation.name}"
+    shares = "shares set by the schedule" if allocation is None else f"allocation {allocation.name}"
     about = "" if person is None else " about any one person"
     return f"{kind}, {amounts(budget.epsilon, budget.delta)}{about}, {shares}"
 

@@ -143,7 +143,9 @@ class Dask:
             self.close()
             where = self.scheduler or "on this machine"
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
-            first = "check that its scheduler is running, then " * (self.scheduler is not None)
+            first = (
+                "check that its scheduler is running, then " if self.scheduler is not None else ""
+            )
             raise ComputeError(
                 f"the cluster {where} is lost ({what}): nothing is charged; {first}run again"
             ) from error

@@ -74,7 +74,7 @@ class FadingClassifier(FadingStream, StreamClassifier):
     Attributes:
         releases_: All releases so far, the newest last.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
+        certificate_: The plan's worst-case charge before normalisation.
         quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np
@@ -133,7 +133,7 @@ class FadingRegressor(FadingStream, StreamRegressor):
     Attributes:
         releases_: All releases so far, the newest last.
         ledger_: What each record has paid.
-        certificate_: What any record could ever pay before shares are scaled by it; after, it is 1.
+        certificate_: The plan's worst-case charge before normalisation.
         quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np

@@ -12,7 +12,7 @@ from tidegate.features.feature_map import Graph, RecordMap, register
 from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
 from tidegate.kinds import parameter
 
-FEW = 0.25
+SELECT_BELOW = 0.25
 """Below this share of rows, it is faster to select those to be scaled than to scale all."""
 
 
@@ -65,7 +65,7 @@ def clip_in_place(rows: Rows, norm: float) -> None:
         few = np.repeat(outside, counts)
         times, more = (np.repeat(each[outside], counts[outside]) for each in (powers, factors))
         rows.data[few] = rows.data[few] * times * more
-    elif outside.mean() < FEW or (powers[outside] != 1).any():
+    elif outside.mean() < SELECT_BELOW or (powers[outside] != 1).any():
         rows[outside] = rows[outside] * powers[outside, None] * factors[outside, None]
     else:  # the others times 1, exactly
         np.multiply(rows, np.where(outside, factors, 1)[:, None], out=rows, casting="same_kind")

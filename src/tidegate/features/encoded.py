@@ -208,7 +208,8 @@ class EncodedImage(ClassNamePrefixFeaturesOutMixin, RecordMap):
             values = per_channel(name, getattr(self, name)) or (default,) * self.channels
             if len(values) != self.channels or (name == "deviation" and 0.0 in values):
                 allowed = f"a list with a number for each of {self.channels} channels"
-                raise refuse(name, f"{allowed}{', none 0' * (name == 'deviation')}", values)
+                more = ", none 0" if name == "deviation" else ""
+                raise refuse(name, f"{allowed}{more}", values)
 
 
 def described_by(feature_map: EncodedText | EncodedImage) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tidegate.checks import InvalidValueError, StoreError, refuse
+from tidegate.checks import InvalidValueError, StoreError, nothing, refuse
 from tidegate.executor import FitJob
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
@@ -297,7 +297,7 @@ class Gate(Erasing):
         *,
         follow: bool = False,
         again: Follow | None = None,
-        counted: Callable[[int], object] = int,
+        counted: Callable[[int], object] = nothing,
         stop: Callable[[], bool] = never,
     ) -> Generator[StoredRelease]:
         """Read the sources from where the last run stopped, as `tidegate run` does.

@@ -79,7 +79,7 @@ class MeasuredSteps:
         self._noted.append(step)
 
     def newest(self, *, full: int = MOST_MEASURED) -> list[MeasuredStep]:
-        """The newest steps, oldest first; of so many new ones at the end all measures."""
+        """The newest steps, oldest first. All measures are computed for the last `full` of them."""
         self.fresh(full=full)
         return list(self._known)
 

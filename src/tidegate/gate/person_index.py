@@ -23,11 +23,11 @@ REST = np.uint64(32)
 BLOCK = 2**18
 """Entries that are moved at once, so that inserting needs little memory."""
 
-FEW = 2**16
-"""New persons are collected up to this number, or a part of all, before all are moved."""
+MIN_NEWEST = 2**16
+"""The newest persons are kept apart until there are more than this, or than 1/32 of all."""
 
-PART = 32
-"""One in so many."""
+NEWEST_FRACTION = 32
+"""The newest may be one in 32 of all: a new person then moves 32 others on average, not all."""
 
 Places = NDArray[np.int64]
 
@@ -73,7 +73,7 @@ class PersonIndex:
             tier.states[places[known]] = states[known]
             left &= ~known
         new.insert(names[left], states[left])
-        if len(new.states) > max(FEW, len(old.states) // PART):
+        if len(new.states) > max(MIN_NEWEST, len(old.states) // NEWEST_FRACTION):
             old.insert(new.names(), new.states)
             self._tiers[1] = _Sorted()
 

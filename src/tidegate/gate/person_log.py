@@ -34,8 +34,8 @@ from tidegate.privacy.ledger import LedgerError
 from tidegate.release import canonical
 from tidegate.schedule import Span
 
-LONG = 256
-"""A person with more steps gets a state when it is next seen, not when the index is made."""
+MAX_EAGER_STEPS = 256
+"""A person with more steps than this gets a state when next seen, not when the index is made."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -265,10 +265,10 @@ def folded(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compa
     counts = np.bincount(whose, minlength=persons)
     begins = np.cumsum(counts) - counts
     states = np.zeros(persons, np.uint64)
-    for rank in range(min(int(counts.max(initial=0)), LONG)):
+    for rank in range(min(int(counts.max(initial=0)), MAX_EAGER_STEPS)):
         those = np.flatnonzero(counts > rank)
         states[those] = compact.after(states[those], steps[begins[those] + rank])
-    states[counts > LONG] = UNKNOWN
+    states[counts > MAX_EAGER_STEPS] = UNKNOWN
     return states
 
 

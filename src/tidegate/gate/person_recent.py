@@ -15,8 +15,8 @@ from tidegate.gate.person_rows import histories_of, spread
 from tidegate.gate.person_runs import Numbers, Words, numbers_in
 from tidegate.privacy.admission import Histories
 
-MOST = 2**18
-"""So many steps and persons are known at most; then all are forgotten, and read when needed."""
+MAX_CACHED = 2**18
+"""Steps and persons in the cache; beyond that it is emptied, and read again when needed."""
 
 
 class Known(NamedTuple):
@@ -98,4 +98,4 @@ class RecentSteps:
         self._keep(known.plus(places, names, np.full(len(names), step)))
 
     def _keep(self, known: Known) -> None:
-        self._known = known if len(known.names) + len(known.steps) <= MOST else NOBODY
+        self._known = known if len(known.names) + len(known.steps) <= MAX_CACHED else NOBODY

@@ -36,8 +36,8 @@ FRESH = 2**18
 MOST_FRESH = 128
 """... or are so many."""
 
-FEW = 2**17
-"""So many ranges are merged at once; more part by part."""
+MAX_MERGED_AT_ONCE = 2**17
+"""Up to this many ranges are merged at once; more are merged part by part."""
 
 FANOUT = 16
 """So many rows of a part and a level are merged into one of the next level."""
@@ -139,7 +139,7 @@ class PersonRows:
         fresh = self.groups.get(STEPS, [])
         if len(fresh) >= MOST_FRESH or sum(place.entries for place in fresh) >= FRESH:
             runs = self._taken(STEPS)
-            if sum(len(run.starts) for run in runs) < FEW:
+            if sum(len(run.starts) for run in runs) < MAX_MERGED_AT_ONCE:
                 runs = [merged(runs)]  # faster where parts are small, but takes more memory
             for part, some in enumerate(zip(*(run.parts() for run in runs), strict=True)):
                 self._insert(1, part, some[0] if len(some) == 1 else merged(some))

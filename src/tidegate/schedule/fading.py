@@ -120,7 +120,7 @@ class Fading(Stepped):
 
     @property
     def largest(self) -> int:
-        """The records of so many steps."""
+        """How many records a number of steps has."""
         return self.steps.count(self._memory)
 
     @property

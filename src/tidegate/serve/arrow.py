@@ -34,7 +34,7 @@ WIDEST = 4
 CHUNK = 2**16
 """Values converted at a time."""
 
-FEW = 1024
+MIN_ROWS = 1024
 """Batches with fewer rows are joined, up to this many, because each batch takes extra memory."""
 
 
@@ -66,7 +66,7 @@ class Stream:
         group = list[Any]()
         for batch in self._validated(names):
             group.append(batch)
-            if sum(each.num_rows for each in group[-2:]) >= FEW or len(group) >= FEW:
+            if sum(each.num_rows for each in group[-2:]) >= MIN_ROWS or len(group) >= MIN_ROWS:
                 yield _joined(group)
                 group = []
         if group:

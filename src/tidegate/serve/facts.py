@@ -16,7 +16,7 @@ from tidegate.release import Card, StoredRelease, described
 
 Fields = dict[str, Any]
 
-LONG = {"transform", "noisy_counts", "calibration", "thresholds", "confusion"}
+LEFT_OUT = {"transform", "noisy_counts", "calibration", "thresholds", "confusion"}
 """Entries of a card that listings leave out, wherever they are."""
 
 
@@ -24,7 +24,7 @@ def _short(card: Any) -> Any:
     """A card for a listing; /v1/releases/{number} has the whole card."""
     if not isinstance(card, dict):
         return card
-    return {key: _short(value) for key, value in card.items() if key not in LONG}
+    return {key: _short(value) for key, value in card.items() if key not in LEFT_OUT}
 
 
 class Facts:

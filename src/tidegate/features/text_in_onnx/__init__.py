@@ -1,5 +1,5 @@
 """Hashed text as part of an ONNX graph, with the same result for every text."""
 
-from tidegate.features.text_in_onnx.grams import MOST, hashed_grams
+from tidegate.features.text_in_onnx.grams import MAX_FEATURES, hashed_grams
 
-__all__ = ["MOST", "hashed_grams"]
+__all__ = ["MAX_FEATURES", "hashed_grams"]

@@ -27,7 +27,7 @@ OPSET = 20
 INT64 = 7
 """The number of an ONNX type."""
 
-MOST = 2**18
+MAX_FEATURES = 2**18
 """The most features of a text: a row of them is dense, and takes 2 MiB then."""
 
 Grams = tuple[str, str]
@@ -49,8 +49,8 @@ def hashed_grams(
     Returns:
         The name of the counts, of shape (n, size), float64.
     """
-    if size > MOST:
-        allowed = f"at most {MOST:,} for ONNX (other export kinds take more)"
+    if size > MAX_FEATURES:
+        allowed = f"at most {MAX_FEATURES:,} for ONNX (other export kinds take more)"
         raise refuse("the features of a text", allowed, shown=f"{size:,}")
     if not words and not characters:
         raise refuse("words or characters", "given for ONNX", shown="neither")

@@ -21,7 +21,7 @@ PATIENCE = 60.0
 PAUSE = 0.25
 """Seconds between two tries."""
 
-MOST, ENTRIES = 4096, 2**20
+MAX_MESSAGES, MAX_VALUES = 4096, 2**20
 """The most messages in a batch, and the most values read from them."""
 
 BYTES = 2**24
@@ -79,7 +79,7 @@ def batch_size(columns: SourceColumns) -> int:
     >>> batch_size(SourceColumns(label="y", features=tuple(f"x{i}" for i in range(1023))))
     1024
     """
-    return max(64, min(MOST, ENTRIES // len(columns.names)))
+    return max(64, min(MAX_MESSAGES, MAX_VALUES // len(columns.names)))
 
 
 def check_same(what: str, whose: str | None, named: str, other: str) -> None:

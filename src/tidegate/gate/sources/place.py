@@ -14,7 +14,7 @@ from tidegate.gate.sources.source import OTHER_SOURCE, SourceError
 
 NOT_FILES = f"the offset is not one of a file or folder: {OTHER_SOURCE}"
 
-MOST = 2**14
+MAX_LISTED_FILES = 2**14
 """The most files of a folder that an offset lists."""
 
 UNKNOWN = bytes(8)
@@ -87,14 +87,14 @@ class Taken:
         return Taken((*self.entries, Entry(_short(name), _number(inode), short)))
 
     def pruned(self, present: Iterable[str], folder: str) -> "Taken":
-        """Drop the first files that are gone from the folder, to keep at most `MOST` entries."""
-        if (over := len(self.entries) - MOST) <= 0:
+        """Drop the first files that are gone, to keep at most `MAX_LISTED_FILES` entries."""
+        if (over := len(self.entries) - MAX_LISTED_FILES) <= 0:
             return self
         there = frozenset(map(_short, present))
         gone = [entry for entry in self.entries if entry.name not in there][:over]
         if len(gone) < over:
             raise SourceError(
-                f"{folder} holds more than {MOST:,} files that were taken: "
+                f"{folder} holds more than {MAX_LISTED_FILES:,} files that were taken: "
                 "delete some of them, or move them elsewhere"
             )
         return Taken(tuple(entry for entry in self.entries if entry not in set(gone)))

@@ -19,7 +19,7 @@ from tidegate.serve.gate_runner import BusyError, Current
 from tidegate.serve.middleware import LATER, NOTHING_YET
 from tidegate.serve.service import Service
 
-FEW = 1024
+PREDICTED_AT_ONCE = 1024
 """Records predicted at a time; this many probabilities or fewer need no other thread."""
 
 Key = Annotated[
@@ -99,7 +99,7 @@ def records(service: Service) -> APIRouter:
             if raw.n * classes > service.limits.answers:
                 most = max(1, service.limits.answers // classes)
                 raise refuse("a body", f"of at most {most} records, with {classes} classes", raw.n)
-            if raw.n * classes <= FEW and not service.reader.text:
+            if raw.n * classes <= PREDICTED_AT_ONCE and not service.reader.text:
                 answer = predicted(current, raw)
             else:
                 answer = await run_in_threadpool(predicted, current, raw)
@@ -118,7 +118,7 @@ def predicted(current: Current, raw: RawBatch) -> bytes:
     width = raw.X.shape[1] if raw.X.ndim == 2 else 0
     if raw.n and model.features is None and width != model.width:
         raise refuse("x", f"of {model.width} columns", width)
-    few = max(1, FEW // max(1, width // FEW))
+    few = max(1, PREDICTED_AT_ONCE // max(1, width // PREDICTED_AT_ONCE))
     if isinstance(model, RegressionModel):
         for start in range(0, raw.n, few):
             values = model.predict(raw.X[start : start + few])

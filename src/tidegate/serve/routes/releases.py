@@ -30,7 +30,7 @@ PAUSE = 0.25
 HEARTBEAT = 15.0
 """The most seconds without an event, so that proxies keep the connection open."""
 
-MANY = 100
+CHUNK = 100
 """Releases read at a time."""
 
 FILES: dict[str, tuple[Callable[[StoredRelease], bytes], str]] = {
@@ -158,7 +158,7 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
         while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
             # a release is told once it also answers /v1/predict, a moment after its commit
-            while most := min(MANY, _newest(service) - seen):
+            while most := min(CHUNK, _newest(service) - seen):
                 for release in await run_in_threadpool(service.facts.releases, seen + 1, most):
                     seen = release["number"]
                     yield f"id: {seen}\n{_event('release', release)}"
