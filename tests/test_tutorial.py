@@ -116,7 +116,9 @@ def test_the_flights_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("flights.toml").write_text(text)
 
     for file in ("january.csv", "flights.csv"):
-        assert "number, cut at 15" in worked(*command(f"check flights.toml {file}"))
+        assert "number, up to 15: on time; above: late" in worked(
+            *command(f"check flights.toml {file}")
+        )
     worked(*command("run"))
     step = Config.load("flights.toml").schedule.parameters["step"]
     assert len(json_lines("releases", "flights.state")) == TRAINED // step

@@ -79,9 +79,9 @@ def test_columns_that_identify_records_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_range_of_whole_numbers_has_whole_ends(tmp_path: Path) -> None:
-    path = many(tmp_path, [(i % 3 + 1, "yes") for i in range(200)], "engines,y")
+    path = many(tmp_path, [(i % 12 + 1, "yes") for i in range(200)], "engines,y")
     (engines,) = propose(path, label="y", public=True).columns
-    assert engines.keys == {"low": 1, "high": 3}
+    assert engines.keys == {"low": 1, "high": 12}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_label_becomes_classes(labels: list[str], outcome: list[str], tmp_path
 def test_a_label_of_many_numbers_is_cut_so_that_both_classes_have_records(tmp_path: Path) -> None:
     path = many(tmp_path, [(i, min(i / 2, 10)) for i in range(90)], "x,y")
     lines = propose(path, label="y", public=True).outcome
-    assert "cuts = [9.5]  # above it is the second class" in lines
+    assert "cuts = [9.5]  # up to 9.5: low; above: high" in lines
 
 
 def test_a_label_of_flags_is_read_as_proposed(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_more_labels_than_are_listed_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("says", "read_as"),
     [
-        ('classes = ["low", "high"]\ncuts = [15]', "number, cut at 15"),
+        ('classes = ["low", "high"]\ncuts = [15]', "number, up to 15: low; above: high"),
         ("target = [0, 120]", "number from 0 to 120"),
     ],
 )
@@ -156,3 +156,22 @@ def test_a_path_with_control_characters_stays_in_its_comment(public: bool, tmp_p
     assert settings["budget"]["epsilon"] == 1.0
     assert settings["source"]["path"] == str(path)
     assert all(each.isprintable() for each in text.split("\n") if each.startswith("#"))
+
+
+def test_a_dictionary_in_a_parquet_file_is_a_category(tmp_path: Path) -> None:
+    """Its texts may look like numbers; so are whole numbers of which there are few."""
+    path, count = tmp_path / "t.parquet", 600
+    columns = {
+        "ward": pa.array([str(each % 30) for each in range(count)]).dictionary_encode(),
+        "stage": pa.array([each % 4 for each in range(count)]),
+        "age": pa.array([each % 90 for each in range(count)]),
+    }
+    pq.write_table(pa.table(columns), path)
+    found = {each.name: each for each in propose(path, label=None, public=True).columns}
+    assert {name: each.kind for name, each in found.items()} == {
+        "ward": "category",
+        "stage": "category",
+        "age": "number",
+    }
+    assert found["stage"].keys == {"values": ["0", "1", "2", "3"]}
+    assert all(each.active for each in found.values())

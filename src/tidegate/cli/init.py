@@ -15,7 +15,7 @@ from tidegate.schedule import TwoStream
 
 EPILOG = """\b
 Examples:
-  tidegate init                            tidegate.toml, for a sliding window
+  tidegate init                            tidegate.toml, for fading memory
   tidegate init continual --output a.toml
   tidegate init fading --from records.csv --label diagnosis
   tidegate init fading --from sample.csv --label diagnosis --public
@@ -32,7 +32,7 @@ says that the records are public: then the list has the kinds, ranges and values
 
 
 @click.command(epilog=EPILOG, help=HELP)
-@click.argument("kind", type=Kind(), default="sliding", metavar="[KIND]")
+@click.argument("kind", type=Kind(), default="fading", metavar="[KIND]")
 @click.option(
     "--output",
     type=PATH,

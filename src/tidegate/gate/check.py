@@ -26,6 +26,7 @@ from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns, SourceError
 from tidegate.gate.sources.files import Format, as_utf8, regular
 from tidegate.gate.sources.lines import LONGEST
+from tidegate.learn.labels import cut_words
 from tidegate.learn.owners import LONGEST as LONGEST_ID
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import fits
@@ -197,7 +198,7 @@ def _label(config: Config) -> str:
     """How the label is read."""
     records = config.records
     if records.cuts is not None:
-        return f"number, cut at {', '.join(f'{each:g}' for each in records.cuts)}"
+        return f"number, {cut_words(records.cuts, records.classes or ())}"
     if records.target is not None:
         low, high = records.target
         return f"number from {low:g} to {high:g}"

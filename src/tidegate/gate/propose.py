@@ -22,6 +22,7 @@ from tidegate.gate.sources import Csv, Files, JsonLines, SourceColumns
 from tidegate.gate.sources.columns import NO_LABEL
 from tidegate.gate.sources.files import as_utf8, regular
 from tidegate.gate.sources.source import SourceError
+from tidegate.learn.labels import cut_words
 
 MOST = 100_000
 """The most records of a public file that are read."""
@@ -70,7 +71,7 @@ def propose(path: Path, *, label: str | None = None, public: bool = False) -> So
         return Source(columns=proposed, typed=bool(types), **known)
     values, count = _sample(path, kind, delimiter, names)
     return Source(
-        columns=[_by_values(name, values[name]) for name in read],
+        columns=[_by_values(name, values[name], types.get(name)) for name in read],
         outcome=[] if label is None else _outcome(values[label]),
         records=count,
         **known,
@@ -176,8 +177,10 @@ def _by_type(name: str, kind: pa.DataType | None) -> Proposed:
     return Proposed(name=name)
 
 
-def _by_values(name: str, values: Sequence[Any]) -> Proposed:
-    """What a column may be, by its public values."""
+def _by_values(  # noqa: PLR0911 (a table of kinds)
+    name: str, values: Sequence[Any], kind: pa.DataType | None = None
+) -> Proposed:
+    """What a column may be, by its public values; a dictionary in a Parquet file is a category."""
     given = [each for each in values if each is not None and each != ""]
     if vector := _vector(name, given):
         return vector
@@ -185,10 +188,14 @@ def _by_values(name: str, values: Sequence[Any]) -> Proposed:
     different = sorted(set(texts))
     varies = len(different) > 1
     many = len(texts) >= ENOUGH
+    if isinstance(kind, pa.DictionaryType) and given:
+        return _category(name, texts)
     if _all_are(Flag(name), given) and len(different) == 2:
         return Proposed(name=name, kind="flag", keys={}, active=True)
     if _all_are(number := Number(name, low=0, high=1), given):
         numbers = _numbers(number, given)
+        if many and _whole(numbers) and 2 < np.unique(numbers).size <= CLASSES:
+            return _category(name, [str(int(each)) for each in numbers.tolist()])
         counts = _whole(numbers) and np.unique(numbers).size == numbers.size
         active = varies and not (many and counts)
         return Proposed(name=name, kind="number", keys=_range(numbers), active=active)
@@ -197,11 +204,18 @@ def _by_values(name: str, values: Sequence[Any]) -> Proposed:
         return Proposed(name=name, kind="time", keys=parts, active=varies)
     if sum(len(each.split()) for each in texts) > WORDS * len(texts):
         return Proposed(name=name, kind="text", keys={"size": 1024}, active=varies)
+    return _category(name, texts)
+
+
+def _category(name: str, texts: Sequence[str]) -> Proposed:
+    """A category with these values, which are listed if they are few."""
+    different = sorted(set(texts))
     keys: dict[str, Any] = {"values": different}
     if len(different) > FEW:
         keys = {"hash": min(1024, 1 << (len(different) // 2).bit_length())}
-    identifies = many and 2 * len(different) > len(texts)
-    return Proposed(name=name, kind="category", keys=keys, active=varies and not identifies)
+    identifies = len(texts) >= ENOUGH and 2 * len(different) > len(texts)
+    active = len(different) > 1 and not identifies
+    return Proposed(name=name, kind="category", keys=keys, active=active)
 
 
 def _vector(name: str, given: Sequence[Any]) -> Proposed | None:
@@ -279,5 +293,5 @@ def _outcome(values: Sequence[Any]) -> list[str]:
         f"# The label is a number, mostly from {ends['low']} to {ends['high']}. To predict it as",
         f"# one, write target = {in_toml(list(ends.values()))} in place of classes and cuts.",
         'classes = ["low", "high"]  # all possible labels',
-        f"cuts = [{in_toml(middle)}]  # above it is the second class",
+        f"cuts = [{in_toml(middle)}]  # {cut_words([middle], ['low', 'high'])}",
     ]

@@ -83,6 +83,17 @@ def cut_codes(y: Any, cuts: Sequence[float], rule: int = NEWEST) -> NDArray[np.i
     return np.where(np.isnan(values), -1, np.searchsorted(np.asarray(cuts), values))
 
 
+def cut_words(cuts: Sequence[float], classes: Sequence[Any]) -> str:
+    """Which numbers each class has, in words.
+
+    >>> cut_words([40.0], ["low", "normal"]), cut_words([1.0, 2.5], ["a", "b", "c"])
+    ('up to 40: low; above: normal', 'up to 1: a; above 1, up to 2.5: b; above: c')
+    """
+    first, *others = (f"up to {cut:g}: {name}" for cut, name in zip(cuts, classes, strict=False))
+    between = [f"above {cut:g}, {each}" for cut, each in zip(cuts, others, strict=False)]
+    return "; ".join([first, *between, f"above: {classes[-1]}"])
+
+
 def predicted_codes(margins: NDArray[Any]) -> NDArray[np.intp]:
     """The index of the class that each record's margins predict.
 

@@ -97,7 +97,7 @@ def skeleton(kind: str, source: Source) -> str:
     lines = [*classes, f"label = {in_toml(label)}  # the column of labels", *kept]
     if not source.outcome:
         lines[2:2] = [
-            "# cuts = [15]  # if the label is a number: above 15 is the second class",
+            "# cuts = [15]  # if the label is a number: up to 15 the first class, above the second",
             "# target = [0, 100]  # or predict the number itself, in this range, without classes",
         ]
     rest = _with_path(rest, source)
