@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.checks import refuse, whole
 from tidegate.privacy.allocation import Allocation, Paper
@@ -37,6 +37,17 @@ def default_survey(budget: Budget) -> Fraction:
     (Fraction(1, 20), Fraction(0, 1))
     """
     return SURVEY if budget.unit == "mu" else Fraction(0)
+
+
+SAMPLED = 256
+"""The most steps whose records `Plan.mean_paid` averages over."""
+
+
+class MeanPaid(NamedTuple):
+    """What records have paid on average; `final` if no later fit reads them."""
+
+    share: Fraction
+    final: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +170,33 @@ class Plan:
         step, now = self.steps.step_of(whole("record", record, least=0)), self.steps.complete(at)
         fits = self._add_up(step, lambda fit: fit.at <= now)
         return fits + self.survey if step < now else fits
+
+    def mean_paid(self, at: int) -> "MeanPaid | None":
+        """What records have paid on average once `at` records have arrived.
+
+        Of records that no later fit reads, if there are any, the newest `SAMPLED` steps count. Else
+        they are all of them, or so many evenly spread ones, and may pay more later.
+
+        >>> from tidegate.privacy import ApproxDP
+        >>> from tidegate.schedule import SlidingWindow
+        >>> means = [
+        ...     Plan(schedule=SlidingWindow(window=window, step=1), budget=ApproxDP(1.0, 1e-6))
+        ...     .mean_paid(1000)
+        ...     for window in (31, 36)
+        ... ]
+        >>> [(round(float(mean.share), 3), mean.final) for mean in means if mean]
+        [(1.0, True), (0.624, True)]
+        """
+        now, look_back = self.steps.complete(at), self.schedule.look_back
+        over = 0 if look_back is None else now - look_back
+        if look_back is not None and over > 0:  # the first steps of a stream may pay less
+            sampled = range(max(min(look_back, over - 1), over - SAMPLED), over)
+        else:
+            sampled = range(0, now, -(-now // SAMPLED) or 1)
+        if not sampled:
+            return None
+        paid = sum((self.paid(self.steps.count(step), at) for step in sampled), Fraction(0))
+        return MeanPaid(paid / len(sampled), over > 0)
 
     def _paid_before(self, step: int, number: int) -> Fraction:
         """What the records of a step have paid for all fits before this number."""

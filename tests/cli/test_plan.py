@@ -57,8 +57,27 @@ def test_the_contract() -> None:
             "releases": 14,
             "worst": {"record": 6144, "share": 1.0},
             "forever": {"share": 1.0},
+            "mean": {"share": 1.0, "final": True},
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("schedule", "line"),
+    [
+        ("sliding --window 31 --step 1", "Every record spends all of its budget"),
+        ("sliding --window 36 --step 1 --refit", "Every record spends all of its budget"),
+        ("fading --step 1", "Every record spends all of its budget"),
+        ("sliding --window 36 --step 1", "a record spends 62"),
+        ("sliding --window 12 --step 1", "a record spends 59.9 % of its budget on average"),
+        ("continual --block 8 --step 1", "So far a record has spent 58.8 % of its budget"),
+    ],
+)
+def test_a_plan_says_which_part_of_the_budget_is_never_used(schedule: str, line: str) -> None:
+    options = ["--epsilon", "1", "--delta", "1e-6", "--until", "1100"]
+    shown = " ".join(tidegate("plan", *schedule.split(), *options).stdout.split())
+    assert line in shown
+    assert ("--refit, or fading leaves nothing unused" in shown) == ("a record spends" in line)
 
 
 def test_what_records_count_for_is_printed_where_they_do_not_pay_the_same() -> None:

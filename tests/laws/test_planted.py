@@ -190,7 +190,7 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "square root of the norm": (
         scene("sliding 5", "logistic, pure"),
-        lambda: patch.object(Logistic, "lipschitz", lambda _, norm: norm**0.5),
+        lambda: patch.object(Logistic, "lipschitz_at_minimum", lambda _, norm, **__: norm**0.5),
     ),
     "softmax without the root of two": (
         scene("sliding 5", "softmax, pure"),
@@ -357,6 +357,28 @@ def test_a_tolerance_left_out_of_the_sensitivity_breaks_a_law() -> None:
         assert laws_broken(slack_scene()) == set()
         with patch.object(OutputPerturbation, "sensitivity", without_tolerance):
             assert "fit" in laws_broken(slack_scene())
+
+
+def forgotten_prior(_: object, norm: float, *, center_norm: float, regularization: float) -> float:
+    """A bound on gradients as if the minimiser were near the origin."""
+    del center_norm
+    return AT_MINIMUM(Logistic(), norm, center_norm=0.0, regularization=regularization)
+
+
+AT_MINIMUM = Logistic.lipschitz_at_minimum
+STEEP: dict[str, Callable[..., float]] = {
+    "the norm of the prior forgotten": forgotten_prior,
+    "a quarter of G": lambda _, norm, **__: norm / 4,
+}
+
+
+@pytest.mark.parametrize("mistake", STEEP)
+def test_a_bound_on_gradients_that_is_too_small_breaks_a_law(mistake: str) -> None:
+    """At the minimiser: a record pulls harder where a long prior is wrong about it."""
+    honest = scene("continual", "logistic, pure")
+    assert laws_broken(fresh(honest)) == set()
+    with patch.object(Logistic, "lipschitz_at_minimum", STEEP[mistake]):
+        assert "fit" in laws_broken(fresh(honest))
 
 
 def old_slots() -> Scene:

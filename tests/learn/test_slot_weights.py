@@ -191,7 +191,8 @@ def test_an_output_is_the_weighted_minimiser(unit: Any, weights: list[Fraction],
     fitted = learner.fit(task, terms, laid(slot_weights, plain), NotPrivateBits(1))
     public = learner.settings(task, terms, n=plain.n, d=3)
     mass = up(sum((span.size * e for span, e in slot_weights), Fraction(0)))
-    theta = Fraction(public["tolerance"]) * Fraction(mass) / Fraction(loss.lipschitz(1.0))
+    bound = loss.lipschitz_at_minimum(1.0, center_norm=0.0, regularization=0.05)
+    theta = Fraction(public["tolerance"]) * Fraction(mass) / Fraction(bound)
     a = np.array(
         [max(0.0, float((1 + theta) * e - theta)) for s, e in slot_weights for _ in range(*s)]
     )
@@ -217,7 +218,8 @@ def test_one_mass_is_in_the_objective_and_its_sensitivity(
     mass = Fraction(made.call_args.kwargs["mass"])
     assert mass >= sum(span.size * e for span, e in slot_weights)
     public = learner.settings(task, terms, n=plain.n, d=3)
-    tolerance, lipschitz = Fraction(public["tolerance"]), Fraction(task.loss.lipschitz(1.0))
+    bound = task.loss.lipschitz_at_minimum(1.0, center_norm=0.0, regularization=0.5)
+    tolerance, lipschitz = Fraction(public["tolerance"]), Fraction(bound)
     moved = (lipschitz / mass + tolerance) / Fraction(public["regularization"])
     assert moved <= Fraction(public["sensitivity"]) <= moved * (1 + Fraction(1, 2**50))
     theta = tolerance * mass / lipschitz

@@ -13,6 +13,7 @@ from tidegate import picture
 from tidegate.cli import options, plan_persons
 from tidegate.cli.planned import Planned
 from tidegate.cli.screen import Screen
+from tidegate.plan import MeanPaid
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
@@ -35,6 +36,8 @@ def _summary(planned: Planned, fits: int, releases: int) -> dict[str, Any]:
         name: {"share": float(share)} for name, share in planned.measured._asdict().items() if share
     }
     counted = {"fits": fits, "releases": releases} | paid | measured
+    if (mean := planned.mean()) is not None:
+        counted["mean"] = {"share": down(mean.share), "final": mean.final}
     if planned.person is not None and planned.admission is not None:
         counted["person"] = plan_persons.summary(planned.budget, planned.person, planned.admission)
     return counted
@@ -123,6 +126,25 @@ def _print_paid(console: Screen, planned: Planned) -> None:
             f"The most-charged {whose} so far is no. {record:,}: it has spent {spent:.6g} % of its "
             f"budget. No record ever spends more than {most:g} %."
         )
+    if (mean := planned.mean()) is not None:
+        console.print(mean_line(mean, planned.title.split(",")[0]))
+
+
+ALL_OF_IT = 0.995
+"""A mean share from which on `plan` says that records spend all of their budget."""
+
+
+def mean_line(mean: MeanPaid, kind: str) -> str:
+    """What records pay on average, and which schedules leave nothing unspent."""
+    spent = f"{100 * float(mean.share):.3g} % of its budget"
+    if not mean.final:
+        return f"So far a record has spent {spent} on average; later fits can add to that."
+    if mean.share >= ALL_OF_IT:
+        return "Every record spends all of its budget: none is left unused."
+    line = f"Over its life a record spends {spent} on average; the rest is never used."
+    if kind == "sliding":
+        line += " A window of 3, 7, 15, 31 or 63 steps, --refit, or fading leaves nothing unused."
+    return line
 
 
 def _with_progress(planned: Planned, *, hidden: bool = False) -> Iterator[Line]:

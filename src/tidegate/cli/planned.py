@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
-from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.plan import MeanPaid, Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
 from tidegate.privacy.meaning import amounts
 from tidegate.privacy.person import Person
@@ -53,6 +53,7 @@ class Planned:
         ledgers: A ledger for each stream.
         forever: The most any record of a stream ever pays, scores included.
         measured: The shares of the survey of each step and of scores.
+        mean: What records pay on average, scores included; None for two streams.
         person: How much a person may contribute, if persons are protected.
         admission: What persons cost, if they are protected.
     """
@@ -67,6 +68,7 @@ class Planned:
     ledgers: dict[Stream | None, Ledger]
     forever: dict[Stream | None, Fraction]
     measured: "Measured"
+    mean: Callable[[], MeanPaid | None]
     person: Person | None
     admission: "Admission | None"
 
@@ -175,9 +177,16 @@ def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
         ledgers={None: ledger},
         forever={None: planned.forever + measured.scores},
         measured=measured,
+        mean=partial(_mean, planned, until),
         person=person,
         admission=planned.admission,
     )
+
+
+def _mean(plan: Plan, until: int) -> MeanPaid | None:
+    """What records pay on average, scores included."""
+    mean = plan.mean_paid(until)
+    return None if mean is None else mean._replace(share=mean.share + plan.reserve)
 
 
 def two_streams(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
@@ -232,6 +241,7 @@ def two_streams(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
             "target": planned.forever["target"] + measured.scores,
         },
         measured=measured,
+        mean=lambda: None,
         person=person,
         admission=planned.admission,
     )

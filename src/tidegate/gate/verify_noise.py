@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.checks import InvalidValueError, check_numbers, exact
+from tidegate.checks import InvalidValueError, StoreError, check_numbers, exact
 from tidegate.features.rows import Rows
 from tidegate.gate.card_keys import unknown_keys
 from tidegate.gate.quality import scores_on_card, shares_of
@@ -109,7 +109,7 @@ class Recomputed:
         if about.target is not None:
             self._predicted = about.target.on_card()
         self._persons = about.plan.person is not None
-        self._norm = lru_cache(maxsize=1024)(store.norm)
+        self._store, self._norm = store, lru_cache(maxsize=1024)(store.norm)
         self._form = lru_cache(form)
 
     def of_fit(self, stream: str, line: Line, card: Card) -> Card:
@@ -126,19 +126,30 @@ class Recomputed:
             raise LookupError(stream)
         d, prior = form.shape[1] + self._surveyed, line.fit.prior
         trainer = replace(self._trainer, rules=rules)
-        if prior is not None and self._surveyed and not self._learner.descends:
+        if prior is None or not self._surveyed or self._learner.descends:
+            norm = None if prior is None else np.array([self._norm(prior)])
+            settings = self._settings(trainer, line, d, norm, stated)
+        elif rules > UNNUMBERED and (carried := self._carried(prior, card)) is not None:
+            settings = trainer.settings(line, d, carried)
+        else:
             slots = line.fit.sample or line.fit.span.size
             terms = trainer.terms(line, PRIOR)
             settings = self._learner.restated(trainer.task, terms, stated, n=slots, d=d)
-        else:
-            norm = None if prior is None else np.array([self._norm(prior)])
-            settings = self._settings(trainer, line, d, norm, stated)
         shape = trainer.task.loss.shape(d)
         return {
             "shape": list(shape),
             **{f"settings.{key}": settings[key] for key in settings},
             **_scored_under(rules, card),
         }
+
+    def _carried(self, prior: int, card: Card) -> Weights | None:
+        """The model of a prior, carried over to the transform of a card; None if it is gone."""
+        try:
+            weights, before = self._store.fit(prior), self._store.card(prior)["transform"]
+        except StoreError:
+            return None
+        now = Transform.of_card(card["transform"])
+        return now.carried(weights, Transform.of_card(before))
 
     def _settings(
         self,

@@ -10,12 +10,15 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from tidegate.checks import MAX_COUNT, between, positive, refuse
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.parts import Parts
 from tidegate.learn.records import Records
+from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
 from tidegate.privacy.bits import Bits
@@ -46,6 +49,10 @@ class OutputPerturbation:
     >>> task = Task(loss=Softmax(10), norm=1.0, regularization=0.01)
     >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
     0.01728
+    >>> from tidegate.learn.loss import Logistic
+    >>> task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
+    >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
+    0.009168
     """
 
     kind: ClassVar[str] = "output"
@@ -95,7 +102,8 @@ class OutputPerturbation:
             n: Number of slots; None for the worst case over all n.
         """
         pull, bound = _given(task), task.loss.lipschitz(task.norm)
-        tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
+        # The bound of rules 1 is at most twice that of later ones: one round of passes less.
+        tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1, rules=UNNUMBERED)
         proved = _provable(task, 1, tolerance)
         if tolerance < 2 * proved:
             return math.inf
@@ -104,11 +112,11 @@ class OutputPerturbation:
         return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
 
     def pull(self, task: Task, n: float, d: int, allowance: Allowance) -> float:
-        """Lambda: the task's, or one chosen so that noise in a margin has a deviation of 1/8.
+        """Lambda: the task's, or one that keeps the deviation of noise in a margin below 1/8.
 
         That deviation is at most R Delta/mu, or R Delta sqrt(p + 1)/epsilon for p coordinates, with
-        Delta = G/(lambda n). Lambda is at least what `LARGEST_CONDITION` requires. All these
-        numbers are public.
+        Delta at most G/(lambda n), G being the bound on gradients everywhere. Lambda is at least
+        what `LARGEST_CONDITION` requires. All these numbers are public.
         """
         if task.regularization is not None:
             return task.regularization
@@ -116,9 +124,11 @@ class OutputPerturbation:
         least = task.loss.smoothness(task.norm) / (2 * (LARGEST_CONDITION - 1))
         return max(8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed), least)
 
-    def tolerance(self, task: Task, n: float, d: int, prior: Weights | None = None) -> float:
+    def tolerance(
+        self, task: Task, n: float, d: int, prior: Weights | None = None, rules: int = RULES
+    ) -> float:
         """The gradient norm tau that the solver must reach: public, and provable in float64."""
-        tolerance = self.slack * task.loss.lipschitz(task.norm) / n
+        tolerance = self.slack * _steepest(task, prior, rules) / n
         for _ in range(8):  # the bound grows with the tolerance, but only slightly
             bound = _provable(task, d, tolerance, prior)
             if tolerance >= 2.5 * bound:
@@ -126,35 +136,53 @@ class OutputPerturbation:
             tolerance = 3 * bound
         return tolerance
 
-    def sensitivity(self, task: Task, n: float, d: int, prior: Weights | None = None) -> float:
+    def sensitivity(
+        self, task: Task, n: float, d: int, prior: Weights | None = None, rules: int = RULES
+    ) -> float:
         """Delta = G/(lambda n) + tau/lambda, rounded up: how far one record can move the result.
+
+        G bounds gradients at the minimiser; see `Loss.lipschitz_at_minimum`.
 
         Args:
             task: With a lambda.
             n: The sum of the slot weights, rounded up; without any, the number of slots.
             d: Number of features.
             prior: The point towards which the solution is pulled.
+            rules: The number of the public rules; under rules 1, G bounds gradients everywhere.
         """
-        return _sensitivity(task, n, self.tolerance(task, n, d, prior))
+        tolerance = self.tolerance(task, n, d, prior, rules)
+        exact = Fraction(_steepest(task, prior, rules)) / Fraction(n) + Fraction(tolerance)
+        return up(exact / Fraction(_given(task)))
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
         total = up(mass(terms.slot_weights, n))
         task = replace(task, regularization=self.pull(task, total, d, terms.allowance))
-        tolerance = self.tolerance(task, total, d, terms.prior)
-        sensitivity = self.sensitivity(task, total, d, terms.prior)
-        return _settings(task, terms.allowance, d, tolerance, sensitivity)
+        tolerance = self.tolerance(task, total, d, terms.prior, terms.rules)
+        sensitivity = self.sensitivity(task, total, d, terms.prior, terms.rules)
+        stated = _settings(task, terms.allowance, d, tolerance, sensitivity)
+        if terms.prior is None or terms.rules == UNNUMBERED:
+            return stated
+        return {**stated, "prior_norm": _length(terms.prior)}
 
     def restated(
         self, task: Task, terms: Terms, stated: Mapping[str, float], *, n: int, d: int
     ) -> Mapping[str, float]:
-        """The settings for the tolerance that a card states: it depends on the norm of a prior."""
+        """The settings for the norm of a prior that a card states, or under rules 1 the tolerance.
+
+        Both sensitivity and tolerance depend on that norm.
+        """
+        if terms.prior is not None and terms.rules > UNNUMBERED:
+            norm = np.array([between("prior_norm", stated["prior_norm"], 0, 2.0**512)])
+            return self.settings(task, replace(terms, prior=norm), n=n, d=d)
         least = self.settings(task, terms, n=n, d=d)
         tolerance = positive("tolerance", stated["tolerance"])
         if terms.prior is None or tolerance <= least["tolerance"]:
             return least
         task = replace(task, regularization=least["regularization"])
-        sensitivity = _sensitivity(task, up(mass(terms.slot_weights, n)), tolerance)
+        total = Fraction(up(mass(terms.slot_weights, n)))
+        exact = Fraction(task.loss.lipschitz(task.norm)) / total + Fraction(tolerance)
+        sensitivity = up(exact / Fraction(_given(task)))
         return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
     def person_factors(
@@ -163,15 +191,7 @@ class OutputPerturbation:
         """See `PersonLearner`."""
         if not terms.slot_weights:
             return None
-        tolerance = self.settings(task, terms, n=n, d=d)["tolerance"]
-        return self._factors(task, terms, tolerance, up(terms.mass(n)))
-
-    def _factors(
-        self, task: Task, terms: Terms, tolerance: float, total: float
-    ) -> Mapping[float, float]:
-        """The factor of each slot weight; `total` is their sum, rounded up."""
-        theta = Fraction(tolerance) * Fraction(total) / Fraction(task.loss.lipschitz(task.norm))
-        return discounted(terms.slot_weights, theta)
+        return _factors(task, terms, self.settings(task, terms, n=n, d=d), up(terms.mass(n)))
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
@@ -181,7 +201,7 @@ class OutputPerturbation:
         if terms.persons:  # their weights are made of the factors already
             parts = parts.map(partial(by_person, expected=bool(terms.slot_weights)))
         elif terms.slot_weights:  # else nothing is mapped: a cluster would copy every part
-            factors = self._factors(task, terms, settings["tolerance"], total)
+            factors = _factors(task, terms, settings, total)
             parts = parts.map(partial(reweighed, factors=factors))
         objective = Objective(
             parts,
@@ -196,10 +216,29 @@ class OutputPerturbation:
         return add_noise(solution.weights, settings["noise_scale"], bits)
 
 
-def _sensitivity(task: Task, n: float, tolerance: float) -> float:
-    """(G/n + tau)/lambda, rounded up."""
-    exact = Fraction(task.loss.lipschitz(task.norm)) / Fraction(n) + Fraction(tolerance)
-    return up(exact / Fraction(_given(task)))
+def _steepest(task: Task, prior: Weights | None, rules: int) -> float:
+    """G: half of how far apart the gradients of two records can be where it matters."""
+    if rules == UNNUMBERED:
+        return task.loss.lipschitz(task.norm)
+    center = _length(prior) * (1 + 1e-6)
+    return task.loss.lipschitz_at_minimum(
+        task.norm, center_norm=center, regularization=_given(task)
+    )
+
+
+def _length(prior: Weights | None) -> float:
+    """The norm of a prior; 0 for the origin."""
+    return 0.0 if prior is None else math.hypot(*prior.flat)
+
+
+def _factors(
+    task: Task, terms: Terms, settings: Mapping[str, float], total: float
+) -> Mapping[float, float]:
+    """The factor of each slot weight; `total` is their sum, rounded up."""
+    task = replace(task, regularization=settings["regularization"])
+    steepest = Fraction(_steepest(task, terms.prior, terms.rules))
+    theta = Fraction(settings["tolerance"]) * Fraction(total) / steepest
+    return discounted(terms.slot_weights, theta)
 
 
 def _settings(
@@ -242,7 +281,7 @@ def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None
         d=d,
         norm=task.norm,
         regularization=_given(task),
-        center_norm=0.0 if prior is None else math.hypot(*prior.flat) * (1 + 1e-6),
+        center_norm=_length(prior) * (1 + 1e-6),
         tolerance=tolerance,
     )
 

@@ -7,8 +7,9 @@ The guarantee is the same under all of them.
 | rules | what changed |
 |---|---|
 | 1 | cards without a number |
-| 2 | less noise: the exact sensitivity of scores of three or more classes, and a tighter one of
-      surveys under a pure budget; steps and rates of descents that cannot swing |
+| 2 | less noise: the exact sensitivity of scores of three or more classes, a tighter one of surveys
+      under a pure budget, and gradients at the minimiser in place of any in `OutputPerturbation`;
+      steps and rates of descents that cannot swing |
 """
 
 from collections.abc import Mapping

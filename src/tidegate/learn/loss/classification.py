@@ -9,6 +9,7 @@ import numpy as np
 from tidegate.checks import positive, whole
 from tidegate.features.rows import lane_sum
 from tidegate.learn.elementary import exp, logistic
+from tidegate.learn.loss.at_minimum import SLACK, half_apart, reach, sigmoid
 from tidegate.learn.loss.margins import UNIT, Floats, Indices, register, rounded_up
 
 
@@ -27,6 +28,13 @@ class OneMargin:
     def lipschitz(self, norm: float) -> float:
         """The derivative in the margin is at most 1 in size."""
         return norm
+
+    def lipschitz_at_minimum(
+        self, norm: float, *, center_norm: float, regularization: float
+    ) -> float:
+        """See `Loss`; two records at margin 0 may pull with all of G in opposite directions."""
+        del center_norm, regularization
+        return self.lipschitz(norm)
 
     def shape(self, features: int) -> tuple[int, ...]:
         """One weight per feature."""
@@ -54,6 +62,18 @@ class Logistic(OneMargin):
     scale = 0.25
     value_at_zero = 0.7  # ln 2, rounded up
     residual_error = 24 * UNIT
+
+    def lipschitz_at_minimum(
+        self, norm: float, *, center_norm: float, regularization: float
+    ) -> float:
+        """See `Loss`; it is from 1/2 to 1 of `lipschitz`.
+
+        >>> bound = Logistic().lipschitz_at_minimum(1.0, center_norm=0.0, regularization=0.1)
+        >>> round(bound, 3)
+        0.562
+        """
+        away = reach(slope=norm, odds=norm * center_norm, regularization=regularization)
+        return norm * half_apart(rounded_up(norm * (center_norm + away)))
 
     def smoothness(self, norm: float) -> float:
         """The curvature p (1 - p) in the margin is at most 1/4."""
@@ -124,6 +144,18 @@ class Softmax:
     def lipschitz(self, norm: float) -> float:
         """The residual p - (one-hot y) has norm at most sqrt 2."""
         return rounded_up(math.sqrt(2) * norm)
+
+    def lipschitz_at_minimum(
+        self, norm: float, *, center_norm: float, regularization: float
+    ) -> float:
+        """See `Loss`; it is from sqrt((1 - 1/K)/2) to 1 of `lipschitz`."""
+        slope, others = math.sqrt(2) * norm, math.log(self.classes - 1)
+        odds = slope * center_norm + others
+        away = reach(slope=slope, odds=odds, regularization=regularization)
+        odds = slope * (center_norm + away)
+        wrong, one_class = sigmoid(odds + others), sigmoid(odds - others)
+        bound = norm * math.sqrt(wrong * (wrong + one_class))
+        return min(self.lipschitz(norm), SLACK * bound)
 
     def smoothness(self, norm: float) -> float:
         """The curvature diag(p) - p p' in the margins is at most 1/2."""

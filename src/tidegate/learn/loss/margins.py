@@ -47,6 +47,19 @@ class Loss(Protocol):
     def lipschitz(self, norm: float) -> float:
         """G: largest norm of the gradient in w of a record of norm at most `norm`, rounded up."""
 
+    def lipschitz_at_minimum(
+        self, norm: float, *, center_norm: float, regularization: float
+    ) -> float:
+        """Half of how far apart two records' gradients can be at a minimiser, rounded up.
+
+        It is at most `lipschitz`: a minimiser does not lie far from the center.
+
+        Args:
+            norm: The largest norm of a record.
+            center_norm: The norm of the center.
+            regularization: Lambda.
+        """
+
     def smoothness(self, norm: float) -> float:
         """Beta: largest curvature in w of a record of norm at most `norm`, rounded up."""
 

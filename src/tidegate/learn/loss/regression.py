@@ -5,6 +5,7 @@ of `RESOLUTION` (`learn/target.py`). The constants are derived in docs/proofs/lo
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, TypeVar
 
@@ -15,11 +16,22 @@ from tidegate.learn.loss.margins import UNIT, Floats, Indices, Loss, rounded_up
 from tidegate.learn.target import RESOLUTION
 
 
-class TargetLoss:
+class TargetLoss(ABC):
     """Base of the losses of regressions: half the squared error, if that is small enough."""
 
     outputs = 1
     scale = 1.0
+
+    @abstractmethod
+    def lipschitz(self, norm: float) -> float:
+        """See `Loss`."""
+
+    def lipschitz_at_minimum(
+        self, norm: float, *, center_norm: float, regularization: float
+    ) -> float:
+        """See `Loss`; targets at both ends may pull with all of G in opposite directions."""
+        del center_norm, regularization
+        return self.lipschitz(norm)
 
     def smoothness(self, norm: float) -> float:
         """The curvature in the margin is at most 1."""
