@@ -1,9 +1,10 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from tidegate.checks import InvalidValueError
 from tidegate.cli import advice, options
-from tidegate.cli.state import release_row
+from tidegate.cli.state import release_rows
 from tidegate.cli.types import PATH
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
@@ -123,12 +124,12 @@ def _show(
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
         with closing(run(counted=lambda n: progress.update(task, records=n))) as releases:
-            for release in releases:
+            for release, row in _rows(releases, view):
                 progress.update(task, releases=release.number + 1)
                 if form == "json":
-                    click.echo(json.dumps(release_row(release, view)))
+                    click.echo(json.dumps(row))
                 elif not quiet:
-                    options.say(_line(release, view))
+                    options.say(_line(release, row))
                 if not quiet:
                     _show_alarms(gate, view)
 
@@ -142,8 +143,15 @@ def _show_alarms(gate: Gate, view: LedgerView) -> None:
             options.say(f"tidegate: drift: {words}", err=True)
 
 
-def _line(release: StoredRelease, view: LedgerView) -> str:
-    row = release_row(release, view)
+def _rows(
+    releases: Iterable[StoredRelease], view: LedgerView
+) -> Iterator[tuple[StoredRelease, dict[str, Any]]]:
+    """Each release with its row."""
+    one, other = tee(releases)
+    yield from zip(one, release_rows(other, view), strict=True)
+
+
+def _line(release: StoredRelease, row: Mapping[str, Any]) -> str:
     whose = f" {row['stream']}" if row["stream"] else ""
     name = f"release {release.number:,}"
     weighted = len(release.card.get("emphasis", []))
@@ -160,6 +168,8 @@ def _line(release: StoredRelease, view: LedgerView) -> str:
         parts.append(f"{name} is off by {row['mae_on_holdout']:.4g} on the holdout (MAE)")
     if (evaluation := release.card["evaluation"]) and "step_before" in evaluation:
         parts.append(_scored(evaluation["step_before"], row["scores_before"], whose))
+        if row["verdict"] is not None:
+            parts.append(f"that is {row['verdict']['words']}")
     return "; ".join(parts)
 
 

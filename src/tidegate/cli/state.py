@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
@@ -20,7 +20,7 @@ from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, compact
 from tidegate.gate.person_view import in_words as person_in_words
 from tidegate.gate.person_view import paid_by
-from tidegate.gate.status import behind_in_words, stopped_rows
+from tidegate.gate.status import behind_in_words, stopped_rows, verdict_row
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Step
 from tidegate.learn.score_kinds import headline_name
@@ -28,7 +28,8 @@ from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import PLUS_MINUS, in_words, shown
+from tidegate.release.measure_words import PLUS_MINUS, guarded_value, in_words, shown
+from tidegate.release.verdict import verdict
 
 ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiting", "behind"}
 """Fields that `status` prints as sentences below the table."""
@@ -108,6 +109,8 @@ def _measured(now: dict[str, Any]) -> Iterator[str]:
     if scores is not None:
         of = f"release {scores['of_release']:,} on the step at {scores['at']:,}"
         yield f"Scores of {of}: {in_words(scores)}."
+        if scores.get("verdict") is not None:
+            yield f"It is {scores['verdict']['words']}."
     if drift is not None and drift["newest_alarm"] is not None:
         yield f"drift: {alarm_in_words(drift['newest_alarm'], streams=len(now['streams']))}"
     elif drift is not None:
@@ -178,10 +181,11 @@ def releases(state: Path, start: int, form: str) -> None:
         view = gate.ledger_view()
         view.read()
         rows = (
-            {**release_row(one, view), "tried": tried[one.number]} for one in gate.releases(start)
+            {**row, "tried": tried[row["release"]]}
+            for row in release_rows(gate.releases(start), view)
         )
         if form == "json":
-            options.show(rows, form)
+            options.show(map(_guarded, rows), form)
             return
         listed = list(rows)
         options.show(_narrow(listed), form, folded="of_records")
@@ -198,16 +202,22 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     found = []
     for before, row in pairwise([None, *rows]):
         if before is not None and row is not None and row["scores_before"] is not None:
-            found.append((before["release"], "next step", row["scores_before"]))
+            words = row["verdict"]["words"] if row["verdict"] else None
+            found.append((before["release"], "next step", row["scores_before"], words))
         if row is not None and row["scores_on_holdout"] is not None:
-            found.append((row["release"], "holdout", row["scores_on_holdout"]))
-    used = [name for name in SCORES if any(scores.get(name) is not None for *_, scores in found)]
-    for number, where, scores in found:
+            found.append((row["release"], "holdout", row["scores_on_holdout"], None))
+    used = [name for name in SCORES if any(each[2].get(name) is not None for each in found)]
+    for number, where, scores, words in found:
         cells = {
             SCORES[name]: None if scores.get(name) is None else shown(name, scores[name])
             for name in used
         }
-        yield {"release": number, "on": where, **cells}
+        yield {
+            "release": number,
+            "on": where,
+            **cells,
+            **({} if words is None else {"verdict": words}),
+        }
 
 
 SCORES = {
@@ -249,6 +259,7 @@ def _setting(name: str, value: int | str) -> str:
 
 ELSEWHERE = {"stream", "at", "start", "stop", "mu", "epsilon", "accuracy_before", "trained_on"} | {
     "mae_before",
+    "verdict",
     "scores_before",
     "scores_on_holdout",
 }
@@ -282,11 +293,38 @@ def _mean_tried(tried: list[dict[str, Any]]) -> str | None:
     return shown(name, value) if name == "accuracy" else f"MAE {shown(name, value)}"
 
 
-def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
-    """A release as a row of a table."""
+def release_rows(releases: Iterable[StoredRelease], view: LedgerView) -> Iterator[dict[str, Any]]:
+    """Releases as rows of a table, each with a verdict on the release before it."""
+    before: dict[str | None, Any] = {}
+    for release in releases:
+        stream = release.card["stream"]
+        scores = _step_before(release).get("scores")
+        yield release_row(release, view, verdict(scores, before.get(stream)))
+        before[stream] = scores
+
+
+def _step_before(release: StoredRelease) -> dict[str, Any]:
+    """What the card of a release says about the release before it."""
+    found: dict[str, Any] = (release.card["evaluation"] or {}).get("step_before") or {}
+    return found
+
+
+def _guarded(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for JSON: without numbers that are too noisy to tell anything."""
+    for tried in row["tried"]:
+        name = "mae" if "mae" in tried else "accuracy"
+        tried[name] = guarded_value(name, tried[name], tried["deviation"])
+    return row
+
+
+def release_row(
+    release: StoredRelease, view: LedgerView, found: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A release as a row of a table; `found` is the verdict on the release before it."""
     card = release.card
     unit = "mu" if "mu" in card else "epsilon"
-    evaluation = card["evaluation"] or {}
+    evaluation, tried = card["evaluation"] or {}, _step_before(release)
+    name = "mae" if "target" in card else "accuracy"
     return {
         "release": release.number,
         "stream": card["stream"],
@@ -295,12 +333,10 @@ def release_row(release: StoredRelease, view: LedgerView) -> dict[str, Any]:
         "stop": card["stop"],
         "share": card["share_rounded_down"],
         unit: card[unit],
-        **{
-            f"{name}_{where}": evaluation.get(part, {}).get(name)
-            for name in (["mae"] if "target" in card else ["accuracy"])
-            for where, part in (("before", "step_before"), ("on_holdout", "holdout"))
-        },
-        "scores_before": compact(evaluation.get("step_before", {}).get("scores")),
+        f"{name}_before": guarded_value(name, tried.get(name), tried.get("deviation")),
+        f"{name}_on_holdout": evaluation.get("holdout", {}).get(name),
+        "scores_before": compact(tried.get("scores")),
+        "verdict": verdict_row(found),
         "scores_on_holdout": compact(evaluation.get("holdout", {}).get("scores")),
         "time": card["time"],
         "hash": release.hash,

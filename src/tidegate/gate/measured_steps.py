@@ -17,6 +17,8 @@ from tidegate.learn.moments import Moments
 from tidegate.learn.score_kinds import read_scores
 from tidegate.learn.target_measures import NUMBERS
 from tidegate.privacy import Budget
+from tidegate.release.measure_words import guarded
+from tidegate.release.verdict import verdict
 
 Row = dict[str, Any]
 
@@ -39,12 +41,15 @@ class MeasuredStep:
         survey: Its survey as cards have it; None without one.
         measures: What its scores tell, as JSON; None without scores.
         drift: How it differs from the steps before it; None if there is nothing to compare.
+        verdict: Whether the release scored on it beats a constant and the release before; None
+            without measures.
     """
 
     step: Step
     survey: Mapping[str, Any] | None
     measures: Mapping[str, Any] | None
     drift: Drift | None
+    verdict: Mapping[str, Any] | None = None
 
     @property
     def alarm(self) -> bool:
@@ -73,6 +78,7 @@ class MeasuredSteps:
         self._known: deque[MeasuredStep] = deque(maxlen=MOST_POINTS)
         self._errors: dict[str, Errors] = {}
         self._before: dict[str, NDArray[np.float64]] = {}  # the newest moments computed with
+        self._scored: dict[str, Mapping[str, Any] | None] = {}  # the newest measures
 
     def note(self, step: Step) -> None:
         """Take note of one more step; it is computed when somebody asks."""
@@ -106,7 +112,9 @@ class MeasuredSteps:
             self._errors[step.stream] = before.after(scores)
             drift = other if drift is None else drift.beside(other)
             measures = scores_on_card(noisy)["scores"] if full else None
-        return MeasuredStep(step=step, survey=survey, measures=measures, drift=drift)
+        found = verdict(measures, self._scored.get(step.stream))
+        self._scored[step.stream] = measures
+        return MeasuredStep(step=step, survey=survey, measures=measures, drift=drift, verdict=found)
 
     def _of_survey(self, step: Step) -> tuple[Row | None, Drift | None]:
         """The survey of a step as cards have it, and how it differs from those before."""
@@ -141,11 +149,11 @@ class MeasuredSteps:
 
 
 def compact(measures: Mapping[str, Any] | None) -> Row | None:
-    """The measures that are one number, each with its deviation."""
+    """The measures that are one number, each with its deviation; None if it is too noisy."""
     if measures is None:
         return None
     names = RANGES if "target" not in measures else NUMBERS
-    return {name: measures.get(name) for name in names}
+    return {name: guarded(name, measures.get(name)) for name in names}
 
 
 def drift_row(drift: Drift | None) -> Row | None:

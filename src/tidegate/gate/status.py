@@ -1,5 +1,6 @@
 """The status of a state: for the public, and for the operator."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.gate.gate import Gate
@@ -21,6 +22,8 @@ from tidegate.privacy.rounding import down
 from tidegate.progress import BEHIND
 from tidegate.release import described
 from tidegate.release.card import protected
+from tidegate.release.measure_words import guarded_value
+from tidegate.release.verdict import in_words
 
 Row = dict[str, Any]
 
@@ -67,7 +70,13 @@ def _scores(each: MeasuredStep) -> Row:
     """All that the scores of a step tell."""
     evaluation = each.step.evaluation
     release = None if evaluation is None else evaluation.release
-    return {**each.place(), "of_release": release, **(each.measures or {})}
+    found = {**each.place(), "of_release": release, **(each.measures or {})}
+    return {**found, "verdict": verdict_row(each.verdict)}
+
+
+def verdict_row(found: Mapping[str, Any] | None) -> Row | None:
+    """A verdict as JSON, with its words."""
+    return None if found is None else {**found, "words": in_words(found)}
 
 
 def _quality(each: MeasuredStep) -> Row:
@@ -75,12 +84,14 @@ def _quality(each: MeasuredStep) -> Row:
     evaluation = each.step.evaluation
     if evaluation is None:
         return {}
+    name = headline_name(evaluation.scores)
     return {
         **each.place(),
         "of_release": evaluation.release,
-        headline_name(evaluation.scores): evaluation.value,
+        name: guarded_value(name, evaluation.value, evaluation.deviation),
         "deviation": evaluation.deviation,
         "scores": compact(each.measures),
+        "verdict": verdict_row(each.verdict),
         "drift": drift_row(each.drift),
     }
 
@@ -98,7 +109,7 @@ def status(gate: Gate, *, with_measures: bool = True) -> Row:
         promised = promise(gate)
         del promised["meaning"]
         streams = [_for_operator(gate, stream, view.ledgers[stream]) for stream in gate.streams]
-        found = measured(view.measured.newest(full=1)) if with_measures else {}
+        found = measured(view.measured.newest(full=2)) if with_measures else {}
         made = {**promised, **_stopped(gate), **_released(gate, view)}
         return {**made, "streams": streams, **found}
 

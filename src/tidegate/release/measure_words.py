@@ -54,6 +54,31 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
     return f"{value:.3f}" + (f" ± {margin(noise):.3f}" if noise else "")
 
 
+def guarded(name: str, measure: Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """A measure for JSON; None if the words beside it say that it is too noisy to tell.
+
+    >>> guarded("accuracy", {"value": 1.587, "deviation": 0.6}) is None
+    True
+    """
+    return None if measure is None or shown(name, measure) == TOO_NOISY else measure
+
+
+def guarded_value(name: str, value: float | None, deviation: float | None) -> float | None:
+    """The same for a value and its deviation; a share is kept between 0 and 1, an error above 0.
+
+    >>> guarded_value("accuracy", 1.02, 0.05), guarded_value("accuracy", 1.587, 0.6)
+    (1.0, None)
+    >>> guarded_value("mae", 3.0, 0.5), guarded_value("mae", -0.1, 0.5)
+    (3.0, None)
+    """
+    if value is None:
+        return None
+    if name == "mae":
+        return None if value < (deviation or 0.0) else value
+    found = guarded(name, {"value": value, "deviation": deviation or 0.0})
+    return None if found is None else min(max(value, 0.0), 1.0)
+
+
 def _in_units(value: float, noise: float, sign: str) -> str:
     """A number in any unit: two digits of its margin, or four of an exact one."""
     if not noise:

@@ -6,14 +6,19 @@ import {
 } from "./elements.js";
 
 const MOST_POINTS = 80;
+const TOO_NOISY = "too noisy to tell";
 
 export function showQuality({ quality: points, streams }) {
   // Two streams count records separately, but number their releases together.
   const [axis, place] = streams.length > 1 ? ["release", "of_release"] : ["records arrived", "at"];
   const quality = points.map((point) => ({ ...point, at: point[place] }));
-  const groups = grouped(quality, MOST_POINTS);
+  const told = quality.filter((point) => (point.mae ?? point.accuracy ?? null) !== null);
+  const groups = grouped(told, MOST_POINTS);
   const each = groups[0]?.length ?? 0;
-  for (const part of ["newest", "chart", "more"]) $(`quality-${part}`).hidden = !quality.length;
+  for (const part of ["newest", "more"]) $(`quality-${part}`).hidden = !quality.length;
+  $("quality-chart").hidden = !told.length;
+  const verdict = quality.at(-1)?.verdict;
+  $("quality-verdict").textContent = verdict ? `The newest one is ${verdict.words}.` : "";
   const means = each > 1 ? ` The chart shows means of ${each} steps.` : "";
   if (quality.length && "mae" in quality[0]) {
     showErrors(quality, groups, axis, means);
@@ -31,14 +36,15 @@ export function showQuality({ quality: points, streams }) {
       "measured at each step, from the second model on.";
   if (quality.length) {
     const newest = quality.at(-1);
-    $("quality-newest").replaceChildren(
+    $("quality-newest").replaceChildren(...(newest.accuracy === null ? [TOO_NOISY] : [
       exact(newest.accuracy, accuracy(newest.accuracy)), ` ± ${accuracy(2 * newest.deviation)}`,
-    );
+    ]));
     const alarms = quality.filter((point) => point.drift?.alarm);
-    drawQuality($("quality-chart"), groups.map(mean), axis, alarms);
+    if (told.length) drawQuality($("quality-chart"), groups.map(mean), axis, alarms);
   }
   const rows = [...quality].reverse().map((point) => [
-    count(point.at), exact(point.accuracy, accuracy(point.accuracy)),
+    count(point.at),
+    point.accuracy === null ? TOO_NOISY : exact(point.accuracy, accuracy(point.accuracy)),
     `± ${accuracy(2 * point.deviation)}`,
     point.scores?.majority ? around(point.scores.majority) : "–",
     point.scores?.log_loss ? plain(point.scores.log_loss) : "–",
@@ -60,12 +66,15 @@ function showErrors(quality, groups, axis, means) {
     "a model. The band shows two standard deviations of the noise on each side. A triangle marks a " +
     `drift alarm.${means}`;
   const newest = quality.at(-1);
-  $("quality-newest").replaceChildren(exact(newest.mae, inUnits(mae(newest))));
-  drawErrors($("quality-chart"), groups.map((group) => ({
+  $("quality-newest").replaceChildren(
+    newest.mae === null ? TOO_NOISY : exact(newest.mae, inUnits(mae(newest))),
+  );
+  if (groups.length) drawErrors($("quality-chart"), groups.map((group) => ({
     at: group.at(-1).at, ...meanOf(group.map(mae)),
   })), axis, quality.filter((point) => point.drift?.alarm));
   const rows = [...quality].reverse().map((point) => [
-    count(point.at), exact(point.mae, inUnits(mae(point))), known(point, "rmse"),
+    count(point.at), point.mae === null ? TOO_NOISY : exact(point.mae, inUnits(mae(point))),
+    known(point, "rmse"),
     known(point, "constant_rmse"), point.scores?.r2 ? plain(point.scores.r2) : "–",
     point.drift ? point.drift.statistic.toFixed(2) : "–",
     point.drift?.alarm ? point.drift.what : "–",
