@@ -108,12 +108,19 @@ SCORES: Spec = {
 DRIFT: Spec = {"statistic": 0.58, "alarm": False, "what": "", "rate": 0.001}
 ALARM: Spec = {"statistic": 3.2, "alarm": True, "what": "features", "rate": 0.001}
 PLACE: Spec = {"at": 19456, "stream": "records"}
+VERDICT: Spec = {
+    "measure": "log_loss",
+    "than_constant": "better",
+    "than_before": "too noisy to tell",
+    "words": "better than a constant, too noisy to tell whether it beats the release before",
+}
 QUALITY = {
     **PLACE,
     "of_release": 11,
     "accuracy": 0.81,
     "deviation": 0.02,
     "scores": SCORES,
+    "verdict": VERDICT,
     "drift": DRIFT,
 }
 SURVEY = {**PLACE, "classes": [0.76, 0.24], "unusable": 0.01, "deviation": 0.02, "drift": DRIFT}
@@ -138,6 +145,7 @@ NEWEST_SCORES: Spec = {
     "calibration": [BIN],
     "thresholds": [THRESHOLD],
     "confusion": {"counts": [[710.0, 68.0], [127.0, 119.0]], "deviation": 21.0},
+    "verdict": VERDICT,
 }
 STOPPED = {  # null unless the state is stopped; an example of null would be left out
     "stream": "records",
