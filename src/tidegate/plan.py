@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.checks import refuse, whole
@@ -39,8 +39,8 @@ def default_survey(budget: Budget) -> Fraction:
     return SURVEY if budget.unit == "mu" else Fraction(0)
 
 
-SAMPLED = 256
-"""The most steps whose records `Plan.mean_paid` averages over."""
+SIMULATED = 2048
+"""The most steps that `Plan.mean_paid` computes."""
 
 
 class MeanPaid(NamedTuple):
@@ -174,8 +174,9 @@ class Plan:
     def mean_paid(self, at: int) -> "MeanPaid | None":
         """What records have paid on average once `at` records have arrived.
 
-        Of records that no later fit reads, if there are any, the newest `SAMPLED` steps count. Else
-        they are all of them, or so many evenly spread ones, and may pay more later.
+        Records count that no later fit reads; None if there are none yet. If a schedule reads every
+        record again and again, all count, and may pay more later. At most `SIMULATED` steps are
+        computed: more hardly change the mean.
 
         >>> from tidegate.privacy import ApproxDP
         >>> from tidegate.schedule import SlidingWindow
@@ -185,18 +186,21 @@ class Plan:
         ...     for window in (31, 36)
         ... ]
         >>> [(round(float(mean.share), 3), mean.final) for mean in means if mean]
-        [(1.0, True), (0.624, True)]
+        [(1.0, True), (0.626, True)]
         """
-        now, look_back = self.steps.complete(at), self.schedule.look_back
-        over = 0 if look_back is None else now - look_back
-        if look_back is not None and over > 0:  # the first steps of a stream may pay less
-            sampled = range(max(min(look_back, over - 1), over - SAMPLED), over)
-        else:
-            sampled = range(0, now, -(-now // SAMPLED) or 1)
-        if not sampled:
+        now, look_back = min(self.steps.complete(at), SIMULATED), self.schedule.look_back
+        changes = [Fraction(0)] * (now + 1)
+        for line in self.lines(self.steps.count(now)):
+            for span, share in line.charges:
+                changes[self.steps.step_of(span.start)] += share
+                changes[self.steps.step_of(span.stop - 1) + 1] -= share
+        paid = list(accumulate(changes[:now]))
+        if look_back is not None:  # the first steps of a stream may pay less
+            paid = paid[look_back : max(now - look_back, 0)]
+        if not paid:
             return None
-        paid = sum((self.paid(self.steps.count(step), at) for step in sampled), Fraction(0))
-        return MeanPaid(paid / len(sampled), over > 0)
+        mean = sum(paid, Fraction(0)) / len(paid)
+        return MeanPaid(mean + self.survey, look_back is not None)
 
     def _paid_before(self, step: int, number: int) -> Fraction:
         """What the records of a step have paid for all fits before this number."""

@@ -71,6 +71,10 @@ def cards(folder: Path, made: Any, settings: dict[str, Any]) -> list[Card]:
 def public(card: Card, stream: str, gate: Gate) -> Card:
     """A card without the values that are noisy and paid for; every other value stays."""
     kept = {key: value for key, value in card.items() if key not in NOISY}
+    if "prior_norm" in card["settings"]:  # all of these follow from a private model, the prior
+        kept["settings"] = without(
+            card["settings"], "prior_norm", "sensitivity", "tolerance", "noise_scale", "lattice"
+        )
     if card["evaluation"] is not None:
         measured = card["evaluation"]["step_before"]
         check_paid(gate, "quality", stream, measured)
