@@ -10,7 +10,7 @@ from tidegate.learn.survey import Kinds
 from tidegate.learn.target_scores import SUMS
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["proofs/persons.md"]
+PAGES = ["guarantee.md", "people.md", "threats.md", "proofs/persons.md"]
 
 
 def text(name: str) -> str:
