@@ -93,7 +93,7 @@ def test_a_share_runs_the_stalest_first(run: pytest.Pytester) -> None:
     keep(run, 9, **entries, **others)
     done = run.runpytest_subprocess("-m", "slow", "--slow-share", "2.5", "-v", "-k", "tides")
     lines = [line.split("::")[1].split(" ")[0] for line in done.stdout.lines if "PASSED" in line]
-    # 20 seconds are assumed for the one without an entry; two more of 50 seconds fit.
+    # A few seconds are assumed for the one without an entry; two more of 50 seconds fit.
     assert lines == ["test_tides[3]", "test_tides[2]", "test_tides[1]"]
     shares = {name: kept(run).green[name].share for name in TIDES}
     assert shares == dict(zip(TIDES, (9, 10, 10, 10), strict=True))
