@@ -16,6 +16,7 @@ from tidegate.gate.measured_steps import MeasuredStep, alarm_in_words, alarm_row
 from tidegate.gate.quality import shares_of
 from tidegate.learn.feature_summary import FeatureSummary, summarize
 from tidegate.learn.moments import Moments
+from tidegate.learn.range_advice import norm_advice, range_advice
 from tidegate.progress import ONLY
 from tidegate.release.measure_words import PLUS_MINUS, margin
 
@@ -23,6 +24,9 @@ Row = dict[str, Any]
 
 MOST_FEATURES = 20
 """The most features in a table; JSON has all."""
+
+MOST_ADVICE = 5
+"""The most lines about ranges that are too wide."""
 
 MOST_SHARES = 5
 """The most classes with a column of their own."""
@@ -98,6 +102,8 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     if len(features) > MOST_FEATURES:
         left = len(features) - MOST_FEATURES
         options.say(f"{left:,} more features: --format json lists all")
+    for line in _advice(gate, newest)[:MOST_ADVICE]:
+        options.say(f"range: {line}")
 
 
 def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
@@ -158,6 +164,23 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
         }
         for index in range(summary.center.size)
     ]
+
+
+def _advice(gate: Gate, newest: MeasuredStep) -> list[str]:
+    """Which ranges, or which norm, are wider than the records need, as far as surveys tell."""
+    stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
+    if stored is None:
+        return []
+    moments, norm = (
+        Moments(classes=gate.about.task.groups, cells=stored.moments),
+        gate.about.task.norm,
+    )
+    columns = None if gate.config.features else gate.config.column_map()
+    if columns is not None:
+        found = range_advice(columns.checked, summarize(moments, norm=norm))
+        return [each.text for each in sorted(found, key=lambda each: -each.times)]
+    advice = norm_advice(moments, norm=norm)
+    return [] if advice is None else [advice.text]
 
 
 def _spread(summary: FeatureSummary, index: int) -> Row | None:

@@ -8,6 +8,9 @@ import numpy as np
 from tidegate.learn.exact import Floats
 from tidegate.learn.moments import Moments
 
+SURE = 5.0
+"""A variance is at most what was measured plus so many deviations of its noise."""
+
 RESOLVED = 2.0
 """A variance is resolved if it is above so many deviations of its noise."""
 
@@ -21,12 +24,15 @@ class FeatureSummary:
         center_deviation: The deviation of the noise of a mean, the same for all.
         spread: The standard deviation of each feature; NaN where the noise hides it.
         spread_deviation: The deviation of the noise of each spread; NaN where it is hidden.
+        largest_spread: What each spread is at most, unless the noise of its square is off by more
+            than five deviations.
     """
 
     center: Floats
     center_deviation: float
     spread: Floats
     spread_deviation: Floats
+    largest_spread: Floats
 
 
 def summarize(moments: Moments, *, norm: float) -> FeatureSummary:
@@ -54,4 +60,5 @@ def summarize(moments: Moments, *, norm: float) -> FeatureSummary:
         center_deviation=math.sqrt(noise) * norm,
         spread=spread * norm,
         spread_deviation=deviation / (2 * spread) * norm,
+        largest_spread=np.sqrt(np.maximum(variance, 0.0) + SURE * deviation) * norm,
     )

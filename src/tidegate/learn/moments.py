@@ -83,6 +83,12 @@ class Moments:
         clearly = unusable > 3 * 2 * math.sqrt(float(self.cells[-1]))
         return max(slots - unusable, slots / 8) if clearly else slots
 
+    @property
+    def squared_length(self) -> tuple[float, float]:
+        """The mean squared norm of a record, in units of the squared bound, and its noise."""
+        count = self.usable
+        return float(self.cells[-3]) / count, math.sqrt(float(self.cells[-1])) / count
+
     def transform(self, *, norm: float, sparse: bool) -> Transform:
         """Center and scale for the features, from public numbers.
 

@@ -165,6 +165,16 @@ class Number(Column):
         placed[cells.gap] = GAP
         out[:, 0] = placed
 
+    def value_at(self, feature: float) -> float:
+        """The number whose feature is this one, in [-1, 1]: the inverse of its scaling.
+
+        >>> Number("age", low=0, high=80).value_at(-0.5)
+        20.0
+        """
+        if self.log:
+            return self.low + math.expm1((feature + 1) / 2 * math.log1p(self.high - self.low))
+        return (self.low / 2 + self.high / 2) + feature * ((self.high - self.low) / 2)
+
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
         unpack_number(packed[:, 0], out)
