@@ -121,8 +121,10 @@ def _batch(buffer: Any) -> Any:
     if bytes(buffer[: len(MAGIC)]) != MAGIC:
         raise ValueError("not an Arrow file")
     messages = pa.ipc.MessageReader.open_stream(pa.BufferReader(buffer.slice(len(MAGIC))))
-    schema = pa.ipc.read_schema(messages.read_next_message())
-    message = messages.read_next_message()
+    first, message = messages.read_next_message(), messages.read_next_message()
+    if (first.type, message.type) != ("schema", "record batch"):
+        raise ValueError("not a schema and its records")  # Arrow takes anything for them
+    schema = pa.ipc.read_schema(first)
     if _compressed(message.metadata.to_pybytes()):
         raise ValueError("compressed")
     table = pa.ipc.read_record_batch(message, schema)
