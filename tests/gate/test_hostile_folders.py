@@ -30,7 +30,7 @@ from tests.gate.hostile import (
     with_sums_redone,
 )
 from tidegate.checks import StoreError
-from tidegate.gate import export
+from tidegate.gate import export, segments
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent, host_of
@@ -344,6 +344,30 @@ def test_a_segment_is_not_unpacked_to_more_than_it_is() -> None:
             writer.write_batch(table)
         with pytest.raises(ValueError, match="compressed"):
             unpack(sink.getvalue())
+
+
+def test_no_damaged_segment_is_read_beyond_its_end() -> None:
+    data, rng = pack(records()).to_pybytes(), random.Random(3)
+    for _ in range(2000):
+        broken = bytearray(data)
+        for _ in range(rng.choice([1, 2, 8])):
+            broken[rng.randrange(len(data))] = rng.randrange(256)
+        kept = bytes(broken).lstrip(b"\0")
+        piece = segments.Stored(
+            where="here",
+            data=bytes(broken),
+            size=len(kept),
+            checksum=segments.checksum(kept),
+            count=50,
+            slots=slice(0, 50),
+            sound=set(),
+        )
+        try:
+            read = piece.load()
+        except StoreError:
+            continue
+        assert len(read.y) == 50
+        read.X.tobytes()  # touches every byte of it
 
 
 def test_a_run_of_persons_is_not_longer_than_its_bytes() -> None:
