@@ -18,7 +18,7 @@ TOP = {
     *("level", "emphasis", "share", "share_rounded_down", "mu", "epsilon", "budget", "neighbours"),
     *("settings", "transform", "refit", "shape", "private", "warning", "rules"),
     *("schedule", "allocation", "learner", "loss", "norm", "regularization", "classes", "target"),
-    *("features", "dtype", "columns", "label", "cuts", "protects"),
+    *("features", "dtype", "columns", "label", "cuts", "protects", "spelling"),
     *("evaluation", "survey", "versions", "time", HISTORY, SETTINGS),
 }
 """The keys of a card; `settings` are compared with those that its learner reports."""
