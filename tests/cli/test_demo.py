@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_it_knows_the_state_that_the_demo_of_an_earlier_version_left() -> None:
     assert config_for(STATE) == before  # so it can still be served
     assert tidegate(*SMALL, "demo.png", "--quiet") == (0, "", "")
     assert config_for(STATE) == config_for(Path("elsewhere")).settled() == now
+
+
+def test_it_knows_a_state_whose_labels_are_spelled_by_the_first_rule() -> None:
+    now = config(DriftingStream()).settled()
+    before = replace(now, records=replace(now.records, spelling=1))
+    Gate.open(STATE, before).close()
+    assert config_for(STATE) == before
 
 
 def test_it_replaces_nothing_else(folder: Path) -> None:

@@ -80,8 +80,13 @@ def fresh(folder: Path, wanted: Config) -> Gate:
 
 
 def _is_a_demo(found: Config, wanted: Config) -> bool:
-    """Whether a state is a demo's; those of earlier versions measured less at each step."""
+    """Whether a state is a demo's; earlier versions measured less and spelled labels otherwise."""
+    records = replace(wanted.records, spelling=found.records.spelling)
     same_records = found == replace(
-        wanted, schedule=found.schedule, survey=found.survey, quality=found.quality
+        wanted,
+        records=records,
+        schedule=found.schedule,
+        survey=found.survey,
+        quality=found.quality,
     )
     return same_records and found.plan().schedule in (wanted.plan().schedule, EARLIER)

@@ -6,10 +6,12 @@ from itertools import count
 from pathlib import Path
 from statistics import mean
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.checks import SpentAgainWarning
 from tidegate.demo import demo_state
 from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
 from tidegate.estimators import (
@@ -125,7 +127,8 @@ class Comparison:
             budget=self.budget,
             not_private_seed=self.not_private_seed,
         )
-        with demo_state.fresh(folder, config) as gate:
+        with demo_state.fresh(folder, config) as gate, catch_warnings():
+            simplefilter("ignore", SpentAgainWarning)  # each method pretends to be the only one
             yield from self._run(gate)
 
     def _run(self, gate: Gate) -> Iterator[Moment]:
