@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tidegate.gate.gate import Gate
+from tidegate.gate.step_admission import warnings
 from tidegate.learn.owners import WHY_NOBODY
 from tidegate.progress import ONLY
 
@@ -16,6 +17,13 @@ def waiting(gate: Gate) -> str:
         f"the first release needs {first:,} {whose}: "
         f"{arrived:,} have arrived, {first - arrived:,} are missing"
     )
+
+
+def few_admitted(gate: Gate) -> Iterator[str]:
+    """Say that few records of the newest step count, and what to do; it has no noise either."""
+    if gate.plan.person is not None:
+        for line in warnings(gate.store.admissions(), gate.plan.person):
+            yield f"{line}."
 
 
 def unusable(gate: Gate) -> Iterator[str]:

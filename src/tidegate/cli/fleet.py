@@ -20,6 +20,7 @@ from tidegate.cli.types import PATH, count
 from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent
+from tidegate.gate.step_admission import ENOUGH
 from tidegate.gate.store import NoStateError, Problem
 from tidegate.gate.verify import verify as problems_of
 
@@ -31,7 +32,7 @@ Examples:
   tidegate fleet verify fleet.toml --format json
 """
 
-ASIDE = {"epsilon", "delta", "steps_waiting", "held_records", "held_bytes", "why"}
+ASIDE = {"admitted", "epsilon", "delta", "steps_waiting", "held_records", "held_bytes", "why"}
 """Fields that only JSON, or lines below the table, show: the table has to fit 80 columns."""
 
 RUN_EPILOG = """\b
@@ -133,6 +134,11 @@ def _show(gates: Fleet, form: str) -> None:
     for row in rows:
         if row["why"] is not None:
             options.say(f"{row['member']} failed: {row['why']}")
+        if row["admitted"] is not None and row["admitted"] < ENOUGH:
+            options.say(
+                f"{row['member']}: {row['admitted']:.1%} of the newest step's records count; "
+                "its tidegate status says what to do"
+            )
 
 
 @fleet.command(epilog=VERIFY_EPILOG, short_help="Verify the state of each member.")

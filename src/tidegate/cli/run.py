@@ -18,6 +18,8 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
+from tidegate.gate.step_admission import StepAdmission, warning
+from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.release.measure_words import TOO_NOISY, shown
 
@@ -120,18 +122,54 @@ def _show(
     view = gate.ledger_view()
     view.read()
     view.measured.skip()  # alarms of earlier runs
+    admissions = _Admissions(gate)
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
         with closing(run(counted=lambda n: progress.update(task, records=n))) as releases:
             for release, row in _rows(releases, view):
                 progress.update(task, releases=release.number + 1)
+                step = admissions.at(row)
+                if gate.plan.person is not None:
+                    row["admitted"] = None if step is None else step.share
                 if form == "json":
                     click.echo(json.dumps(row))
                 elif not quiet:
-                    options.say(_line(release, row))
+                    options.say("; ".join([_line(release, row), *admissions.words(step)]))
                 if not quiet:
+                    admissions.warn(step)
                     _show_alarms(gate, view)
+
+
+class _Admissions:
+    """Tells the operator how many records of each step count, and warns once they become few.
+
+    Args:
+        gate: The gate; nothing is told if it protects records.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate, self._warned = gate, set[str]()
+
+    def at(self, row: Mapping[str, Any]) -> StepAdmission | None:
+        """How many records of a release's newest step count, if known."""
+        place = (row["stream"] or ONLY, row["at"])
+        found = [] if self._gate.plan.person is None else self._gate.store.admissions()
+        return next((each for each in found if (each.stream, each.span.stop) == place), None)
+
+    @staticmethod
+    def words(step: StepAdmission | None) -> list[str]:
+        """What the release's line says about it."""
+        return [] if step is None else [step.in_words()]
+
+    def warn(self, step: StepAdmission | None) -> None:
+        """Print a warning to standard error when few begin to count, not at every step after."""
+        person = self._gate.plan.person
+        if step is None or person is None:
+            return
+        if step.few and step.stream not in self._warned:
+            options.say(f"tidegate: {warning(step, person)}", err=True)
+        (self._warned.add if step.few else self._warned.discard)(step.stream)
 
 
 def _show_alarms(gate: Gate, view: LedgerView) -> None:

@@ -31,7 +31,9 @@ from tidegate.release import StoredRelease
 from tidegate.release.measure_words import PLUS_MINUS, guarded_value, in_words, shown
 from tidegate.release.verdict import verdict
 
-ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiting", "behind"}
+ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiting", "behind"} | {
+    "admitted_steps"
+}
 """Fields that `status` prints as sentences below the table."""
 
 
@@ -41,10 +43,12 @@ ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiti
 def status(state: Path, form: str) -> None:
     """Show what a state holds: records, releases, raw data and why it is still kept.
 
-    For the operator only: the exact number of unusable records is in no release.
+    For the operator only: the exact numbers of unusable records, and of those that count where
+    persons are protected, are in no release.
     """
     with Gate.look(state) as gate:
         now, missing, person = status_of(gate), advice.waiting(gate), gate.plan.person
+        few = list(advice.few_admitted(gate))
     if form == "json":
         click.echo(json.dumps(now))
         return
@@ -76,7 +80,7 @@ def status(state: Path, form: str) -> None:
     console.say(paid_so_far(max(row["worst_share"] for row in streams), person))
     for line in stopped_lines(now["stopped_steps"]):
         console.say(line)
-    for line in (*behind_lines(now), *_measured(now)):
+    for line in (*few, *behind_lines(now), *_measured(now)):
         console.say(line)
     if not now["releases"] and not now["stopped"]:
         console.say(f"{missing.capitalize()}.")

@@ -191,11 +191,13 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
         if not isinstance(error, NoStateError):
             status = MemberStatus(state="failed", why=str(error))
     streams = summary["streams"]
+    shares = [each.get("admitted") for each in streams]
     return {
         "member": member.name,
         "state": status.state,
         "records": sum(each["records"] for each in streams),
         "unusable": sum(each["unusable"] for each in streams),
+        "admitted": min(filter(None.__ne__, shares), default=None),
         "releases": summary["releases"],
         "newest": summary["newest"],
         "steps_waiting": sum(each["steps_waiting"] for each in streams),

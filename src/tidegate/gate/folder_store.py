@@ -10,6 +10,7 @@ from tidegate.gate.erasure_log import ErasureLog
 from tidegate.gate.inspecting import Consent, inspect_state
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
+from tidegate.gate.step_admission import NEWEST, StepAdmission
 from tidegate.gate.store import RESTORE, Problem, StoppedStep
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners
@@ -131,6 +132,10 @@ class FolderStore(ErasureLog):
     def person(self, owner: Owners) -> list[tuple[int, int]]:
         """The steps in which an owner is admitted, as ranges."""
         return self._persons.person(owner)
+
+    def admissions(self, newest: int = NEWEST) -> list[StepAdmission]:
+        """How many records of the newest steps count, in order; it is private."""
+        return self._persons.admissions(newest)
 
     def snapshot(self) -> AbstractContextManager[None]:
         """A context in which all reads see one moment, whatever another process writes."""

@@ -25,6 +25,7 @@ from tidegate.gate.person_runs import (
     step_digest,
 )
 from tidegate.gate.state_database import StateDatabase
+from tidegate.gate.step_admission import StepAdmission
 from tidegate.gate.store import readable
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
@@ -223,6 +224,20 @@ class PersonLog:
             found[low - span.start : high - span.start] = bits[low - start : high - start]
         return found
 
+    def admissions(self, newest: int) -> list[StepAdmission]:
+        """How many records of the newest steps count, in order; not of steps that do not say."""
+        query = "SELECT stream, start, stop, persons FROM steps ORDER BY number DESC LIMIT ?"
+        with self._state.explained():
+            rows = self._db.execute(query, (newest,)).fetchall()
+        found = []
+        for stream, start, stop, text in reversed(rows):
+            with readable(f"how many records of {stream} count"):
+                said = {} if text is None else json_of(text)
+                if "counted" in said:
+                    counts = {name: int(said[name]) for name in ("records", "counted")}
+                    found.append(StepAdmission(stream=stream, span=Span(start, stop), **counts))
+        return found
+
     def bits(self, slots: int, digest: str, data: bytes) -> Admitted:
         """The bits of a row of `admitted`; ValueError if they are damaged."""
         packed = bytes(memoryview(data)[len(self._db.pad) :])
@@ -286,8 +301,23 @@ def _forgets(admission: Admission) -> bool:
     return admission.period is not None and admission.look_back is not None
 
 
-def persons_text(admitted_digest: str, owners: Owners, admitted: Admitted, key: str) -> str:
-    """What a step says about persons: digests of who is admitted, of all owners, and of the key."""
+def persons_text(
+    admitted_digest: str, owners: Owners, admitted: Admitted, key: str, *, counts: bool = True
+) -> str:
+    """What a step says about persons: digests of who is admitted, of all owners, and of the key.
+
+    Args:
+        admitted_digest: The digest of who is admitted.
+        owners: Whose its slots are.
+        admitted: Which of them count.
+        key: The check value of the key.
+        counts: Whether it also says how many slots count, and how many have a person. Steps of
+            earlier versions do not.
+    """
     slots = hashlib.sha256(np.ascontiguousarray(owners, "<u8").tobytes())
     slots.update(np.packbits(admitted).tobytes())
-    return canonical({"admitted": admitted_digest, "key": key, "owners": slots.hexdigest()})
+    said: dict[str, str | int] = {"admitted": admitted_digest, "key": key}
+    said["owners"] = slots.hexdigest()
+    if counts:
+        said |= {"counted": int(admitted.sum()), "records": int(owners.any(axis=1).sum())}
+    return canonical(said)

@@ -12,6 +12,7 @@ from tidegate.gate.measured_steps import (
     drift_status,
     survey_row,
 )
+from tidegate.gate.step_admission import status_rows
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
 from tidegate.learn.score_kinds import headline_name
@@ -97,7 +98,7 @@ def _quality(each: MeasuredStep) -> Row:
 
 
 def status(gate: Gate, *, with_measures: bool = True) -> Row:
-    """The full status. It counts unusable records and bytes: for the operator only.
+    """The full status. It counts records that are unusable or admitted: for the operator only.
 
     Args:
         gate: The gate.
@@ -166,6 +167,7 @@ def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
         "stream": stream,
         "records": count,
         "unusable": gate.store.quarantined(stream),
+        **({} if gate.plan.person is None else status_rows(gate.store.admissions(), stream)),
         "in_open_step": count - gate.store.done(stream),
         **_behind(gate, stream),
         "fits": ledger.posted,

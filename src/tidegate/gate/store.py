@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
 from tidegate.gate.erasure import Erasure, Target
+from tidegate.gate.step_admission import NEWEST, StepAdmission
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.learn.rules import RULES
@@ -235,6 +236,12 @@ class Store(Protocol):
         """The steps in which an owner, of shape (1, 2), is admitted, as ranges.
 
         Steps are counted over all streams; that of a stopped state counts as the first one too.
+        """
+
+    def admissions(self, newest: int = NEWEST) -> list[StepAdmission]:
+        """How many records of the newest steps count, in order. It is private.
+
+        Empty if records are protected. Steps of earlier versions do not say it.
         """
 
     def form(self, stream: str) -> Rows | None:

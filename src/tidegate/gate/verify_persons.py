@@ -5,7 +5,6 @@ does every later release. So the ledger of persons, the slots that count and the
 can only be changed together with all releases after them. No problem names a person.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission, Histories
+from tidegate.release import canonical
 from tidegate.schedule import Span
 
 LEDGER = "the ledger of persons"
@@ -38,6 +38,8 @@ class Stated:
     admitted: str
     owners: str
     key: str
+    records: int | None = None  # how many slots have a person; unknown in earlier versions
+    counted: int | None = None  # how many of these count
 
 
 def problems(
@@ -240,7 +242,8 @@ def _agree(
         where: What to call it.
         again: Whether persons of a stopped step are said to be admitted in it too.
     """
-    if persons_text(step.admitted, owners, admitted, step.key) != _text(step):
+    counts = step.counted is not None
+    if persons_text(step.admitted, owners, admitted, step.key, counts=counts) != _text(step):
         yield damage(where, "its owners, or which of its slots count, were changed")
     counted = sorted_owners(owners[admitted])
     if not again and step_digest(counted) != step.admitted:
@@ -252,11 +255,9 @@ def _agree(
 
 
 def _text(step: Stated) -> str:
-    return json.dumps(
-        {"admitted": step.admitted, "key": step.key, "owners": step.owners},
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+    names = ("admitted", "key", "owners", "records", "counted")
+    said = {name: getattr(step, name) for name in names}
+    return canonical({name: value for name, value in said.items() if value is not None})
 
 
 def row_problems(state: StateDatabase, persons: PersonLog) -> Iterator[Problem]:
