@@ -13,6 +13,7 @@ from tests.gate.gatelife import opened
 from tests.gate.owned import Naive, admission, new_store, owner, take_step
 from tests.gate.personlife import STEP, feed, settings
 from tidegate.gate import person_log
+from tidegate.gate.fleet import Member, MemberStatus, member_row
 from tidegate.gate.person_log import persons_text
 from tidegate.gate.status import public_status, status
 from tidegate.gate.step_admission import StepAdmission, warning
@@ -112,6 +113,16 @@ def test_where_records_are_protected_nothing_is_said(tmp_path: Path) -> None:
     assert "admitted" not in json.loads(done.stdout.splitlines()[0])
     told = tidegate("status", str(tmp_path / "tidegate.state"), "--format", "json")
     assert "admitted" not in told.stdout
+
+
+def test_a_fleet_has_the_least_share_of_a_member(tmp_path: Path) -> None:
+    with opened(tmp_path / "state", settings("life")) as gate:
+        feed(gate)
+        least = gate.store.admissions()[-1].share
+    member = Member(name="north", config=settings("life"), folder=tmp_path / "state")
+    row = member_row(member, MemberStatus(state="finished"))
+    assert least is not None
+    assert row["admitted"] == least > 0
 
 
 def test_nothing_public_has_it(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
         "state": status.state,
         "records": sum(each["records"] for each in streams),
         "unusable": sum(each["unusable"] for each in streams),
-        "admitted": min(filter(None.__ne__, shares), default=None),
+        "admitted": min((each for each in shares if each is not None), default=None),
         "releases": summary["releases"],
         "newest": summary["newest"],
         "steps_waiting": sum(each["steps_waiting"] for each in streams),
