@@ -273,7 +273,7 @@ def definition(term: str) -> str:
     'The rule that divides the budget among levels.'
     >>> definition("leger")
     Traceback (most recent call last):
-    tidegate.checks.InvalidValueError: no term 'leger': did you mean ledger?
+    tidegate.checks.InvalidValueError: no term 'leger': did you mean ledger or linger?
     """
     plain = " ".join(term.lower().replace("-", " ").replace("_", " ").split())
     for spelling in (SYMBOLS.get(plain, plain), plain.removesuffix("s")):

@@ -77,7 +77,7 @@ def test_it_can_keep_quiet_and_replaces_the_state_of_an_earlier_demo() -> None:
 def test_it_knows_the_state_that_the_demo_of_an_earlier_version_left() -> None:
     now = config(DriftingStream()).settled()
     measured = "[survey]\nshare = 0\n[quality]\nshare = '1/20'\nscores = false"
-    before = Config.parse(MINE.replace("norm = 1.0", "norm = 1.5") + measured)
+    before = Config.parse(MINE.replace("norm = 1.0", "norm = 1.5") + measured).settled()
     Gate.open(STATE, before).close()
     assert config_for(STATE) == before  # so it can still be served
     assert tidegate(*SMALL, "demo.png", "--quiet") == (0, "", "")

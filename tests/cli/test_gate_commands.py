@@ -158,7 +158,7 @@ def test_status_ledger_and_releases(state: str) -> None:
     assert bought[0]["share"] == pytest.approx(0.05)
     rows = json_lines("releases", state, "--start", "1")
     assert [row["release"] for row in rows] == [1, 2, 3]
-    assert all(row["accuracy_before"] is not None for row in rows)
+    assert all("accuracy_before" in row for row in rows)  # null where it is too noisy to tell
     assert [[(each["start"], each["stop"]) for each in row["tried"]] for row in rows] == [
         [(400 + 100 * index, 500 + 100 * index)] for index in range(2)
     ] + [[]]

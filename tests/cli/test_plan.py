@@ -320,7 +320,7 @@ def test_a_full_disk_is_told_in_one_line() -> None:
 def test_alone_it_shows_its_help() -> None:
     done = tidegate()
     assert done.returncode == 0
-    assert done.stdout.startswith("Usage: tidegate")
+    assert done.stdout.startswith("Train a fresh private model at every step of a stream")
 
 
 def test_a_terminal_without_our_characters_gets_others() -> None:

@@ -229,7 +229,7 @@ def test_in_cross_validation() -> None:
     assert scores.min() > 0.8
 
 
-LABELS = [[1, 0], ["b", "a"], [True, False], [1.5, -1.0], [1, "a"], [b"x", "x"], [None, 3]]
+LABELS = [[1, 0], ["b", "a"], [True, False], [1.5, -1.0], [1, "a"], [b"x", "y"], [None, 3]]
 
 
 @pytest.mark.parametrize("classes", LABELS, ids=str)

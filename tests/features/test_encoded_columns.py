@@ -17,7 +17,7 @@ from tidegate.features.encoder.tokens import loaded_tokenizer
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.gate import Gate
 
-NOTES = ["the high gate", "tide", None, "", 3, "low tide is out", "zz " * 40]
+NOTES = ["the high gate", "tide", None, "", [3], "low tide is out", "zz " * 40]
 
 
 @pytest.fixture(params=["table", "onnx"])
@@ -37,7 +37,7 @@ def test_an_encoded_column_is_bounded_and_alone(files: tuple[str, str]) -> None:
     rows = [{"note": note} for note in NOTES]
     made = columns.transform(rows)
     assert made.shape == (len(NOTES), 2 + WIDTH + 1)
-    assert np.isnan(made).all(axis=1).tolist() == [note == 3 for note in NOTES]
+    assert np.isnan(made).all(axis=1).tolist() == [note == [3] for note in NOTES]
     assert made[[2, 3], -1].tolist() == [1, 1]
     for row, whole in zip(rows, made, strict=True):
         (alone,) = columns.transform([row])

@@ -138,16 +138,14 @@ def test_duplicate_sparse_entries_count_as_their_sum(feature_map: RecordMap) -> 
 @pytest.mark.parametrize(
     "batch",
     [
-        np.array([[1.0 + 77j, 2.0]]),
         np.array([77.0, 77.0]),
         np.full((2, 2, 2), 77.0),
-        np.array([[77.0]], dtype=np.longdouble),
         np.zeros((0, 3)),
         np.zeros((3, 0)),
     ],
     ids=lambda batch: f"{batch.dtype} {batch.shape}",
 )
-def test_a_batch_is_refused_for_its_shape_or_dtype_without_quoting_it(
+def test_a_batch_is_refused_for_its_shape_without_quoting_it(
     feature_map: RecordMap, batch: NDArray[Any]
 ) -> None:
     for method in (feature_map.transform, clone(feature_map).fit):

@@ -354,7 +354,9 @@ def test_a_table_from_file_to_prediction_without_code(tmp_path: Path) -> None:
         (tmp_path / "tidegate.toml").write_text(text)
         assert "number from 0 to 100" in tidegate("check", "tidegate.toml", "r.csv").stdout
         assert len(json_lines("run", "tidegate.toml")) == 5
-        assert json_lines("verify", "tidegate.state") == [{"sound": True, "problems": []}]
+        assert json_lines("verify", "tidegate.state") == [
+            {"sound": True, "problems": [], "checked_as": "state"}
+        ]
         predicted = json_lines("predict", "tidegate.state", "new.csv")
         assert [row["label"] is None for row in predicted] == [False] * 5 + [True]
         renamed = (tmp_path / "new.csv").read_text().replace("age", "Alter", 1)

@@ -130,7 +130,7 @@ def test_the_plan_is_the_one_that_was_written_down(schedule: Schedule, budget: B
     assert Config.from_json(config.to_json()) == config.settled()
 
 
-texts = st.text(min_size=1, max_size=8)
+texts = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=8)
 counts = st.integers(1, 64)
 ratios = st.fractions(Fraction(51, 100), Fraction(99, 100), max_denominator=100)
 tenths = st.fractions(0, Fraction(9, 10), max_denominator=10)

@@ -138,7 +138,7 @@ def plain(name: str) -> bool:
     >>> plain("records-0-5c0e.arrow"), plain("../state.db"), plain("/dev/zero"), plain("")
     (True, False, False, False)
     """
-    return Path(name).name == name and "\0" not in name
+    return bool(name) and Path(name).name == name and "\0" not in name
 
 
 def segment_folder(place: str) -> SegmentFolder:

@@ -48,11 +48,11 @@ class OutputPerturbation:
     >>> from tidegate.learn.loss import Softmax
     >>> task = Task(loss=Softmax(10), norm=1.0, regularization=0.01)
     >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
-    0.01728
+    0.017279
     >>> from tidegate.learn.loss import Logistic
     >>> task = Task(loss=Logistic(), norm=1.0, regularization=0.01)
     >>> round(OutputPerturbation().sensitivity(task, n=8192, d=784), 6)
-    0.009168
+    0.009197
     """
 
     kind: ClassVar[str] = "output"

@@ -70,7 +70,7 @@ class Logistic(OneMargin):
 
         >>> bound = Logistic().lipschitz_at_minimum(1.0, center_norm=0.0, regularization=0.1)
         >>> round(bound, 3)
-        0.562
+        0.565
         """
         away = reach(slope=norm, odds=norm * center_norm, regularization=regularization)
         return norm * half_apart(rounded_up(norm * (center_norm + away)))
