@@ -373,7 +373,7 @@ def test_files_without_records_are_passed_by(tmp_path: Path) -> None:
 def test_the_offset_of_a_folder_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place_module, "MOST", 3)
+    monkeypatch.setattr(place_module, "MAX_LISTED_FILES", 3)
     source = csv_source("s", tmp_path, COLUMNS)
     offset = None
     for number in range(6):

@@ -184,7 +184,7 @@ def test_tidegate_predicts_from_the_file(tmp_path: Path) -> None:
         {"note": "High tide", "age": 20},
         {"note": "?", "age": None},
         {"note": None, "age": 20},
-        {"note": 7, "age": 20},
+        {"note": [7], "age": 20},
         {"age": 20},
     ]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)

@@ -21,7 +21,7 @@ DRAW = {"tidegate.privacy.noise", "tidegate.privacy.sampling"}
 
 GENERATORS = {
     "tidegate.privacy.bits": "the source of all random bits",
-    "tidegate.compute.cluster": "numbers on which workers are compared; no records",
+    "tidegate.estimators.spending": "the key of hashes that never leave the process",
     "tidegate.features.projection": "a feature map's fixed numbers, from its public seed",
     "tidegate.features.fourier": "a feature map's fixed numbers, from its public seed",
 }

@@ -68,7 +68,7 @@ def test_how_a_stream_is_cut_into_batches_means_nothing(
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=batch)
     reader = Reader(config=config(records={"classes": [0, 1], "norm": 1.0}))
-    with patch.object(arrow_bodies, "FEW", few), patch.object(arrow_bodies, "CHUNK", few):
+    with patch.object(arrow_bodies, "MIN_ROWS", few), patch.object(arrow_bodies, "CHUNK", few):
         raw = reader.batch(ARROW, bytes(sink.getvalue()))
     naive = [
         [np.nan if row is None or value is None else value for value in row or [None] * 3]
@@ -161,7 +161,7 @@ def test_columns_that_are_not_needed_are_not_read() -> None:
     assert raw.arrived(1) == '{"a": 2.0, "b": 4.0, "y": 1}'
     records = {"classes": [0, 1], "norm": 1.5, "columns": ["a", "r"], "label": "y"}
     settings = config(records=records)
-    with pytest.raises(InvalidValueError, match="column r of the body must hold numbers"):
+    with pytest.raises(InvalidValueError, match="column r of the body must be texts, numbers"):
         Reader(config=settings).batch(ARROW, arrow(table))
 
 

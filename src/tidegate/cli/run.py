@@ -135,7 +135,7 @@ def _show(
                 if form == "json":
                     click.echo(json.dumps(row))
                 elif not quiet:
-                    options.say("; ".join([_line(release, row), *admissions.words(step)]))
+                    options.say("; ".join([_line(release, row), *admissions.shares(step)]))
                 if not quiet:
                     admissions.warn(step)
                     _show_alarms(gate, view)
@@ -158,7 +158,7 @@ class _Admissions:
         return next((each for each in found if (each.stream, each.span.stop) == place), None)
 
     @staticmethod
-    def words(step: StepAdmission | None) -> list[str]:
+    def shares(step: StepAdmission | None) -> list[str]:
         """What the release's line says about it."""
         return [] if step is None else [step.in_words()]
 
