@@ -138,7 +138,7 @@ def test_a_gate_a_card_and_predictions(tmp_path: Path) -> None:
         gate.ingest(X, Y)
         releases = list(gate.releases())
         assert list(verify(gate)) == []
-        assert Config.from_json(gate.store.config()) == made
+        assert Config.from_json(gate.store.config()) == made.settled()
     assert json.loads(made.to_json())["learner"] == {
         "kind": "fixed",
         "loss": "halved",

@@ -329,7 +329,7 @@ def test_scores_of_classes_and_of_targets_are_not_confused() -> None:
     )
     with pytest.raises(InvalidValueError, match="layout of scores must be target-1, got 2"):
         TargetScores.of_json(classes.as_json())
-    with pytest.raises(InvalidValueError, match="layout of scores must be 1, got 'target-1'"):
+    with pytest.raises(InvalidValueError, match="layout of scores must be a whole number"):
         Scores.of_json(scored().as_json())
 
 

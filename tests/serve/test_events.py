@@ -66,7 +66,7 @@ def test_odd_requests_are_answered_or_refused(service: Served, last: str, accept
 def test_what_came_after_the_last_event_is_told_first(
     service: Served, last: str, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releases, "MANY", 1)  # all are told, though not read at once
+    monkeypatch.setattr(releases, "CHUNK", 1)  # all are told, though not read at once
     with ask(service, Last_Event_ID=last) as connection:
         said = read(connection, b"event: progress").decode()
     found = [line.removeprefix("id: ") for line in said.splitlines() if line.startswith("id: ")]

@@ -67,14 +67,15 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
         assert values(page, "#held") == [held["held_records"]]
         releases = json_lines("releases", str(service.folder))
         quality = [tried["accuracy"] for release in releases for tried in release["tried"]]
-        assert values(page, "#quality-table") == quality[::-1]  # the newest first
+        told = [each for each in quality[::-1] if each is not None]  # noise hides the others
+        assert values(page, "#quality-table") == told  # the newest first
         assert page.evaluate("window.same")  # it was never loaded again
 
 
 @pytest.mark.thorough
 def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) -> None:
     records = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
-    settings = config(records=records, budget={"epsilon": 8.0, "delta": 1e-6})
+    settings = config(records=records, budget={"epsilon": 200.0, "delta": 1e-6})
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
         service.send(750)
         shown(page, 750)
@@ -83,7 +84,8 @@ def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) ->
         expect(page.locator("#quality-words")).to_contain_text("mean absolute error")
         releases = json_lines("releases", str(service.folder))
         quality = [tried["mae"] for release in releases for tried in release["tried"]]
-        assert become(lambda: values(page, "#quality-table") == quality[::-1])
+        told = [each for each in quality[::-1] if each is not None]  # noise hides the others
+        assert become(lambda: values(page, "#quality-table") == told)
         page.wait_for_selector("#quality-chart .main-svg", state="attached")
         expect(page.locator("#scores-measures")).to_contain_text("MAE")
         expect(page.locator("#confusion-title")).to_have_text("Predictions beside the truth")
@@ -156,7 +158,8 @@ def send(service: Served, name: str, size: int) -> None:
 @pytest.mark.thorough
 def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
     source = {"kind": "sliding", "window": 300, "step": 100}
-    settings = config(schedule={"kind": "twostream", "step": 50, "source": source})
+    schedule = {"kind": "twostream", "step": 50, "source": source}
+    settings = config(schedule=schedule, budget={"epsilon": 100.0})  # no noise hides a score
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
         send(service, "source", 300)
         send(service, "target", 120)

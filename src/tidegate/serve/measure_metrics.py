@@ -72,7 +72,7 @@ def _of_stream(status: Fields, stream: str) -> Iterator[tuple[str, float]]:
             "deviation": newest["deviation"],
         }
     for name in MEASURES:
-        if measures.get(name) is not None:
+        if (measures.get(name) or {}).get("value") is not None:  # None where noise hides it
             yield name, measures[name]["value"]
             yield f"{name}_deviation", measures[name]["deviation"]
     compared = [row for row in surveys or quality if row["drift"] is not None]

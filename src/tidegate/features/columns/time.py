@@ -170,6 +170,9 @@ class Time(Column):
                 return None
             values = parsed
         if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+            if not _is_zone(values.type.tz):  # nobody knows what these times are
+                n = len(values)
+                return Cells(np.zeros(n, np.int64), none(n), np.ones(n, np.bool_))
             values = pc.local_timestamp(values)
         if not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
             return None
