@@ -23,7 +23,6 @@ from tests.gate.gate_files import write_csv
 from tests.gate.gatelife import SLIDING, TWO, config, opened, stream
 from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.executor import carry_out
 from tidegate.gate.config import Config, ConfigError
 from tidegate.gate.config.keys import given_keys
 from tidegate.gate.export import load
@@ -353,7 +352,7 @@ def test_every_step_after_the_first_release_pays_for_one_evaluation(
         for X, y, name in gatelife.batches(two=two):
             gate.take(raw_batch(X, y), stream=name)
             while ready := [stream for stream in gate.streams if gate.progress.complete(stream)]:
-                released = carry_out(gate._run, ready[0])
+                released = gate._run.carry_out(ready[0])
                 *_, step = gate.store.steps()
                 assert (step.stream, step.span.stop) == (ready[0], gate.store.done(ready[0]))
                 paid = step.evaluation

@@ -206,11 +206,18 @@ def test_a_card_that_states_nonsense_is_refused(changes: dict[str, Any], tmp_pat
     refused(".", written(release, tmp_path / "m.safetensors"))
 
 
-@pytest.mark.parametrize("weights", [np.full(5, np.nan), np.zeros((5, 1, 1)), np.zeros(5, "f4")])
-def test_weights_that_cannot_predict_are_refused(weights: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("weights", "why"),
+    [
+        (np.full(5, np.nan), "is damaged or not a release"),
+        (np.zeros(5, "f4"), "is damaged or not a release"),
+        (np.zeros((5, 1, 1)), "holds no model that can predict"),
+    ],
+)
+def test_weights_that_cannot_predict_are_refused(weights: Any, why: str, tmp_path: Path) -> None:
     _, chain, _ = made([0, 1], surveyed=True)
     release = seal({**chain[0].card, "shape": list(weights.shape)}, weights)
-    refused("holds no model that can predict", written(release, tmp_path / "m.safetensors"))
+    refused(why, written(release, tmp_path / "m.safetensors"))
 
 
 def test_a_map_that_a_card_only_names_is_asked_for(tmp_path: Path) -> None:

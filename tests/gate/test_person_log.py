@@ -69,8 +69,8 @@ def small() -> Iterator[None]:
     """Merge soon and often, so that short lives have many levels."""
     with (
         patch.multiple(person_rows, MOST_FRESH=3, FANOUT=2),
-        patch.object(person_log, "LONG", 2),
-        patch.object(person_recent, "MOST", 60),
+        patch.object(person_log, "MAX_EAGER_STEPS", 2),
+        patch.object(person_recent, "MAX_CACHED", 60),
     ):
         yield
 

@@ -343,7 +343,7 @@ def test_every_command_says_the_same_with_either_database(tmp_path: Path) -> Non
             ("run", config, "--format", "json"),
             *((word, state, "--format", "json") for word in ("status", "ledger", "releases")),
             ("ledger", state, "--record", "310"),
-            ("verify", state),
+            ("verify", state, *(["--connect"] if database else [])),
             ("export", state, model),
             ("predict", state, str(folder / "records.csv")),
             ("token", "create", state, "--name", "me", "--scope", "read"),
