@@ -145,3 +145,17 @@ def truncate(values: Rows, bits: int) -> Rows:
     np.trunc(cut, out=cut)
     cut *= 2.0**-bits
     return with_entries(values, cut)
+
+
+def array_of(values: object) -> Floats:
+    """The numbers of a JSON list; ValueError for any other value, such as the text of a number.
+
+    A text of ten letters can be a number that no float can hold.
+
+    >>> array_of([1, 2.5])
+    array([1. , 2.5])
+    """
+    array = np.array(values)
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise ValueError("not a list of finite numbers")
+    return array.astype(np.float64)

@@ -18,7 +18,7 @@ from tidegate.checks import refuse, whole
 from tidegate.features.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.elementary import exp, logistic
-from tidegate.learn.exact import exact_bits, truncate
+from tidegate.learn.exact import array_of, exact_bits, truncate
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.rules import RULES
 from tidegate.privacy.bits import Bits
@@ -374,8 +374,8 @@ class Scores:
             slots=stored["slots"],
             classes=stored["classes"],
             allowance=Allowance(stored["unit"], stored["amount"]),
-            counts=np.array(stored["counts"], np.float64),
-            cells=np.array(stored["cells"], np.float64),
+            counts=array_of(stored["counts"]),
+            cells=array_of(stored["cells"]),
             persons=bool(stored.get("persons", False)),
             version=version,
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
 from tidegate.learn.bins import level_of
-from tidegate.learn.exact import Floats, truncate
+from tidegate.learn.exact import Floats, array_of, truncate
 from tidegate.learn.gradient import MAX_SLOTS
 from tidegate.learn.survey import lattice_bits, person_bits
 from tidegate.privacy.bits import Bits
@@ -252,8 +252,8 @@ class TargetScores:
             low=low,
             high=high,
             allowance=Allowance(stored["unit"], stored["amount"]),
-            sums=np.array(stored["sums"], np.float64),
-            cells=np.array(stored["cells"], np.float64),
+            sums=array_of(stored["sums"]),
+            cells=array_of(stored["cells"]),
             persons=bool(stored.get("persons", False)),
         )
 
