@@ -13,6 +13,10 @@ from pathlib import Path
 OLDEST = 12
 """CI fails for a test that none of this many shares has run."""
 
+NEVER = "never"
+"""The commit of a test that is listed, but has not been green since the file began. It counts as run
+`OLDEST` shares ago: the next share runs it first, and CI fails if that did not happen."""
+
 UNKNOWN = 7.0
 """The seconds that a test is expected to take if it has never run: about the mean of all."""
 
@@ -24,7 +28,7 @@ class Green:
     Attributes:
         share: The number of the share that ran it.
         at: The date.
-        commit: The commit that was checked out, with + if files differed from it.
+        commit: The commit that was checked out, with + if files differed from it; or `NEVER`.
         seconds: How long it took.
         skipped: Why it could not run, if it could not.
     """

@@ -16,7 +16,7 @@ import pytest
 
 from tests.left_out import ALLOWED
 from tests.sample import commit, rank
-from tests.slow_record import MEND, Green, read, within
+from tests.slow_record import MEND, NEVER, Green, read, within
 
 TIME_IS_OVER = "the time of this share is over"
 COMMITS = 200
@@ -61,8 +61,9 @@ class SlowShare:
         if self._config.option.slow_share:
             order = self._record.stalest(slow)
         else:
-            of = commit(self._config.rootpath)
-            order = sorted(slow, key=lambda name: rank(name, of))
+            of, known = commit(self._config.rootpath), self._record.green
+            begun = [name for name in slow if name not in known or known[name].commit != NEVER]
+            order = sorted(begun, key=lambda name: rank(name, of))
         chosen = {name: place for place, name in enumerate(within(order, self._record, seconds))}
         self._config.hook.pytest_deselected(items=[slow[name] for name in slow.keys() - chosen])
         items[:] = [each for each in items if each.nodeid in chosen or each.nodeid not in slow]
