@@ -14,8 +14,8 @@ OLDEST = 12
 """CI fails for a test that none of this many shares has run."""
 
 NEVER = "never"
-"""The commit of a test that is listed, but has not been green since the file began. It counts as run
-`OLDEST` shares ago: the next share runs it first, and CI fails if that did not happen."""
+"""The commit of a test that is listed, but has not been green since the file began. It counts as
+run `OLDEST` shares ago: the next share runs it first, and CI fails if that did not happen."""
 
 UNKNOWN = 7.0
 """The seconds that a test is expected to take if it has never run: about the mean of all."""
