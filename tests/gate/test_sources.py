@@ -149,6 +149,13 @@ csv_lines = st.one_of(
 ).map(lambda line: line.replace(b"\n", b" "))
 
 
+TRUTHS = {
+    **dict.fromkeys(["true", "True", "TRUE"], 1.0),
+    **dict.fromkeys(["false", "False", "FALSE"], 0.0),
+}
+"""Texts that are the numbers 1 and 0."""
+
+
 def csv_slot(line: bytes) -> tuple[float, float, float]:
     """The naive reference: a, b and y of one line, not-a-number for what is none."""
     nothing = (math.nan,) * 3
@@ -162,13 +169,14 @@ def csv_slot(line: bytes) -> tuple[float, float, float]:
     if len(row) != 3:
         return nothing
     a, b, y = (v.strip(" \t\n\r\v\f") for v in row)
-    made = [float(v) if NUMERAL.fullmatch(v) else math.nan for v in (a, b, y)]
+    made = [float(v) if NUMERAL.fullmatch(v) else TRUTHS.get(v, math.nan) for v in (a, b, y)]
     made = [v if math.isfinite(v) else math.nan for v in made]
     return made[0], made[1], made[2]
 
 
 @in_a_folder
 @given(st.lists(csv_lines, max_size=7), st.sampled_from([b"\n", b"\r\n"]), st.booleans(), counts)
+@example([b"0.0,TRUE,TRUE", b"true,0,false", b"0,0,yes"], b"\n", True, 1)
 def test_a_csv_slot_depends_on_its_line_alone(
     tmp_path: Path, body: list[bytes], end: bytes, last: bool, count: int
 ) -> None:

@@ -75,7 +75,7 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) -> None:
     records = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
-    settings = config(records=records, budget={"epsilon": 200.0, "delta": 1e-6})
+    settings = config(records=records, budget={"epsilon": 5000.0, "delta": 1e-6})
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
         service.send(750)
         shown(page, 750)
@@ -159,7 +159,7 @@ def send(service: Served, name: str, size: int) -> None:
 def test_shows_two_streams(browser: Browser, tmp_path: Path) -> None:
     source = {"kind": "sliding", "window": 300, "step": 100}
     schedule = {"kind": "twostream", "step": 50, "source": source}
-    settings = config(schedule=schedule, budget={"epsilon": 100.0})  # no noise hides a score
+    settings = config(schedule=schedule, budget={"epsilon": 5000.0})  # no noise hides a score
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
         send(service, "source", 300)
         send(service, "target", 120)
