@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidegate.checks import SpentAgainWarning, UnprotectedInputWarning
+from tidegate.checks import FewAdmittedWarning, SpentAgainWarning, UnprotectedInputWarning
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
 
@@ -37,6 +37,7 @@ __all__ = [
     "ContinualRegressor",
     "FadingClassifier",
     "FadingRegressor",
+    "FewAdmittedWarning",
     "Gate",
     "GrowingClassifier",
     "GrowingRegressor",

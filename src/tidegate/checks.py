@@ -24,6 +24,10 @@ class StoppedError(InvalidValueError):
     """Most records of a stream's first step cannot be used; the message names what to check."""
 
 
+class FewAdmittedWarning(UserWarning):
+    """Few records of the newest step count: most of its persons have reached their limit."""
+
+
 class SpentAgainWarning(UserWarning):
     """Records are learnt from again: two fits, each with a budget of its own."""
 

@@ -19,6 +19,7 @@ from tidegate.learn.learner import Fitted, Task, Weights
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted, AdmittedStep, Owned
 from tidegate.learn.records import Owners, Records, Slots
+from tidegate.learn.step_admission import StepAdmission
 from tidegate.learn.stop import mostly_nobodys, stopped_because, stops, whose
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
@@ -102,6 +103,11 @@ class MemoryRun:
     def ledger(self, stream: str) -> Ledger:
         """The ledger of a stream."""
         return self.ledgers if isinstance(self.ledgers, Ledger) else self.ledgers.of(stream)
+
+    @property
+    def admissions(self) -> list[StepAdmission]:
+        """How many records of each step count, if persons are protected: for the operator alone."""
+        return [] if self._admitted is None else self._admitted.counts
 
     # --- progress
 

@@ -290,3 +290,97 @@ def test_columns_that_tell_nothing_are_noticed(flights: Path) -> None:
     done = tidegate("compare", *words, *FEW)
     shown = " ".join(done.stdout.split())  # which of both depends on the noise
     assert re.search("A constant is (as good, within the noise|better): the columns say", shown)
+
+
+@pytest.fixture
+def persons(tmp_path: Path) -> str:
+    """A configuration that protects persons, and public records with ids."""
+    columns = "".join(
+        f'[[columns]]\nname = "{name}"\nkind = "number"\nlow = {low}\nhigh = {high}\n'
+        for name, low, high in (("age", 0, 110), ("pressure", 60, 220))
+    )
+    (tmp_path / "gate.toml").write_text(
+        '[schedule]\nkind = "fading"\nstep = 100\n[budget]\nepsilon = 3.0\ndelta = 1e-6\n'
+        '[records]\nclasses = ["home", "ward"]\nlabel = "outcome"\n'
+        f'{columns}[person]\nid = "patient"\ncontributions = 2\n'
+    )
+    rng = np.random.default_rng(2)
+    lines = ["age,pressure,outcome,patient"]
+    for slot in range(900):
+        ill, who = rng.integers(2), "" if slot % 70 == 1 else f"P-{rng.integers(80):03d}"
+        numbers = rng.normal(40 + 25 * ill, 10), rng.normal(120 + 25 * ill, 10)
+        lines.append(f"{numbers[0]:.0f},{numbers[1]:.0f},{('home', 'ward')[ill]},{who}")
+    (tmp_path / "public.csv").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "gate.toml")
+
+
+WITH_PERSONS = [
+    "--runs",
+    "2",
+    "--method",
+    "independent",
+    "--method",
+    "naive",
+    "--method",
+    "constant",
+]
+
+
+def test_persons_are_compared_with_their_ids(persons: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.cli.run.VARIABLES", {"COLUMNS": "80", "NO_COLOR": "1"})
+    done = tidegate("compare", persons, data(persons), *WITH_PERSONS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    below = lines[next(at for at, line in enumerate(lines) if "counted" in line) :]
+    counted = {line.split()[0]: line.split()[-1] for line in below if line.count("%") > 1}
+    assert re.fullmatch(r"[1-8]\d\.\d%", counted["fading"])
+    assert re.fullmatch(r"[1-8]\d\.\d%", counted["independent"])
+    assert counted["naive"] == counted["constant"] == "-"
+    assert "naive counts each person like one record" in " ".join(done.stdout.split())
+    assert "P-0" not in done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+def test_json_says_how_many_records_of_persons_count(persons: str) -> None:
+    done = tidegate("compare", persons, data(persons), "--runs", "1", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["method"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert {row["contributions"] for row in rows.values()} == {2}
+    own = rows.pop("fading")
+    assert own["configured"]
+    assert 0 < own["admitted"] < 1
+    assert rows["independent"]["admitted"] < rows["fading 1/15"]["admitted"]
+    assert rows["naive"]["admitted"] is rows["not-private"]["admitted"] is None
+    best = next(row for row in (own, *rows.values()) if row["recommended"])
+    assert set(best["recommended"]["left_out"]) == {"window-refit", "dp-ftrl"}
+
+
+def test_nothing_is_said_of_persons_where_records_are_protected(config: str) -> None:
+    done = tidegate("compare", config, data(config), *QUICK, "--format", "json")
+    assert "admitted" not in done.stdout
+    assert "contributions" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("patient", "person", "patient"),
+        (r"P-\d+", "", "public.csv have a person: check [person] id = 'patient'"),
+    ],
+    ids=["no column", "no ids"],
+)
+def test_ids_that_are_missing_are_named(persons: str, old: str, new: str, said: str) -> None:
+    path = Path(data(persons))
+    path.write_text(re.sub(old, new, path.read_text()))
+    done = tidegate("compare", persons, str(path), *WITH_PERSONS)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["window-refit", "dp-ftrl"])
+def test_what_cannot_protect_persons_is_refused_in_a_line(persons: str, name: str) -> None:
+    done = tidegate("compare", persons, data(persons), "--method", name)
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert f"{name} is not compared if persons are protected: it" in line

@@ -1,6 +1,7 @@
 """Estimators that protect persons: their ids in, refusals, routing, interruptions."""
 
 import pickle
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from tidegate import ApproxDP, PureDP
-from tidegate.checks import InvalidValueError, StoppedError
+from tidegate.checks import FewAdmittedWarning, InvalidValueError, StoppedError
 from tidegate.estimators import (
     ContinualClassifier,
     FadingClassifier,
@@ -371,3 +372,65 @@ def range_of(held: Any) -> Any:
 def test_typical_may_be_any_number(typical: Any) -> None:
     X, y, ids = data(600)
     assert made(typical=typical)["sliding"].fit(X, y, persons=ids).releases_
+
+
+@pytest.mark.parametrize("name", made())
+def test_the_share_admitted_is_known_to_the_caller_and_on_no_card(name: str) -> None:
+    X, y, ids = inputs(name)
+    clf = made(contributions=1)[name].fit(X, y, persons=[None, *ids[1:]])
+    steps = clf.admitted_
+    assert sum(each.span.size for each in steps) <= N
+    assert steps[0].records == steps[0].span.size - 1
+    if len(steps) == 1:  # all records of a person are in one step
+        assert steps[0].share == 1.0
+    else:
+        assert sum(each.counted for each in steps) <= N // 3, "each person once"
+        assert steps[-1].share == 0.0
+    said = repr([release.about for release in clf.releases_]) + repr(clf)
+    said += repr([release.card for release in clf.releases_])
+    assert "admitted" not in said
+    assert "counted" not in said
+    again = pickle.loads(pickle.dumps(clf))
+    assert again.admitted_ == steps
+    assert not hasattr(clone(clf), "admitted_")
+
+
+def test_records_that_are_protected_have_no_share() -> None:
+    X, y, _ = data()
+    clf = FadingClassifier(step=200, budget=GAUSSIAN, **COMMON).fit(X, y)
+    with pytest.raises(AttributeError, match="no admitted_: it protects records"):
+        _ = clf.admitted_
+    with pytest.raises(AttributeError, match="no admitted_: it is not fitted yet"):
+        _ = made()["fading"].admitted_
+
+
+def test_few_that_count_are_warned_about_once() -> None:
+    X, y, ids = data()
+    clf = made(contributions=1)["fading"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.partial_fit(X[:400], y[:400], persons=ids[:400])
+    with pytest.warns(
+        FewAdmittedWarning, match=r"0\.0% .*contributions = 1, .* new stream"
+    ) as seen:
+        clf.partial_fit(X[400:600], y[400:600], persons=ids[400:600])
+    assert [each.filename for each in seen] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.partial_fit(X[600:800], y[600:800], persons=ids[600:800])
+
+
+def test_a_step_that_is_interrupted_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, ids = data()
+    clf, whole = made()["fading"], made()["fading"].fit(X, y, persons=ids)
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Trainer, "train", failing)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X[:700], y[:700], persons=ids[:700])
+        assert clf.admitted_ == []
+    clf.partial_fit(X[700:], y[700:], persons=ids[700:])
+    assert clf.admitted_ == whole.admitted_

@@ -16,7 +16,7 @@ from tidegate.gate import person_log
 from tidegate.gate.fleet import Member, MemberStatus, member_row
 from tidegate.gate.person_log import persons_text
 from tidegate.gate.status import public_status, status
-from tidegate.gate.step_admission import StepAdmission, warning
+from tidegate.learn.step_admission import StepAdmission, warning
 from tidegate.privacy.person import Person
 from tidegate.release import canonical
 from tidegate.schedule import Fading, Independent, Span
@@ -123,6 +123,28 @@ def test_a_fleet_has_the_least_share_of_a_member(tmp_path: Path) -> None:
     row = member_row(member, MemberStatus(state="finished"))
     assert least is not None
     assert row["admitted"] == least > 0
+
+
+def test_fleet_status_warns_of_each_member_with_few(tmp_path: Path) -> None:
+    text = written(tmp_path, 6, contributions=2).read_text()
+    (tmp_path / "south.csv").write_text((tmp_path / "in.csv").read_text())
+    crowd = [f"0.5,{slot % 2},q{slot}" for slot in range(6 * STEP)]
+    (tmp_path / "north.csv").write_text("x,y,who\n" + "\n".join(crowd) + "\n")
+    fleet = tmp_path / "fleet.toml"
+    text = text.replace("in.csv", "{member}.csv")
+    fleet.write_text(f"{text}\n[members.north]\n[members.south]\n")
+    assert tidegate("fleet", "run", str(fleet), "--quiet").returncode == 0
+    said = tidegate("fleet", "status", str(fleet), COLUMNS="200").stdout.splitlines()
+    (line,) = [each for each in said if "records count" in each]
+    assert line == (
+        "south: 0.0% of the newest step's records count; its tidegate status says what to do"
+    )
+    rows = map(
+        json.loads, tidegate("fleet", "status", str(fleet), "--format", "json").stdout.splitlines()
+    )
+    assert {row["member"]: row["admitted"] for row in rows} == {"north": 1.0, "south": 0.0}
+    state = tidegate("status", str(tmp_path / "fleet.state" / "south")).stdout
+    assert "All of [person] is fixed" in state, "which says what to do"
 
 
 def test_nothing_public_has_it(tmp_path: Path) -> None:

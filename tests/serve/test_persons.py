@@ -16,8 +16,11 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import Served, config, served, stream
 from tests.serve.test_api import ARROW, arrow
+from tests.serve.test_events import become
+from tests.serve.test_privacy import answers
 from tidegate.checks import InvalidValueError
 from tidegate.client import Client, ServiceError
+from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.sources import RawBatch
 from tidegate.learn.owners import owners_of
@@ -286,3 +289,34 @@ def test_status_and_plan_say_whom_the_budget_protects(service: Served, tmp_path:
     with served(tmp_path / "state") as plain:
         told = plain.ask("GET", "/v1/status").json
         assert told["protects"] == {"unit": "record", "whom": whom(None)}
+
+
+def test_nobody_hears_over_http_how_many_records_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The share has no noise: no route may have it, whatever the token, nor even read it."""
+    few = config(person={"id": "p", "contributions": 1})
+    X, y = stream(500)
+    ids = [f"p{slot % 137}" for slot in range(500)]
+    with served(tmp_path / "state", few) as service:
+        body = {"x": X.tolist(), "y": y.tolist(), "persons": ids}
+        assert service.ask("POST", "/v1/records", body).status == 200
+        assert become(lambda: service.ask("GET", "/v1/status").json["releases"] == 3)
+        counts = service.runner.gate.store.admissions()
+        assert [each.counted for each in counts] == [100, 37, 0, 0, 0]
+        secrets = {str(each.share) for each in counts[1:2]} | {"admitted", "with a person count"}
+        heard = list(answers(service))
+        assert any(status == 200 for _, (status, *_) in heard[:-1])
+        for route, said in heard:
+            for secret in secrets:
+                assert secret not in str(said), route
+
+        def unread(*_: Any) -> Any:
+            raise AssertionError("a route reads how many records count")
+
+        monkeypatch.setattr(FolderStore, "admissions", unread)
+        for (route, before), (_, after) in zip(heard, answers(service), strict=True):
+            if "/metrics" not in route and "/v1/audit" not in route:  # they count requests
+                assert before == after, route
+            else:
+                assert before[0] == after[0], route

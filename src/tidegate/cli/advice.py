@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tidegate.gate.gate import Gate
-from tidegate.gate.step_admission import warnings
 from tidegate.learn.owners import WHY_NOBODY
+from tidegate.learn.step_admission import warnings
 from tidegate.progress import ONLY
 
 

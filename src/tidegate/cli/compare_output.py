@@ -78,6 +78,7 @@ class Report:
             "private": curve.private,
             "epsilon": contender.budget.epsilon,
             "delta": contender.budget.delta or None,
+            **self._persons(result),
             "runs": len(curve.runs),
             "measure": yardstick.ranks,
             "mean": round(float(result.at(self.times).mean()), digits),
@@ -88,6 +89,14 @@ class Report:
             "schedule": contender.table,
             **rounded(measures, digits),
         }
+
+    def _persons(self, result: Result) -> dict[str, Any]:
+        """What there is to say only if persons are protected."""
+        if self.comparison.config.person is None:
+            return {}
+        share = result.admitted
+        admitted = None if share is None else round(share, 4)
+        return {"contributions": result.contender.budget.contributions, "admitted": admitted}
 
     def _ranking(self, result: Result, recommendation: Recommendation) -> dict[str, Any]:
         """How it compares with the best schedule."""
@@ -162,11 +171,14 @@ class Report:
         """Print what the ranking does not tell, below what a constant reaches."""
         table, words = lean_table("Measures"), self.wording
         every = (words.ranks, *words.measures)
-        _add_columns(table, [each.heading for each in every])
+        persons = self.comparison.config.person is not None
+        _add_columns(table, [each.heading for each in every] + ["records\ncounted"] * persons)
         reached = (each.cell(recommendation.constant(each.constant)) for each in every)
-        table.add_row(words.constant, *reached)
+        table.add_row(words.constant, *reached, *["-"] * persons)
         for result in recommendation.ordered:
-            others = (each.cell(result.measure(each.name, self.times)) for each in words.measures)
+            others = [each.cell(result.measure(each.name, self.times)) for each in words.measures]
+            if persons:
+                others.append("-" if result.admitted is None else f"{result.admitted:.1%}")
             table.add_row(_name(result), words.ranks.cell(recommendation.score(result)), *others)
         Screen().print(table)
 
@@ -229,6 +241,7 @@ class Report:
             f"model. Behind the best schedule, ± noise: {RULE}. Kept: records that stay stored "
             f"after a release, because a later fit reads them. {self.wording.notes}"
             + self._constant_note
+            + self._person_note
             + "".join(f" {name} is shown with its {BEST_SETTING}." for name in self._tuned),
             markup=False,
         )
@@ -241,6 +254,17 @@ class Report:
         if all(each.contender.name != CONSTANT for each in self.results):
             return ""
         return f" {CONSTANT}: the same, but of the records so far or in the window, without noise."
+
+    @property
+    def _person_note(self) -> str:
+        """What the share of records that count means, and how baselines treat persons."""
+        if self.comparison.config.person is None:
+            return ""
+        return (
+            " Records counted: of all records with a person, those of persons who have not reached "
+            "their limit. naive counts each person like one record in every release and leaves "
+            "nobody out; methods without privacy learn from all records. Tests count every record."
+        )
 
     @property
     def _tuned(self) -> list[str]:

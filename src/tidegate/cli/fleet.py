@@ -20,9 +20,9 @@ from tidegate.cli.types import PATH, count
 from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent
-from tidegate.gate.step_admission import ENOUGH
 from tidegate.gate.store import NoStateError, Problem
 from tidegate.gate.verify import verify as problems_of
+from tidegate.learn.step_admission import ENOUGH
 
 EPILOG = """\b
 Examples:

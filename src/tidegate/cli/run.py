@@ -18,7 +18,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
-from tidegate.gate.step_admission import StepAdmission, warning
+from tidegate.learn.step_admission import StepAdmission, warning
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.release.measure_words import TOO_NOISY, shown

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from secrets import token_bytes
 from typing import Any, Self
+from warnings import warn
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse
 from tidegate.compute import Engine
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.features.codec import described_map
@@ -22,6 +23,7 @@ from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
 from tidegate.learn.records import Records
+from tidegate.learn.step_admission import StepAdmission, few_admitted, warning
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
@@ -170,7 +172,13 @@ class StreamEstimator(BaseEstimator):
             begun.run.about = self._about(begun, records)
             self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
         self.quarantined_ += int((~records.usable).sum())
+        before = few_admitted(begun.run.admissions)
         self._hand_over(begun.run, records, *stream)
+        for name, step in few_admitted(begun.run.admissions).items():
+            person = begun.run.plan.person
+            if name not in before and person is not None:  # not again at every step after
+                said = warning(step, person, "In a new stream")
+                warn(said, FewAdmittedWarning, stacklevel=4)  # the caller of fit or partial_fit
         return self
 
     def _warn(self, run: MemoryRun, X: Any, *, new: bool) -> None:
@@ -223,6 +231,21 @@ class StreamEstimator(BaseEstimator):
                 self.feature_names_in_ = np.array(first.names, object)
         elif len(getattr(X, "shape", ())) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
+
+    @property
+    def admitted_(self) -> list[StepAdmission]:
+        """How many records of each step count, if persons are protected: SECRET, for you alone.
+
+        The numbers are exact, without noise, and no budget covers them: show them to nobody who may
+        not see the records. No release, card or export has them. Each entry has `span`, `records`
+        (how many have a person), `counted` (how many of these are learnt from) and their `share`.
+        """
+        begun = vars(self).get("_begun")
+        if self.contributions is None or begun is None:
+            missing = "it is not fitted yet" if begun is None else "it protects records"
+            raise AttributeError(f"this {type(self).__name__} has no admitted_: {missing}")
+        run: MemoryRun = begun.run
+        return run.admissions
 
     def _newest(self) -> Weights:
         """The weights of the newest release."""

@@ -10,10 +10,10 @@ from tidegate.gate.erasure_log import ErasureLog
 from tidegate.gate.inspecting import Consent, inspect_state
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
-from tidegate.gate.step_admission import NEWEST, StepAdmission
 from tidegate.gate.store import RESTORE, Problem, StoppedStep
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners
+from tidegate.learn.step_admission import NEWEST, StepAdmission
 from tidegate.privacy.admission import Admission
 from tidegate.schedule import Span
 

@@ -25,10 +25,10 @@ from tidegate.gate.person_runs import (
     step_digest,
 )
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.step_admission import StepAdmission
 from tidegate.gate.store import readable
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
+from tidegate.learn.step_admission import StepAdmission
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES, Compact
 from tidegate.privacy.ledger import LedgerError

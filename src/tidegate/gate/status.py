@@ -12,10 +12,10 @@ from tidegate.gate.measured_steps import (
     drift_status,
     survey_row,
 )
-from tidegate.gate.step_admission import status_rows
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
 from tidegate.learn.score_kinds import headline_name
+from tidegate.learn.step_admission import status_rows
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Person

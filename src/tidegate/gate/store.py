@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
 from tidegate.gate.erasure import Erasure, Target
-from tidegate.gate.step_admission import NEWEST, StepAdmission
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.learn.rules import RULES
+from tidegate.learn.step_admission import NEWEST, StepAdmission
 from tidegate.learn.survey import Survey
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.admission import Admission

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners
+from tidegate.learn.step_admission import StepAdmission
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.schedule import Span
 
@@ -32,6 +33,8 @@ class AdmittedSteps:
     >>> steps.add("records", Span(0, 3), 0)
     >>> steps.decide("records", Span(3, 4), 1, both[:1])
     array([False])
+    >>> [(each.counted, each.records) for each in steps.counts]
+    [(2, 2)]
     """
 
     def __init__(self, admission: Admission, streams: Iterable[str]) -> None:
@@ -39,6 +42,7 @@ class AdmittedSteps:
         self._ranges: dict[str, dict[bytes, Ranges]] = {stream: {} for stream in streams}
         self._bits: dict[str, dict[Span, Admitted]] = {stream: {} for stream in self._ranges}
         self._decided: dict[str, tuple[Span, Admitted, tuple[bytes, ...]]] = {}
+        self._counts: dict[tuple[str, Span], StepAdmission] = {}  # of the steps decided so far
 
     def decide(self, stream: str, span: Span, step: int, owners: Owners) -> Admitted:
         """Which slots of a complete step count, from owners alone.
@@ -57,6 +61,11 @@ class AdmittedSteps:
             nobody = np.array([not any(person) for person in persons], np.bool_)
             admitted = self._admission.decide(histories, step) & ~nobody
             new = tuple(person for person, yes in zip(persons, admitted, strict=True) if yes)
+            counts = {
+                "records": int((~nobody)[inverse].sum()),
+                "counted": int(admitted[inverse].sum()),
+            }
+            self._counts[stream, span] = StepAdmission(stream=stream, span=span, **counts)
             self._decided[stream] = span, admitted[inverse], new
         return self._decided[stream][1]
 
@@ -76,6 +85,16 @@ class AdmittedSteps:
         ranges.update(after)
         self._admission.check(Histories.of([self._history(person) for person in new]))
         self._bits[stream][span] = admitted  # last: then the step is added
+
+    @property
+    def counts(self) -> list[StepAdmission]:
+        """How many records of each step that was added count: exact, so for the operator alone."""
+        waiting = {
+            (stream, span)
+            for stream, (span, *_) in self._decided.items()
+            if span not in self._bits[stream]
+        }
+        return [counts for place, counts in self._counts.items() if place not in waiting]
 
     def admitted(self, stream: str, span: Span) -> Admitted:
         """Which slots of a span count; those of steps that are not added do not."""

@@ -18,10 +18,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A contender and what its runs measured."""
+    """A contender and what its runs measured.
+
+    Attributes:
+        contender: The contender.
+        trial: What its runs measured.
+        admitted: The share of the records that its models learn from, of those with a person;
+            None if records are protected, and for baselines, which leave nobody out.
+    """
 
     contender: Contender
     trial: Trial
+    admitted: float | None = None
 
     @property
     def curve(self) -> Curve:
@@ -73,7 +81,7 @@ def results(
     for contender in contenders:
         once = range(1) if contender.runs_once else range(runs)
         trial = best_attempt(contender.methods, stream, once, tick, step)
-        yield Result(contender=contender, trial=trial)
+        yield Result(contender=contender, trial=trial, admitted=contender.admitted(stream))
 
 
 def common_times(compared: Sequence[Result], step: int) -> list[int]:

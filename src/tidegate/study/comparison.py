@@ -18,6 +18,7 @@ from tidegate.gate.config.schedule_table import schedule_table
 from tidegate.gate.sources import Source
 from tidegate.kinds import parameters
 from tidegate.learn.intake import Intake
+from tidegate.learn.owners import owners_of
 from tidegate.learn.records import join
 from tidegate.plan import TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget
@@ -62,6 +63,9 @@ SEE_CHECK = "see how it is read with tidegate check CONFIG FILE --public"
 NEWEST = ("sliding", "fading")
 """Schedules of the newest records: beside them, baselines read a window."""
 
+PUBLIC_KEY = bytes(32)
+"""The key of ids in public records: nothing has to be hidden, and nothing is kept."""
+
 BATCH = 512
 """Approximate number of records in a gradient of DP-FTRL."""
 
@@ -72,7 +76,7 @@ class Contender:
 
     Attributes:
         name: A schedule with its setting, or one of `BASELINES`.
-        budget: The budget of every record.
+        budget: The budget of every record, or of every person.
         methods: One for each setting; the best of them counts.
         configured: Whether it is the configured schedule.
         table: The [schedule] table of a schedule; None for a baseline.
@@ -88,6 +92,11 @@ class Contender:
     def runs_once(self) -> bool:
         """Whether all its runs would be the same."""
         return self.name in (NOT_PRIVATE, CONSTANT)
+
+    def admitted(self, stream: StudyStream) -> float | None:
+        """The share of the records with a person that its schedule learns from; see `Scheduled`."""
+        method = next(iter(self.methods), None)
+        return method.admitted(stream) if isinstance(method, Scheduled) else None
 
     @property
     def schedule(self) -> Schedule | None:
@@ -273,7 +282,7 @@ class Comparison:
         times = Times(first=first, step=self.size("step"), window=window)
         return Contender(
             name=name,
-            budget=config.budget.build(),
+            budget=config.total(),
             methods=_settings(name, config, times),
             configured=False,
         )
@@ -290,14 +299,26 @@ def _settings(name: str, config: Config, times: Times) -> list[Method]:
     return [WithConstant(method=each) for each in plain] if config.plan().survey else plain
 
 
+PROTECT_RECORDS = {
+    "window-refit": "it limits what a record pays, not what a person pays; sliding-refit does both",
+    "dp-ftrl": "its noise is proved for records, not for a person with records in many batches",
+    "diffprivlib": "it protects records: it cannot count a person like one record",
+}
+"""Why baselines are left out if persons are protected."""
+
+
 def _plain_settings(name: str, config: Config, times: Times) -> list[Method]:
     """The same without such a column."""
+    if config.person is not None and name in PROTECT_RECORDS:
+        why = f"{name} is not compared if persons are protected: {PROTECT_RECORDS[name]}"
+        raise InvalidValueError(why)
     budget = config.budget.build()
     refit: dict[str, Any] = {
         "budget": budget,
         "times": times,
         "learner": config.learner.build(),
         "regularization": config.task().regularization,
+        "typical": None if config.person is None else config.person.build().typical,
     }
     match name:
         case "window-refit":
@@ -343,13 +364,21 @@ def read(config: Config, source: Source) -> Labelled:
         features=config.feature_map(),
         spelling=kept.rule,
     )
-    parts = [intake.records(raw.X, raw.y) for raw in source.batches(None) if raw.n]
-    if not parts:
+    batches = [raw for raw in source.batches(None) if raw.n]
+    if not batches:
         raise refuse("the number of records", "above 0", 0)
-    records = join(parts)
+    records = join([intake.records(raw.X, raw.y) for raw in batches])
     if not records.usable.any():
         raise InvalidValueError(f"no record of {source.name} can be used: {SEE_CHECK}")
-    return Labelled(X=records.X, y=np.where(records.usable, records.y, UNUSABLE))
+    owners = None
+    if config.person is not None:
+        owners = np.concatenate([owners_of(raw.persons, PUBLIC_KEY).owners for raw in batches])
+        known = int(owners.any(axis=1).sum())
+        if 2 * known < len(owners):  # a gate would stop at such a first step
+            few = f"only {known:,} of {len(owners):,} records of {source.name} have a person"
+            raise InvalidValueError(f"{few}: check [person] id = {config.person.id!r}")
+    y = np.where(records.usable, records.y, UNUSABLE)
+    return Labelled(X=records.X, y=y, owners=owners)
 
 
 def _divisor(number: int) -> int:

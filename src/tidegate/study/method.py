@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.compute import Engine, Memory
+from tidegate.learn.admitted_steps import AdmittedSteps
 from tidegate.learn.learner import Learner, Task
 from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
+from tidegate.progress import ONLY
+from tidegate.schedule import Span
 from tidegate.study.study_stream import Fitted, StudyStream, Transformed
 
 
@@ -52,6 +55,20 @@ class Scheduled:
 
     private = True
     probabilities = True
+
+    def admitted(self, stream: StudyStream) -> float | None:
+        """The share of the records with a person that count; None if records are protected."""
+        admission, owners, steps = self.plan.admission, stream.records.owners, self.plan.steps
+        if admission is None or owners is None:
+            return None
+        decided = AdmittedSteps(admission, [ONLY])
+        for number in range(steps.complete(stream.n)):
+            span = steps.records(Span(number, number + 1))
+            decided.decide(ONLY, span, number, owners[slice(*span)])
+            decided.add(ONLY, span, number)
+            decided.forget(ONLY, span.stop, number + 1)
+        records = sum(each.records for each in decided.counts)
+        return sum(each.counted for each in decided.counts) / records if records else None
 
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release of the plan."""

@@ -11,7 +11,8 @@ from tidegate.features.rows import Rows
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Task, Weights
 from tidegate.learn.loss import Loss, Softmax
-from tidegate.learn.records import Records
+from tidegate.learn.owners import owned_by
+from tidegate.learn.records import Owners, Records
 from tidegate.learn.target import BITS, Target
 from tidegate.learn.transform import Transform
 
@@ -41,13 +42,17 @@ class Labelled:
         X: Features, shape (n, d), dense or CSR; no row is longer than the stream's norm.
         y: The class index of each record, or the code of its target, shape (n,); `UNUSABLE` for
             one that cannot be used, whose row is 0.
+        owners: Whose each record is, if persons are protected. A record of nobody is not learnt
+            from, but models are tested on it: predictions need no id.
     """
 
     X: Rows
     y: Labels
+    owners: Owners | None = None
 
     def __getitem__(self, which: Any) -> "Labelled":
-        return Labelled(X=self.X[which], y=self.y[which])
+        owners = None if self.owners is None else self.owners[which]
+        return Labelled(X=self.X[which], y=self.y[which], owners=owners)
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -100,6 +105,12 @@ class StudyStream:
         return replace(self, records=self.records[:n])
 
     def between(self, start: int, stop: int) -> Records:
-        """Consecutive records, in the form that learners read."""
+        """Consecutive records, in the form that learners read; with owners, if they have some."""
         part = self.records[start:stop]
-        return Records(part.X, np.where(part.usable, part.y, 0), part.usable)
+        records = Records(part.X, np.where(part.usable, part.y, 0), part.usable)
+        return records if part.owners is None else owned_by(records, part.owners)
+
+    @property
+    def ownerless(self) -> "StudyStream":
+        """The same stream for methods without privacy: it does not say whose records are."""
+        return replace(self, records=replace(self.records, owners=None))

@@ -51,7 +51,7 @@ class WithConstant:
         transform = scaling(stream)
         given = stream.records
         rows = zeroed(transform.rows(given.X), ~given.usable)
-        records = Labelled(X=rows, y=given.y)
+        records = replace(given, X=rows)
         scaled = replace(stream, records=records, norm=Transform.NORM, test=_untested)
         for at, fitted in self.method.models(scaled, seed):
             if isinstance(fitted, Transformed):
@@ -80,9 +80,9 @@ class Constant:
     def models(self, stream: StudyStream, seed: int) -> Iterator[tuple[int, Fitted]]:
         """Each release."""
         del seed
-        transform = scaling(stream)
+        transform, known = scaling(stream), stream.ownerless
         for span in self.times.spans(stream.n):
-            records = stream.between(*span)
+            records = known.between(*span)
             weights = np.zeros(stream.task().loss.shape(transform.features + 1))
             margins = _margins(records.y[records.usable], stream)
             weights[-1] = margins / Transform.CONSTANT

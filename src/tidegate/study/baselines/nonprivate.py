@@ -36,7 +36,7 @@ class NonPrivate:
         loss = certifiable(task.loss)
         tolerance = self.tolerance * loss.lipschitz(task.norm)
         for span in self.times.spans(stream.n):
-            records = stream.between(*span)
+            records = stream.ownerless.between(*span)
             pull = self.regularization * task.norm**2
             objective = Objective(records, loss, regularization=pull, norm=task.norm)
             weights = certified_minimum(objective, tolerance, weights).weights

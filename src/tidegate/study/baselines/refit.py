@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from tidegate.checks import refuse, whole
 from tidegate.learn.learner import Learner, Task, Terms, Weights
+from tidegate.learn.persons import once
+from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, Budget, PureDP, allowance_of
 from tidegate.privacy.rounding import down
@@ -60,10 +64,12 @@ class Refit(ABC):
     """Trains each release on all records that count, for the same part of their budget.
 
     Args:
-        budget: The budget of every record.
+        budget: The budget of every record, or of every person.
         times: When to release, and which records count.
         learner: How to train each fit.
         regularization: Lambda; None leaves it to the learner.
+        typical: How many records a person is expected to have in a fit, if persons are protected:
+            then a person counts like one record in every fit.
         warm: Start each fit at the release before, which costs nothing.
         name: Its name in tables and plots.
     """
@@ -72,6 +78,7 @@ class Refit(ABC):
     times: Times
     learner: Learner[Task]
     regularization: float | None = None
+    typical: Fraction | None = None
     warm: bool = False
     name: str
 
@@ -86,17 +93,29 @@ class Refit(ABC):
         """Each release."""
         spans = self.times.spans(stream.n)
         bits, prior = NotPrivateBits(seed), None
+        task = stream.task(self.regularization)
         for span in spans:
-            terms = Terms(allowance=self.part(len(spans)), prior=prior)
-            task = stream.task(self.regularization)
-            weights = self.learner.fit(task, terms, stream.between(*span), bits)
+            part = self.part(len(spans))
+            terms = Terms(allowance=part, prior=prior, typical=self.typical)
+            weights = self.learner.fit(task, terms, self._read(stream, span), bits)
             yield span.stop, weights
             prior = weights if self.warm else None
+
+    def _read(self, stream: StudyStream, span: Span) -> Records:
+        """The records of a release; of persons, each counts like one record, nobody is left out.
+
+        So a release costs a person its part once, however many of the records are theirs.
+        """
+        records = stream.between(*span)
+        return records if self.typical is None else once(records, np.ones(records.n, np.bool_))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveSplitting(Refit):
     """Splits the budget over all T releases, a number fixed in advance; then the budget is spent.
+
+    If persons are protected, that is enough: a person counts like one record in each release, so
+    all T together cost a person the budget, whatever the number of records.
 
     Args:
         simple: Split it by simple composition, into epsilon/T and delta/T, as is often done.

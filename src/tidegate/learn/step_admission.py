@@ -1,6 +1,7 @@
 """How many records of a step count where persons are protected: for the operator's eyes only.
 
-The numbers have no noise. They are kept in the state, and nothing that is released has them.
+The numbers have no noise: they are secret. Gates keep them in the state, estimators in memory, and
+nothing that is released has them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,21 +73,35 @@ def status_rows(steps: Sequence[StepAdmission], stream: str) -> dict[str, Any]:
     return {"admitted": shares[-1]["share"] if shares else None, "admitted_steps": shares}
 
 
+IN_A_NEW_STATE = "All of [person] is fixed, so in a new state"
+
+
+def few_admitted(steps: Sequence[StepAdmission]) -> dict[str, StepAdmission]:
+    """The newest step of each stream in whose newest step few records count."""
+    newest = {each.stream: each for each in steps}
+    return {stream: step for stream, step in newest.items() if step.few}
+
+
 def warnings(steps: Sequence[StepAdmission], person: Person) -> Iterator[str]:
     """Say of each stream in whose newest step few records count what can be done."""
-    for step in {each.stream: each for each in steps}.values():
-        if step.few:
-            yield warning(step, person)
+    for step in few_admitted(steps).values():
+        yield warning(step, person)
 
 
-def warning(step: StepAdmission, person: Person) -> str:
-    """Say that few records of a step count, why, and what can be done."""
+def warning(step: StepAdmission, person: Person, where: str = IN_A_NEW_STATE) -> str:
+    """Say that few records of a step count, why, and what can be done.
+
+    Args:
+        step: The step.
+        person: The settings that leave the others out.
+        where: Where they can be changed: the beginning of the sentence that gives advice.
+    """
     k, period = person.contributions, person.period
     longer = "a period" if period is None else f"a shorter period than {period:,} steps"
     return (
         f"{step.in_words()} (do not publish this share): the others are of persons who have "
         f"reached their limit of contributions = {k:,}, so models learn from fewer records than "
-        "arrive. All of [person] is fixed, so in a new state consider larger contributions, "
+        f"arrive. {where} consider larger contributions, "
         f"{longer}, longer steps, or a longer memory (a smaller forget or a larger window), "
         "chosen from public knowledge"
     )
