@@ -9,7 +9,7 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
-MOST_DIGITS = 20
+MAX_DIGITS = 20
 """Most digits of a whole number in JSON that is read: those of 2^64."""
 
 MAX_COUNT = 2**53
@@ -187,7 +187,7 @@ def json_of(text: str | bytes) -> Any:
 
 
 def _short_int(text: str) -> int:
-    if len(text) > MOST_DIGITS + 1:
+    if len(text) > MAX_DIGITS + 1:
         raise ValueError("a whole number of too many digits")
     return int(text)
 

@@ -20,7 +20,7 @@ from tidegate.client_body import body_of
 if TYPE_CHECKING:
     from tidegate.release import Model, RegressionModel
 
-AGAIN = {429, 502, 503, 504}
+RETRIED_STATUSES = {429, 502, 503, 504}
 """Statuses after which a request is retried."""
 
 PAUSE, LONGEST = 0.1, 5.0
@@ -229,7 +229,7 @@ class Client:
                 if answer.status in {200, 304}:
                     return content
                 failure = ServiceError(_error(content, answer.status), answer.status)
-                if answer.status not in AGAIN:
+                if answer.status not in RETRIED_STATUSES:
                     raise failure
                 later = answer.headers.get("Retry-After", "")  # a proxy may send a date
                 pause = max(pause, float(later) if later.isdecimal() else 0.0)

@@ -39,7 +39,7 @@ def default_survey(budget: Budget) -> Fraction:
     return SURVEY if budget.unit == "mu" else Fraction(0)
 
 
-SIMULATED = 2048
+MAX_SIMULATED_STEPS = 2048
 """The most steps that `Plan.mean_paid` computes."""
 
 
@@ -174,9 +174,9 @@ class Plan:
     def mean_paid(self, at: int) -> "MeanPaid | None":
         """What records have paid on average once `at` records have arrived.
 
-        Records count that no later fit reads; None if there are none yet. If a schedule reads every
-        record again and again, all count, and may pay more later. At most `SIMULATED` steps are
-        computed: more hardly change the mean.
+        The mean is over records that no later fit reads; None if there are none yet. If a schedule
+        reads every record again and again, it is over all records, which may pay more later. At
+        most `MAX_SIMULATED_STEPS` steps are computed: more hardly change the mean.
 
         >>> from tidegate.privacy import ApproxDP
         >>> from tidegate.schedule import SlidingWindow
@@ -188,7 +188,7 @@ class Plan:
         >>> [(round(float(mean.share), 3), mean.final) for mean in means if mean]
         [(1.0, True), (0.626, True)]
         """
-        now, look_back = min(self.steps.complete(at), SIMULATED), self.schedule.look_back
+        now, look_back = min(self.steps.complete(at), MAX_SIMULATED_STEPS), self.schedule.look_back
         changes = [Fraction(0)] * (now + 1)
         for line in self.lines(self.steps.count(now)):
             for span, share in line.charges:

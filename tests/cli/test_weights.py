@@ -118,7 +118,7 @@ def test_a_target_has_weights_in_its_unit(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("together", [7, 2**16])
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 def test_predictions_in_a_file(name: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction_file, "TOGETHER", together)
+    monkeypatch.setattr(prediction_file, "ROWS_PER_WRITE", together)
     Path(name).write_text("an earlier file")
     done = tidegate("predict", "published", "new.csv", "--output", name)
     assert done.returncode == 0
@@ -160,7 +160,7 @@ def test_an_output_never_replaces_what_is_read(folder: Path) -> None:
 
 def test_a_file_appears_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands there stays if predictions end half way, and nothing else is left behind."""
-    monkeypatch.setattr(prediction_file, "TOGETHER", 10)
+    monkeypatch.setattr(prediction_file, "ROWS_PER_WRITE", 10)
     Path("p.csv").write_text("an earlier file")
     names = sorted(each.name for each in folder.iterdir())
     real, parts = pa.Table.from_pylist, []

@@ -30,7 +30,7 @@ from tests.study.test_panels import RIGHT, WRONG
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.compute.cluster import VERSION, WIDTH, Dask, OnCluster, Resident
+from tidegate.compute.cluster import MERGE_WIDTH, VERSION, Dask, OnCluster, Resident
 from tidegate.compute.cuts import Run, equal_sizes, shared_out
 from tidegate.compute.engine import Then, same
 from tidegate.features.rows import entries_of
@@ -159,7 +159,7 @@ def test_results_are_merged_in_a_tree(cluster: Dask) -> None:
     parts = cluster.parts([whole], whole.form)
     assert isinstance(parts, OnCluster)
     many = replace(parts, runs=shared_out([whole], equal_sizes(whole.n, CHUNK)))
-    assert many.fold(_none, _deeper) <= 2 * WIDTH
+    assert many.fold(_none, _deeper) <= 2 * MERGE_WIDTH
     assert many.fold(_count, operator.add) == whole.n
     first = tuple(whole.X[::CHUNK, 0])
     assert many.fold(_first, operator.add) == first  # in order

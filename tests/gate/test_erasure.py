@@ -162,7 +162,7 @@ def test_a_person_is_erased_everywhere_and_stays_the_owner(tmp_path: Path, kind:
 def test_any_order_of_appending_erasing_and_forgetting(
     acts: list[tuple[str, float]], cut: int, times: int, segment_records: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as name, patch.object(scrubbing, "EVERY", 0.01):
+    with tempfile.TemporaryDirectory() as name, patch.object(scrubbing, "SCRUB_INTERVAL", 0.01):
         folder = Path(name) / "state"
         gone: set[int] = set()
         count, first = 0, 0

@@ -16,7 +16,7 @@ from tests.gate.released import made
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import export as files
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.config.texts import MOST_PARTS, tables_of
+from tidegate.gate.config.texts import MAX_KEY_PARTS, tables_of
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
 from tidegate.gate.onnx_release import to_onnx
@@ -144,10 +144,10 @@ def test_toml_that_would_take_minutes_is_refused(toml: str, why: str) -> None:
 
 
 def test_dots_in_texts_and_comments_are_no_keys() -> None:
-    dots = ".".join("a" * (MOST_PARTS + 5))
+    dots = ".".join("a" * (MAX_KEY_PARTS + 5))
     toml = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = \'\'\'{dots}\'\'\'\nd = """{dots}\\""""'
     assert set(tables_of(toml)) == {"a", "b", "c", "d"}
-    assert tables_of(f"{'.'.join('a' * MOST_PARTS)} = 1")
+    assert tables_of(f"{'.'.join('a' * MAX_KEY_PARTS)} = 1")
 
 
 @pytest.mark.parametrize(

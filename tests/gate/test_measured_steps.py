@@ -12,7 +12,7 @@ import pytest
 from tests.cli.run import json_lines, tidegate
 from tidegate.gate import Config, Gate
 from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.measured_steps import MOST_POINTS, alarm_in_words
+from tidegate.gate.measured_steps import MAX_STEPS_KEPT, alarm_in_words
 from tidegate.gate.status import public_status
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
 from tidegate.learn.measure_values import RANGES
@@ -87,7 +87,7 @@ def test_steps_are_computed_once_and_each_alarm_is_fresh_once(state: Path) -> No
         assert len(view.measured.fresh()) == STEPS
         view.catch_up()
         assert view.measured.fresh() == []
-        assert len(view.measured.newest()) == STEPS <= MOST_POINTS
+        assert len(view.measured.newest()) == STEPS <= MAX_STEPS_KEPT
         other = gate.ledger_view()
         other.catch_up()
         other.measured.skip()

@@ -68,7 +68,7 @@ def locations(request: pytest.FixtureRequest) -> Locations:
 def small() -> Iterator[None]:
     """Merge soon and often, so that short lives have many levels."""
     with (
-        patch.multiple(person_rows, MOST_FRESH=3, FANOUT=2),
+        patch.multiple(person_rows, MAX_UNMERGED_ROWS=3, FANOUT=2),
         patch.object(person_log, "MAX_EAGER_STEPS", 2),
         patch.object(person_recent, "MAX_CACHED", 60),
     ):

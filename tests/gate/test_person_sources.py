@@ -30,7 +30,7 @@ from tidegate.gate.sources import (
     raw_batch,
 )
 from tidegate.gate.sources.broker import id_of
-from tidegate.learn.owners import LONGEST, owners_of
+from tidegate.learn.owners import MAX_ID_BYTES, owners_of
 
 PLAIN = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 OWNED = SourceColumns(
@@ -51,7 +51,7 @@ BAD: list[Any] = [
     {SECRET: 1},
     HUGE,
     "\ud800",
-    "é" * (LONGEST // 2 + 1),
+    "é" * (MAX_ID_BYTES // 2 + 1),
 ]
 """What is no id, in JSON."""
 

@@ -287,7 +287,7 @@ def test_a_run_that_goes_on_does_not_read_all_again_and_the_next_one_does(
 def test_times_that_may_repeat_are_not_trusted(tmp_path: Path) -> None:
     path = write(tmp_path / "f.csv", [(1, 1)])
     assert files_module._stamp(path.stat()) is None
-    later = path.stat().st_mtime + files_module.SETTLED
+    later = path.stat().st_mtime + files_module.SETTLING_SECONDS
     fields = [*path.stat()]
     old = os.stat_result([*fields[:7], *(int(later) - 9 for _ in range(3))])
     assert files_module._stamp(old) is not None

@@ -12,7 +12,7 @@ from tests.gate.gatelife import config, opened
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import StoppedError
 from tidegate.learn import survey as surveys
-from tidegate.learn.stop import SURE, most_unusable, stops
+from tidegate.learn.stop import SURE_DEVIATIONS, most_unusable, stops
 from tidegate.learn.survey import Survey
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -125,7 +125,7 @@ def test_the_threshold_is_one_half_or_what_noise_hardly_reaches() -> None:
     assert not stops(seen(2048, 4096))
     assert stops(seen(2048.01, 4096))
     short = seen(0, 8)
-    assert most_unusable(short) == SURE["mu"] * short.deviations.counts / 8 > 1
+    assert most_unusable(short) == SURE_DEVIATIONS["mu"] * short.deviations.counts / 8 > 1
     assert not stops(seen(8, 8))
 
 
@@ -134,4 +134,4 @@ def test_noise_alone_hardly_ever_stops_a_stream(unit: Any, noise: Any) -> None:
     """Of 1e5 draws 0.1 may exceed it; more than 6 do so with odds below 1e-10."""
     deviation = 2**0.5 if unit == "epsilon" else 1.0
     draws = noise(np.zeros(100_000), 1.0, NotPrivateBits(5)) / deviation
-    assert np.count_nonzero(draws > SURE[unit]) <= 6
+    assert np.count_nonzero(draws > SURE_DEVIATIONS[unit]) <= 6

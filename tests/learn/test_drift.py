@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, ncx2
 
 from tidegate.learn.drift import (
-    PARTS,
     RATE,
+    RATE_PARTS,
     VARIANCES,
     Drift,
     Errors,
@@ -189,7 +189,7 @@ def test_the_weights_of_a_forgetting_mean_are_bounded_by_its_sum() -> None:
 
 
 def test_the_parts_of_the_rate_add_up() -> None:
-    assert math.isclose(sum(PARTS.values()) + VARIANCES, 1)
+    assert math.isclose(sum(RATE_PARTS.values()) + VARIANCES, 1)
 
 
 def share(part: Fraction) -> Allowance:
@@ -256,7 +256,7 @@ def test_thresholds_are_those_of_known_variances_and_little_more(
     scale = getattr(scales(allowance, features=3), kind)
     noise = 2 * scale**2 * (1 / n**2 + (weights**2).sum())
     sampling = variance * (1 / n + n * (weights**2).sum())
-    x = math.log(2 * cells / (PARTS[kind] * RATE))
+    x = math.log(2 * cells / (RATE_PARTS[kind] * RATE))
     reference = math.sqrt(2 * x * (noise + sampling)) + x * scale / n
     gap = abs(now.cells[cell] / n - before.cells[cell] / before.cells[-2])
     assert reference <= gap / found.statistic <= 1.1 * reference

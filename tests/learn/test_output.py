@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.learn.output import MOST_PASSES
+from tidegate.learn.output import MAX_PASSES
 from tidegate.learn.records import Records
 from tidegate.learn.solver import accelerated_passes, condition_of
 from tidegate.privacy.bits import NotPrivateBits
@@ -110,7 +110,7 @@ def test_left_to_the_learner_no_fit_takes_too_many_passes(
     """So a gate whose stream has no end never comes to a fit that it would have to refuse."""
     learner, open_task = OutputPerturbation(), Task(loss=loss, norm=norm, regularization=None)
     pull = learner.pull(open_task, n, 5, Allowance("mu", amount))
-    assert learner.passes(task(loss, pull, norm), n) <= MOST_PASSES
+    assert learner.passes(task(loss, pull, norm), n) <= MAX_PASSES
     learner.check_size(open_task, None)
 
 

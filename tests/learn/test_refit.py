@@ -252,7 +252,7 @@ def test_it_shifts_less_if_few_records_are_new(loss: Loss) -> None:
         public: dict[str, Any] = {"divisor": data.n, "class_shares": (), "perturb": no_noise}
         return fold_for(wrong, parts, loss=loss, mu=1e3, new=new, **public).shift
 
-    assert shift(0.01) == pytest.approx(refit.LEAST_NEW * shift(1.0))
+    assert shift(0.01) == pytest.approx(refit.MIN_NEW_WEIGHT * shift(1.0))
     assert shift(0.9) == pytest.approx(0.9 * shift(1.0))
 
 

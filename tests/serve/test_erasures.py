@@ -196,7 +196,7 @@ def test_who_waits_long_is_told_so_and_erased(
         service.send(300)
         erased_twice(service.runner, gate)
         until(lambda: service.runner.erasures_waiting == 0)
-        monkeypatch.setattr(gate_runner, "MOST_ERASURES", 1)
+        monkeypatch.setattr(gate_runner, "MAX_WAITING_ERASURES", 1)
         answer = service.ask("POST", "/v1/erasures", {"record": 250})
         assert answer.status == 503
         assert "waits for the step" in answer.json["error"]

@@ -31,7 +31,7 @@ from tidegate.serve import arrow as arrow_bodies
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.limits import Limits
 from tidegate.serve.server import kept, listen, run, server
-from tidegate.serve.service import SMALL
+from tidegate.serve.service import MAX_INLINE_BODY_BYTES
 from tidegate.serve.tokens import Tokens
 
 MiB = 2**20
@@ -180,7 +180,7 @@ def test_while_an_arrow_body_is_read_others_are_answered(tmp_path: Path) -> None
     going, reading, batch = threading.Event(), threading.Event(), Reader.batch
 
     def slow(self: Reader, kind: str, body: Any, **more: Any) -> Any:
-        if kind == ARROW and len(body) > SMALL:
+        if kind == ARROW and len(body) > MAX_INLINE_BODY_BYTES:
             reading.set()
             going.wait(20)
         return batch(self, kind, body, **more)
@@ -225,7 +225,9 @@ def test_json_is_read_by_another_process_which_may_die(tmp_path: Path) -> None:
         os.kill(process, signal.SIGKILL)  # the kernel would, if memory ran out
         assert sent.result(20).status == 503
         assert running.ask("POST", "/v1/records", large(), Content_Type=JSON).json["count"] == 10010
-        refused = running.ask("POST", "/v1/records", b"{" * 2 * SMALL, Content_Type=JSON)
+        refused = running.ask(
+            "POST", "/v1/records", b"{" * 2 * MAX_INLINE_BODY_BYTES, Content_Type=JSON
+        )
         assert refused.json == {"error": "the body must be a JSON object"}
 
 
@@ -237,7 +239,7 @@ def test_a_body_is_read_the_same_wherever_it_is(tmp_path: Path) -> None:
     found = []
     for limit in (0, 2**30):
         with (
-            patch("tidegate.serve.service.SMALL", limit),
+            patch("tidegate.serve.service.MAX_INLINE_BODY_BYTES", limit),
             served(tmp_path / str(limit)) as running,
         ):
             sent = running.ask("POST", "/v1/records", {"x": rows, "y": labels})

@@ -22,7 +22,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent
 from tidegate.gate.store import NoStateError, Problem
 from tidegate.gate.verify import verify as problems_of
-from tidegate.learn.step_admission import ENOUGH
+from tidegate.learn.step_admission import WARN_BELOW_SHARE
 
 EPILOG = """\b
 Examples:
@@ -32,7 +32,15 @@ Examples:
   tidegate fleet verify fleet.toml --format json
 """
 
-ASIDE = {"admitted", "epsilon", "delta", "steps_waiting", "held_records", "held_bytes", "why"}
+NOT_IN_TABLE = {
+    "admitted",
+    "epsilon",
+    "delta",
+    "steps_waiting",
+    "held_records",
+    "held_bytes",
+    "why",
+}
 """Fields that only JSON, or lines below the table, show: the table has to fit 80 columns."""
 
 RUN_EPILOG = """\b
@@ -129,12 +137,12 @@ def _show(gates: Fleet, form: str) -> None:
     if form == "json":
         options.show(rows, form)
         return
-    narrow = [{name: row[name] for name in row if name not in ASIDE} for row in rows]
+    narrow = [{name: row[name] for name in row if name not in NOT_IN_TABLE} for row in rows]
     options.show(narrow, form, folded="member")
     for row in rows:
         if row["why"] is not None:
             options.say(f"{row['member']} failed: {row['why']}")
-        if row["admitted"] is not None and row["admitted"] < ENOUGH:
+        if row["admitted"] is not None and row["admitted"] < WARN_BELOW_SHARE:
             options.say(
                 f"{row['member']}: {row['admitted']:.1%} of the newest step's records count; "
                 "its tidegate status says what to do"

@@ -22,7 +22,7 @@ from tidegate.cli.planned import (
 from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, SLOTS, Kind, count, kinds_text
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
-from tidegate.privacy.budget import MOST_CONTRIBUTIONS, budget_of
+from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
 from tidegate.schedule.registry import alone
 
 EPILOG = """\b
@@ -103,7 +103,7 @@ KIND is {kinds_text()}. All sizes are in records.
 @click.option("--scores", type=RATIO, help="Share of the budget for scores of releases [0].")
 @click.option(
     "--contributions",
-    type=count(most=MOST_CONTRIBUTIONS),
+    type=count(most=MAX_CONTRIBUTIONS),
     help="Protect persons: all records of one may cost so many times what one record may cost.",
 )
 @click.option(

@@ -36,7 +36,7 @@ Examples:
   tidegate predict tidegate.state new.csv --column age=Alter
 """
 
-MOST = 8
+MAX_COLUMNS_SHOWN = 8
 """The most columns that an error names, and the most classes that the table shows."""
 
 TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
@@ -130,7 +130,7 @@ def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
     trained = tuple(release.card.get("columns") or ())
     for name in aliases:
         if name not in trained:
-            allowed = f"NAME=NAME_IN_FILE, NAME one of {', '.join(trained[:MOST])}"
+            allowed = f"NAME=NAME_IN_FILE, NAME one of {', '.join(trained[:MAX_COLUMNS_SHOWN])}"
             raise refuse("--column", allowed, name)
     columns = [aliases.get(name, name) for name in trained]
     try:
@@ -143,7 +143,9 @@ def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
         broken = f"{file} is not a readable {file.suffix} file: check its content and its extension"
         raise InvalidValueError(broken) from None
     if missing := [name for name in columns if name not in table.column_names]:
-        lacks, has = (", ".join(names[:MOST]) for names in (missing, table.column_names))
+        lacks, has = (
+            ", ".join(names[:MAX_COLUMNS_SHOWN]) for names in (missing, table.column_names)
+        )
         raise InvalidValueError(
             f"{file} has no column {lacks}; it has {has}. Rename its columns, or add "
             f"--column {missing[0]}=NAME_IN_FILE"
@@ -200,7 +202,7 @@ def _narrow(rows: Iterable[dict[str, Any]], classes: Sequence[Any]) -> Iterator[
     """Rows for a terminal: the probability of each class, or of the label if there are many."""
     for row in rows:
         chances = row.pop("probabilities") or {}
-        if len(classes) <= MOST:
+        if len(classes) <= MAX_COLUMNS_SHOWN:
             del row["probability"]
             row |= {f"P({name})": chances.get(name) for name in classes}
         yield row

@@ -15,7 +15,7 @@ from tidegate.release import StoredRelease
 
 WRITERS: dict[str, Any] = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
 
-TOGETHER = 2**16
+ROWS_PER_WRITE = 2**16
 """Predictions written at once."""
 
 
@@ -74,5 +74,5 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _parts(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     whole = iter(rows)
-    while part := list(islice(whole, TOGETHER)):
+    while part := list(islice(whole, ROWS_PER_WRITE)):
         yield part

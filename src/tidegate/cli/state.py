@@ -31,9 +31,14 @@ from tidegate.release import StoredRelease
 from tidegate.release.measure_words import PLUS_MINUS, guarded_value, in_words, shown
 from tidegate.release.verdict import verdict
 
-ASIDE = {"held_from", "held_records", "held_bytes", "held_because", "steps_waiting", "behind"} | {
-    "admitted_steps"
-}
+NOT_IN_TABLE = {
+    "held_from",
+    "held_records",
+    "held_bytes",
+    "held_because",
+    "steps_waiting",
+    "behind",
+} | {"admitted_steps"}
 """Fields that `status` prints as sentences below the table."""
 
 
@@ -69,7 +74,7 @@ def status(state: Path, form: str) -> None:
     if now["stopped"]:
         message = now["stopped"]["message"]
         console.say(f"{message[0].upper()}{message[1:]}.")
-    options.show([{k: v for k, v in row.items() if k not in ASIDE} for row in streams], form)
+    options.show([{k: v for k, v in row.items() if k not in NOT_IN_TABLE} for row in streams], form)
     for row in streams:
         console.say(
             f"Raw data of {row['stream']}: {row['held_records']:,} records, "

@@ -14,7 +14,7 @@ from tidegate.release import Model, RegressionModel
 
 Row = dict[str, Any]
 
-MOST_CLASSES = 4
+MAX_CLASS_COLUMNS = 4
 """The most classes with a column of their own: more do not fit 80 characters."""
 
 EPILOG = """\b
@@ -97,7 +97,7 @@ def _flat(row: Row) -> Row:
     unit = {} if row["unit"] == 1 else {"unit": row["unit"]}  # raw columns need none
     if not isinstance(weight, dict):
         return {"feature": row["feature"], **unit, "weight": weight, "scaled": scaled}
-    if len(weight) <= MOST_CLASSES:
+    if len(weight) <= MAX_CLASS_COLUMNS:
         columns = {f"for {name[:10]}": value for name, value in weight.items()}
         return {"feature": row["feature"], **unit, **columns}
     largest = max(scaled, key=lambda name: abs(scaled[name]))
@@ -120,6 +120,8 @@ def _in_words(model: Model | RegressionModel, intercepts: Any) -> str:
             f"Intercept: {intercepts:.4g}. A weight above 0 speaks for {second}: it adds to its "
             "log-odds."
         )
-    listed = ", ".join(f"{name} {each:.4g}" for name, each in [*intercepts.items()][:MOST_CLASSES])
-    more = ", ..." if len(intercepts) > MOST_CLASSES else ""
+    listed = ", ".join(
+        f"{name} {each:.4g}" for name, each in [*intercepts.items()][:MAX_CLASS_COLUMNS]
+    )
+    more = ", ..." if len(intercepts) > MAX_CLASS_COLUMNS else ""
     return f"Intercepts: {listed}{more}.\nA weight above 0 speaks for its class."

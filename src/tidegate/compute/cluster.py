@@ -19,23 +19,23 @@ from scipy import sparse
 
 from tidegate.checks import ComputeError, optional, refuse
 from tidegate.compute.cuts import Run, part_sizes, shared_out
-from tidegate.compute.engine import SMALL, Memory, Then, same
+from tidegate.compute.engine import MAX_IN_MEMORY_SLOTS, Memory, Then, same
 from tidegate.features.rows import Rows
 from tidegate.learn.parts import Cut, Part, Parts, Result
 from tidegate.learn.records import Piece, Records
 
 VERSION = version("tidegate")
 
-LARGEST = 2**30
+MAX_PART_BYTES = 2**30
 """Most bytes of dense rows in a part."""
 
-WIDTH = 8
+MERGE_WIDTH = 8
 """Number of results merged at a time."""
 
-WAIT = 60
+WORKER_TIMEOUT = 60
 """Seconds to wait for the first worker of a scheduler."""
 
-LOST = (CancelledError, KilledWorker, OSError)
+CLUSTER_ERRORS = (CancelledError, KilledWorker, OSError)
 """Errors raised if a scheduler is gone, or if every worker that tried a part has died."""
 
 ADDRESS = re.compile(r"((?P<scheme>tcp|tls)://)?(?P<host>[\w.-]+|\[[\da-f:]+\]):\d{1,5}")
@@ -57,7 +57,11 @@ class Dask:
     """
 
     def __init__(
-        self, workers: int | None = None, scheduler: str | None = None, *, small: int = SMALL
+        self,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        *,
+        small: int = MAX_IN_MEMORY_SLOTS,
     ) -> None:
         if workers is not None and scheduler is not None:
             raise refuse("workers", "left out if there is a scheduler", workers)
@@ -98,7 +102,7 @@ class Dask:
             threads = sum(self.client().nthreads().values())
         size = form.dtype.itemsize * max(1, form.shape[1])
         # not by bytes for sparse rows: these depend on the records
-        most = SMALL if sparse.issparse(form) else LARGEST // size
+        most = MAX_IN_MEMORY_SLOTS if sparse.issparse(form) else MAX_PART_BYTES // size
         sizes = part_sizes(n, threads, most)
         runs = shared_out(pieces, sizes)
         return OnCluster(engine=self, runs=runs, make=same, sizes=sizes, form=form)
@@ -125,7 +129,7 @@ class Dask:
         and the client waits for ever.
         """
         client = self.client()
-        client.wait_for_workers(1, timeout=WAIT)
+        client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
         answers = client.run(_checked, places, on_error="return").values()
         checks = [each for each in answers if not isinstance(each, OSError)]  # else it is lost
         versions = {each[0] if isinstance(each, tuple) else "none" for each in checks}
@@ -139,7 +143,7 @@ class Dask:
         """Raise a one-line error if the cluster is lost; the next fit starts or finds it again."""
         try:
             yield
-        except LOST as error:
+        except CLUSTER_ERRORS as error:
             self.close()
             where = self.scheduler or "on this machine"
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -154,7 +158,7 @@ class Dask:
         """See `Engine`."""
         running, self._running = self._running, ()
         for each in running:
-            with suppress(*LOST):
+            with suppress(*CLUSTER_ERRORS):
                 each.close(timeout=5)
 
 
@@ -203,8 +207,8 @@ class OnCluster(Cut, Generic[Part]):
                     self._held.extend(self._load(client))
             on_part = Then(attrgetter("part"), work)
             futures: list[Any] = client.map(on_part, self._held, pure=False)
-            while len(futures) > WIDTH:
-                groups = [futures[i : i + WIDTH] for i in range(0, len(futures), WIDTH)]
+            while len(futures) > MERGE_WIDTH:
+                groups = [futures[i : i + MERGE_WIDTH] for i in range(0, len(futures), MERGE_WIDTH)]
                 futures = [client.submit(reduce, merge, group, pure=False) for group in groups]
             results: list[Result] = client.gather(futures)
         return reduce(merge, results)

@@ -14,7 +14,7 @@ from tidegate.learn.objective import CHUNK, LARGEST_CHUNK
 from tidegate.learn.parts import Cut, Part, Parts, Result, merged
 from tidegate.learn.records import Piece, Records, join
 
-SMALL = 2**16
+MAX_IN_MEMORY_SLOTS = 2**16
 """Every engine makes fits of up to this many slots in memory."""
 
 BLOCK = 2**18
@@ -75,7 +75,7 @@ class Disk:
     ((64, 64, 64, 8, 5), 205)
     """
 
-    small: int = SMALL
+    small: int = MAX_IN_MEMORY_SLOTS
 
     def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
         """See `Engine`."""

@@ -21,7 +21,7 @@ WINDOW, STEP, BUDGET = 3584, 512, ApproxDP(1.0, 1e-6)
 FORGET = Fraction(3, 10)
 """The fraction of its weight that a step loses when the next one arrives."""
 
-EARLIER = SlidingWindow(window=7168, step=512)
+EARLIER_SCHEDULE = SlidingWindow(window=7168, step=512)
 """The schedule of the demo in earlier versions."""
 
 
@@ -89,4 +89,4 @@ def _is_a_demo(found: Config, wanted: Config) -> bool:
         survey=found.survey,
         quality=found.quality,
     )
-    return same_records and found.plan().schedule in (wanted.plan().schedule, EARLIER)
+    return same_records and found.plan().schedule in (wanted.plan().schedule, EARLIER_SCHEDULE)

@@ -42,7 +42,7 @@ DETAILS = {
 """What the legend says after the name of a method."""
 
 TICKS = np.array([0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1])
-LEAST_ERROR = 0.004
+ERROR_OFFSET = 0.004
 """Added to every error rate, so that none is 0."""
 
 
@@ -105,12 +105,12 @@ def _accuracies(axes: "Axes", comparison: Comparison, moments: Sequence[Moment])
 
 def _stretched(accuracy: Floats) -> Floats:
     """Where an accuracy is drawn: by the logarithm of its errors, so that small ones are seen."""
-    return -np.log(1 + LEAST_ERROR - np.minimum(accuracy, 1))
+    return -np.log(1 + ERROR_OFFSET - np.minimum(accuracy, 1))
 
 
 def _accuracy(stretched: Floats) -> Floats:
     """The inverse of `_stretched`."""
-    return 1 + LEAST_ERROR - np.exp(-stretched)
+    return 1 + ERROR_OFFSET - np.exp(-stretched)
 
 
 def _spent(axes: "Axes", moments: Sequence[Moment]) -> None:

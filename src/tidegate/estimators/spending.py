@@ -39,10 +39,10 @@ ROWS = 2**13
 HALF = 0.5
 """The mean of one row in many, of columns with mean 0 and deviation 1, is closer to 0 than this."""
 
-CALLER = 5
+CALLER_STACK_LEVEL = 5
 """How far up the stack the caller of `fit` is, for warnings."""
 
-AGAIN = (
+FIT_AGAIN = (
     "{name}.fit was called again and starts a new stream with a budget of its own: records of the "
     "earlier fit that are given again pay twice. Use partial_fit to go on with a stream, and a new "
     "estimator for other records"
@@ -89,9 +89,9 @@ def note_batch(name: str, run: Any, X: Any, *, again: bool) -> None:
     hashes = row_hashes(X)
     sketch = _live.get(run, Sketch())
     if again:
-        warn(AGAIN.format(name=name), SpentAgainWarning, stacklevel=CALLER)
+        warn(FIT_AGAIN.format(name=name), SpentAgainWarning, stacklevel=CALLER_STACK_LEVEL)
     elif not sketch.warned and _seen_elsewhere(hashes, sketch):
-        warn(OVERLAP.format(name=name), SpentAgainWarning, stacklevel=CALLER)
+        warn(OVERLAP.format(name=name), SpentAgainWarning, stacklevel=CALLER_STACK_LEVEL)
         sketch.warned = True
     if run not in _live:  # only now: if warnings are errors, the batch is refused
         _live[run] = sketch
@@ -165,7 +165,7 @@ def _mixed(values: NDArray[Any]) -> Hashes:
 def warn_if_standardised(X: Any) -> None:
     """Warn if every column of a batch has mean 0 and deviation 1, as after a StandardScaler."""
     if standardised(X):
-        warn(STANDARDISED, UnprotectedInputWarning, stacklevel=CALLER)
+        warn(STANDARDISED, UnprotectedInputWarning, stacklevel=CALLER_STACK_LEVEL)
 
 
 def standardised(X: Any) -> bool:

@@ -25,9 +25,9 @@ from tidegate.gate.config.source_tables import STANDARD_INPUT, FileTable, TwoSou
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns, SourceError
 from tidegate.gate.sources.files import Format, as_utf8, regular
-from tidegate.gate.sources.lines import LONGEST
+from tidegate.gate.sources.lines import MAX_LINE_BYTES
 from tidegate.learn.labels import cut_words
-from tidegate.learn.owners import LONGEST as LONGEST_ID
+from tidegate.learn.owners import MAX_ID_BYTES as LONGEST_ID
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import fits
 
@@ -255,7 +255,7 @@ def _listed(what: str, names: Sequence[str]) -> str:
 def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, str]:
     """The rules by which a record cannot be used, by their short names."""
     made: dict[str, str] = {}
-    longest = f"longer than {LONGEST // 2**20} MiB"
+    longest = f"longer than {MAX_LINE_BYTES // 2**20} MiB"
     if isinstance(reader, Csv):
         wrong = "a quote out of place or fewer or more values than the header"
         made["line"] = f"its line is not UTF-8, has {wrong}, or is {longest}"

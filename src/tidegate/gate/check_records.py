@@ -22,16 +22,16 @@ from tidegate.learn.target import Target, numbers_of
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
-DISTINCT = 10_000
+MAX_DISTINCT_LABELS = 10_000
 """The most unknown labels that are told apart: a wrong label column may have one per record."""
 
 ANY_KEY = bytes(32)
 """Which ids can be used does not depend on the key."""
 
-SPELLED = (Category, Text)
+SPELLED_KINDS = (Category, Text)
 """The kinds of columns whose values are known by their spelling."""
 
-SHOWN = 5
+LABELS_SHOWN = 5
 """How many unknown labels are reported."""
 
 
@@ -159,7 +159,7 @@ class Examined:
         """Count the values whose spelling a library that infers types may change."""
         spelled: dict[str, Any] = {}
         if self.columns.kinds is not None:
-            kinds = [each for each in self.columns.kinds.checked if isinstance(each, SPELLED)]
+            kinds = [each for each in self.columns.kinds.checked if isinstance(each, SPELLED_KINDS)]
             spelled = {each.name: raw.X.columns[each.name] for each in kinds}
         elif self.columns.text is not None:
             spelled = {self.columns.text: raw.X}
@@ -172,7 +172,7 @@ class Examined:
         self._bad[self.columns.label] += unknown.size
         for index in unknown.tolist():
             shown = as_json(labels[index])[:60]
-            if shown in self._unknown or len(self._unknown) < DISTINCT:
+            if shown in self._unknown or len(self._unknown) < MAX_DISTINCT_LABELS:
                 self._unknown[shown] += 1
 
     def findings(self) -> Findings:
@@ -183,7 +183,7 @@ class Examined:
             usable=int(norms.size),
             unusable={rule: count for rule, count in self._unusable.items() if count},
             bad_values={name: count for name, count in self._bad.items() if count},
-            unknown_labels=tuple(self._unknown.most_common(SHOWN)),
+            unknown_labels=tuple(self._unknown.most_common(LABELS_SHOWN)),
             gaps={name: count for name, count in self._gaps.items() if count},
             changed={name: count for name, count in self._changed.items() if count},
             norms=tuple(zip(QUANTILES, at, strict=False)),

@@ -13,7 +13,7 @@ from tidegate.gate.opening import KeyMaker, open_state
 from tidegate.gate.store import RESTORE, Problem, StoppedStep
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners
-from tidegate.learn.step_admission import NEWEST, StepAdmission
+from tidegate.learn.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.privacy.admission import Admission
 from tidegate.schedule import Span
 
@@ -133,7 +133,7 @@ class FolderStore(ErasureLog):
         """The steps in which an owner is admitted, as ranges."""
         return self._persons.person(owner)
 
-    def admissions(self, newest: int = NEWEST) -> list[StepAdmission]:
+    def admissions(self, newest: int = STEPS_LISTED) -> list[StepAdmission]:
         """How many records of the newest steps count, in order; it is private."""
         return self._persons.admissions(newest)
 

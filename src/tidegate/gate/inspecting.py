@@ -40,7 +40,7 @@ TABLES = {
 }
 """For each older layout, the digest of the statements that created its tables."""
 
-EVERY = 100_000
+INSTRUCTIONS_PER_CHECK = 100_000
 """How many instructions of SQLite are counted at a time."""
 
 LEAST, PER_BYTE = 5 * 10**7, 2000
@@ -188,11 +188,11 @@ class InspectedSqlite(SqliteDatabase):
         if self._connection is not None:
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(size + 2**16, 10**9))
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-            self._connection.set_progress_handler(self._counted, EVERY)
+            self._connection.set_progress_handler(self._counted, INSTRUCTIONS_PER_CHECK)
 
     def _counted(self) -> bool:
         """Called during statements; whether to end this one, because it has taken too long."""
-        self._left -= EVERY
+        self._left -= INSTRUCTIONS_PER_CHECK
         return self._left < 0
 
     def _copied(self) -> Path:

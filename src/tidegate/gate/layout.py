@@ -86,7 +86,7 @@ CREATE TABLE person_key (digest TEXT NOT NULL)
 """
 
 Row = Sequence[Any]
-LATER = {"dropped", "stopped", "person_key", "persons", "admitted", "erasures"}
+TABLES_AFTER_LAYOUT_3 = {"dropped", "stopped", "person_key", "persons", "admitted", "erasures"}
 """Tables with a sum that layout 3 does not have."""
 
 NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
@@ -185,7 +185,7 @@ def _from_2(database: Database) -> None:
         database.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     for table in remade:
         database.execute(f"DROP TABLE old_{table}")
-    sums = sums_of(database, [table for table in COLUMNS if table not in LATER])
+    sums = sums_of(database, [table for table in COLUMNS if table not in TABLES_AFTER_LAYOUT_3])
     database.execute("UPDATE state SET sums = ?", (sums.text(),))
 
 

@@ -22,13 +22,13 @@ from tidegate.release.verdict import verdict
 
 Row = dict[str, Any]
 
-MOST_POINTS = 1000
+MAX_STEPS_KEPT = 1000
 """The most steps that are kept, the newest ones."""
 
-MOST_MEASURED = 200
+MAX_STEPS_MEASURED = 200
 """The most steps whose measures are computed at once; of older ones the accuracy is kept."""
 
-MOST_CLASSES = 32
+MAX_CLASSES_LISTED = 32
 """With more classes, listings leave out their shares."""
 
 
@@ -74,8 +74,8 @@ class MeasuredSteps:
     def __init__(self, store: Store, *, budget: Budget, task: Task, persons: bool = False) -> None:
         self._store, self._budget, self._task = store, budget, task
         self._classes, self._persons = task.groups, persons
-        self._noted: deque[Step] = deque(maxlen=MOST_POINTS)  # not computed yet
-        self._known: deque[MeasuredStep] = deque(maxlen=MOST_POINTS)
+        self._noted: deque[Step] = deque(maxlen=MAX_STEPS_KEPT)  # not computed yet
+        self._known: deque[MeasuredStep] = deque(maxlen=MAX_STEPS_KEPT)
         self._errors: dict[str, Errors] = {}
         self._before: dict[str, NDArray[np.float64]] = {}  # the newest moments computed with
         self._scored: dict[str, Mapping[str, Any] | None] = {}  # the newest measures
@@ -84,12 +84,12 @@ class MeasuredSteps:
         """Take note of one more step; it is computed when somebody asks."""
         self._noted.append(step)
 
-    def newest(self, *, full: int = MOST_MEASURED) -> list[MeasuredStep]:
+    def newest(self, *, full: int = MAX_STEPS_MEASURED) -> list[MeasuredStep]:
         """The newest steps, oldest first. All measures are computed for the last `full` of them."""
         self.fresh(full=full)
         return list(self._known)
 
-    def fresh(self, *, full: int = MOST_MEASURED) -> list[MeasuredStep]:
+    def fresh(self, *, full: int = MAX_STEPS_MEASURED) -> list[MeasuredStep]:
         """The steps noted since the last call of `fresh`, `newest` or `skip`."""
         made = []
         while self._noted:
@@ -176,7 +176,7 @@ def survey_row(each: MeasuredStep) -> Row | None:
     counted = "parts" if "parts" in each.survey else "classes"
     return {
         **each.place(),
-        counted: shares if len(shares) <= MOST_CLASSES else None,
+        counted: shares if len(shares) <= MAX_CLASSES_LISTED else None,
         "unusable": round(each.survey["unusable"], DIGITS),
         "deviation": round(each.survey["deviation"], DIGITS),
         "drift": drift_row(each.drift),

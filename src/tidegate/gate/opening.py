@@ -17,7 +17,7 @@ from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, RESTORE, NoStateError, readable
 from tidegate.gate.whole_file import UNFINISHED
 
-OURS = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
+STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
 """The files and folders of a state."""
 
 
@@ -110,7 +110,7 @@ def refuse_remains(folder: Path) -> None:
 def _make_folder(folder: Path) -> None:
     refuse_remains(folder)
     names = set(os.listdir(folder)) if folder.exists() else set()
-    others = any(not UNFINISHED.fullmatch(name) for name in names - OURS)
+    others = any(not UNFINISHED.fullmatch(name) for name in names - STATE_FILES)
     if others or _any(folder / "segments"):
         raise StoreError(f"{folder} holds other files: choose an empty or new folder")
     make_folder(folder)

@@ -14,7 +14,7 @@ from tidegate.checks import StoreError, json_of
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_recent import RecentSteps
-from tidegate.gate.person_rows import FRESH, PersonRows, spread
+from tidegate.gate.person_rows import MAX_UNMERGED_RANGES, PersonRows, spread
 from tidegate.gate.person_runs import (
     EMPTY,
     Numbers,
@@ -161,7 +161,7 @@ class PersonLog:
         if _forgets(decided.admission):
             self._forgot = self.rows.forget(decided.admission.needed(decided.number + 1))
         else:
-            self.rows.merge(4 * len(owners) + FRESH // 16)
+            self.rows.merge(4 * len(owners) + MAX_UNMERGED_RANGES // 16)
         bits = np.packbits(admitted).tobytes()
         row = (stream, *span, hashlib.sha256(bits).hexdigest(), self._db.pad + bits)
         self._state.insert("admitted", [row])

@@ -30,10 +30,10 @@ from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
 
-FRESH = 2**18
+MAX_UNMERGED_RANGES = 2**18
 """Rows of steps are divided into parts once they have so many ranges, ..."""
 
-MOST_FRESH = 128
+MAX_UNMERGED_ROWS = 128
 """... or are so many."""
 
 MAX_MERGED_AT_ONCE = 2**17
@@ -43,7 +43,7 @@ FANOUT = 16
 """So many rows of a part and a level are merged into one of the next level."""
 
 
-MOST_AT_ONCE = 2**22
+MAX_RANGES_IN_MEMORY = 2**22
 """Ranges of rows of steps that are held in memory to verify them."""
 
 STEPS = (0, 0)
@@ -137,7 +137,10 @@ class PersonRows:
     def merge(self, budget: int) -> None:
         """Merge rows where there are many: all rows of steps, and about `budget` other ranges."""
         fresh = self.groups.get(STEPS, [])
-        if len(fresh) >= MOST_FRESH or sum(place.entries for place in fresh) >= FRESH:
+        if (
+            len(fresh) >= MAX_UNMERGED_ROWS
+            or sum(place.entries for place in fresh) >= MAX_UNMERGED_RANGES
+        ):
             runs = self._taken(STEPS)
             if sum(len(run.starts) for run in runs) < MAX_MERGED_AT_ONCE:
                 runs = [merged(runs)]  # faster where parts are small, but takes more memory
@@ -167,7 +170,7 @@ class PersonRows:
     def all_parts(self) -> Iterator[Run]:
         """What all rows hold, part by part; rows of steps are read a few times if they are many."""
         fresh = self.groups.get(STEPS, [])
-        times = 1 + sum(place.entries for place in fresh) // MOST_AT_ONCE
+        times = 1 + sum(place.entries for place in fresh) // MAX_RANGES_IN_MEMORY
         size = -(-PARTS // times)
         for start in range(0, PARTS, size):
             own: list[list[Run]] = [[] for _ in range(PARTS)]

@@ -24,16 +24,16 @@ from tidegate.gate.sources.files import as_utf8, regular
 from tidegate.gate.sources.source import SourceError
 from tidegate.learn.labels import cut_words
 
-MOST = 100_000
+MAX_RECORDS_READ = 100_000
 """The most records of a public file that are read."""
 
-FEW = 60
+MAX_LISTED_VALUES = 60
 """With more different values than this, a category is hashed."""
 
 CLASSES = 10
 """A label with more different numbers than this is a number, not a class."""
 
-ENOUGH = 100
+MIN_VALUES_TO_JUDGE = 100
 """With fewer values than this, nobody can tell whether they identify records."""
 
 WORDS = 4
@@ -122,7 +122,11 @@ def likely_delimiter(path: Path) -> str:
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     lines = JsonLines(columns=NO_LABEL)
     with path.open("rb") as file:
-        yield from (row for row in map(lines.parsed, islice(file, MOST)) if isinstance(row, dict))
+        yield from (
+            row
+            for row in map(lines.parsed, islice(file, MAX_RECORDS_READ))
+            if isinstance(row, dict)
+        )
 
 
 def _sample(
@@ -139,9 +143,9 @@ def _sample(
     count = 0
     for raw in Files(name="init", path=path, format=reader).batches(None):
         for name in names:
-            values[name] += raw.X[: MOST - count].columns[name].to_pylist()
-        count = min(count + raw.n, MOST)
-        if count == MOST:
+            values[name] += raw.X[: MAX_RECORDS_READ - count].columns[name].to_pylist()
+        count = min(count + raw.n, MAX_RECORDS_READ)
+        if count == MAX_RECORDS_READ:
             break
     return values, count
 
@@ -152,7 +156,9 @@ def _parquet_sample(path: Path, names: Sequence[str]) -> tuple[dict[str, list[An
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             for batch in file.iter_batches():
-                taken.append(batch.slice(0, MOST - sum(each.num_rows for each in taken)))
+                taken.append(
+                    batch.slice(0, MAX_RECORDS_READ - sum(each.num_rows for each in taken))
+                )
                 if not taken[-1].num_rows:
                     break
     except (pa.ArrowException, OSError) as error:
@@ -187,7 +193,7 @@ def _by_values(  # noqa: PLR0911 (a table of kinds)
     texts = [str(each) for each in given]
     different = sorted(set(texts))
     varies = len(different) > 1
-    many = len(texts) >= ENOUGH
+    many = len(texts) >= MIN_VALUES_TO_JUDGE
     if isinstance(kind, pa.DictionaryType) and given:
         return _category(name, texts)
     if _all_are(Flag(name), given) and len(different) == 2:
@@ -211,9 +217,9 @@ def _category(name: str, texts: Sequence[str]) -> Proposed:
     """A category with these values, which are listed if they are few."""
     different = sorted(set(texts))
     keys: dict[str, Any] = {"values": different}
-    if len(different) > FEW:
+    if len(different) > MAX_LISTED_VALUES:
         keys = {"hash": min(1024, 1 << (len(different) // 2).bit_length())}
-    identifies = len(texts) >= ENOUGH and 2 * len(different) > len(texts)
+    identifies = len(texts) >= MIN_VALUES_TO_JUDGE and 2 * len(different) > len(texts)
     active = len(different) > 1 and not identifies
     return Proposed(name=name, kind="category", keys=keys, active=active)
 
@@ -277,9 +283,10 @@ def _outcome(values: Sequence[Any]) -> list[str]:
     if not _all_are(number, given):
         texts = sorted({str(each) for each in given})
         note = "all possible labels"
-        if len(texts) > FEW:
-            note = f"the first {FEW} of {len(texts):,} labels: a record with another is unusable"
-        return [f"classes = {in_toml(texts[:FEW])}  # {note}"]
+        if len(texts) > MAX_LISTED_VALUES:
+            count = f"the first {MAX_LISTED_VALUES} of {len(texts):,} labels"
+            note = f"{count}: a record with another is unusable"
+        return [f"classes = {in_toml(texts[:MAX_LISTED_VALUES])}  # {note}"]
     numbers = _numbers(number, given)
     if not numbers.size:
         return []

@@ -26,7 +26,7 @@ KINDS = ("safetensors", "md", "json")
 OTHER = "the folder belongs to another state, or this one is an older copy; see docs/store.md"
 REPAIR = "see docs/store.md for the repair"
 
-TOGETHER = 64
+RELEASES_PER_UPDATE = 64
 """The number of releases published between two updates of the state."""
 
 
@@ -135,7 +135,7 @@ def catch_up(folder: Path, store: Store) -> None:
                 f"{error.filename or folder}: {error.strerror or error}; release {release.number} "
                 "is safe in the state: fix the cause, then run again to publish it"
             ) from error
-        if len(files) == TOGETHER:
+        if len(files) == RELEASES_PER_UPDATE:
             store.note_published(files)
             files = {}
     if files:

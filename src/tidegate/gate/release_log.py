@@ -41,7 +41,7 @@ from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 
-MOST_FITS = 64
+MAX_FITS_PER_STEP = 64
 """More than a step has: one for each level of a schedule, and a base."""
 
 PAID = "stream, start, stop, survey_share, release, share, accuracy, deviation, scores"
@@ -183,7 +183,7 @@ class ReleaseLog:
         (*step, kept), *earlier = rows
         history = str(earlier[0][-1]) if earlier else beginning(self._db)
         history = after_erasures(self._db, history, place._replace(steps=place.steps - 1))
-        fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MOST_FITS}"  # noqa: S608
+        fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MAX_FITS_PER_STEP}"  # noqa: S608
         texts = self._planned
         newest = takewhile(
             lambda row: (row[1], texts.fields(row[2])["at"]) == (step[1], step[3]),

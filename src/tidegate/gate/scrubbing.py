@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-EVERY = 0.25
+SCRUB_INTERVAL = 0.25
 """Seconds between two attempts, so that many small steps are not slowed down."""
 
 
 class Scrubbing:
     """Scrubs a database at once, or a little later on its own thread.
 
-    It waits if the last attempt was less than `EVERY` seconds ago or a reader blocked it.
+    It waits if the last attempt was less than `SCRUB_INTERVAL` seconds ago or a reader blocked it.
 
     Args:
         mutex: Held while the database is used.
@@ -21,7 +21,7 @@ class Scrubbing:
 
     def __init__(self, mutex: threading.RLock, attempt: Callable[[], bool]) -> None:
         self._mutex, self._attempt = mutex, attempt
-        self._last = -EVERY
+        self._last = -SCRUB_INTERVAL
         self._waiting = False  # a thread will try again
         self._closed = threading.Event()
 
@@ -34,7 +34,7 @@ class Scrubbing:
         with self._mutex:
             if now and self._scrubbed():
                 return
-            too_soon = time.monotonic() < self._last + EVERY
+            too_soon = time.monotonic() < self._last + SCRUB_INTERVAL
             if not self._waiting and (too_soon or not self._scrubbed()):
                 self._waiting = True
                 threading.Thread(target=self._try_again, name="scrubbing", daemon=True).start()
@@ -44,7 +44,7 @@ class Scrubbing:
         return done
 
     def _try_again(self) -> None:
-        while not self._closed.wait(EVERY):
+        while not self._closed.wait(SCRUB_INTERVAL):
             with self._mutex:
                 if not self._closed.is_set():
                     self._finish()

@@ -32,7 +32,7 @@ NOBODYS = (
 FIXED = "settings that affect privacy are fixed when a state is created"
 ADVICE = "set them back, or start a new state, where records pay again"
 
-KEPT = ("budget.", "survey.", "person.", "not_private_seed:")
+UNCORRECTABLE = ("budget.", "survey.", "person.", "not_private_seed:")
 """The settings that a correction must keep: what the stopped step paid for depends on them."""
 
 
@@ -111,7 +111,7 @@ def check_correction(store: Store, before: Config, after: Config) -> Stop | None
     if sum(1 for _ in store.steps()) > 1:
         steps = "this state stopped after another stream had completed steps"
         raise ConfigError([f"{steps}, so its settings cannot be corrected: start a new state"])
-    if kept := [each for each in changed if each.startswith(KEPT)]:
+    if kept := [each for each in changed if each.startswith(UNCORRECTABLE)]:
         sections = "[budget], [survey], [person] and not_private_seed"
         only = f"a correction of a stopped state must keep {sections}"
         raise ConfigError([f"{only}: {'; '.join(kept)}; set them back"])
@@ -148,7 +148,7 @@ def problems(store: Store, config: Config) -> Iterator[Problem]:
 def _problems_of(stopped: StoppedStep, config: Config, where: str) -> Iterator[Problem]:
     settings = Config.from_json(stopped.settings)
     changed = differences(settings.privacy_json(), config.privacy_json())
-    if kept := [each for each in changed if each.startswith(KEPT)]:
+    if kept := [each for each in changed if each.startswith(UNCORRECTABLE)]:
         yield damage(where, f"no correction may change these settings: {'; '.join(kept)}")
     share, planned = stopped.survey.share, settings.plan().survey
     if share != planned:

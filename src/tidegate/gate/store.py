@@ -17,7 +17,7 @@ from tidegate.gate.erasure import Erasure, Target
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.learn.rules import RULES
-from tidegate.learn.step_admission import NEWEST, StepAdmission
+from tidegate.learn.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.learn.survey import Survey
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.admission import Admission
@@ -238,7 +238,7 @@ class Store(Protocol):
         Steps are counted over all streams; that of a stopped state counts as the first one too.
         """
 
-    def admissions(self, newest: int = NEWEST) -> list[StepAdmission]:
+    def admissions(self, newest: int = STEPS_LISTED) -> list[StepAdmission]:
         """How many records of the newest steps count, in order. It is private.
 
         Empty if records are protected. Steps of earlier versions do not say it.

@@ -12,7 +12,7 @@ from tidegate.learn.elementary import log
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-LEAST_PROBABILITY = 0.001
+MIN_PROBABILITY = 0.001
 """A smaller probability counts as this one in the log-loss, so that no record decides it alone."""
 
 NOISE_LEVELS = (0.06, 0.02, 0.006, 0.002)
@@ -74,7 +74,7 @@ class Bins:
 
     kind: Kind
     edges: tuple[float, ...]
-    least: float = LEAST_PROBABILITY
+    least: float = MIN_PROBABILITY
 
     @classmethod
     def two(cls, level: int) -> "Bins":

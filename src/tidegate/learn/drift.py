@@ -21,7 +21,7 @@ from tidegate.learn.target_scores import TargetScores
 RATE = 1 / 2000
 """The most false alarms per step, of a survey and of scores each: together at most 1/1000."""
 
-PARTS = {"sums": 0.4, "together": 0.2, "squares": 0.05, "length": 0.05, "counts": 0.2}
+RATE_PARTS = {"sums": 0.4, "together": 0.2, "squares": 0.05, "length": 0.05, "counts": 0.2}
 """How the rate is split among the statistics of a survey; the rest is for the variances."""
 
 VARIANCES = 0.1
@@ -164,13 +164,15 @@ def drift_of(
     variances, length = _variances(means, total, old, survey, rate)
     ratios = []
     for name, where, one, noise in zip(PLACES, _places(survey), variances, new, strict=True):
-        level = math.log(2 * gaps[where].size / (PARTS[name] * rate))
+        level = math.log(2 * gaps[where].size / (RATE_PARTS[name] * rate))
         limits = pair.threshold(one, 2.0 if name == "sums" else 1.0, noise, level)
         ratios.append(gaps[where] / limits)
     features = [float(ratios[kind].max()) for kind in (0, 1, 3)]
     if pair.unit == "mu":
         norm = math.sqrt(math.fsum((gaps[: survey.features] ** 2).tolist()))
-        limit = _norm_threshold(pair, survey.features, length, new[0], PARTS["together"] * rate)
+        limit = _norm_threshold(
+            pair, survey.features, length, new[0], RATE_PARTS["together"] * rate
+        )
         features.append(norm / limit)
     found = {
         "unusable records": float(ratios[2][-1]),

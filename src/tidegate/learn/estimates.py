@@ -21,7 +21,7 @@ class Ratio(NamedTuple):
     deviation: float
 
 
-LEAST = 3.0
+COVERED_DEVIATIONS = 3.0
 """Deviations cover the truth up to so many of them; a denominator must be further from 0."""
 
 
@@ -50,15 +50,15 @@ def ratio_of(
     >>> ratio_of(Measured(50.0, 1.0), Measured(64.0, 0.0))
     Ratio(value=0.78125, deviation=0.015625)
     """
-    lead = below.value**2 - LEAST**2 * below.variance
+    lead = below.value**2 - COVERED_DEVIATIONS**2 * below.variance
     if below.value < least or lead <= 0:
         return None
-    middle = above.value * below.value - LEAST**2 * covariance
-    rest = above.value**2 - LEAST**2 * above.variance
+    middle = above.value * below.value - COVERED_DEVIATIONS**2 * covariance
+    rest = above.value**2 - COVERED_DEVIATIONS**2 * above.variance
     root = math.sqrt(max(middle**2 - lead * rest, 0))
     value = above.value / below.value
     far = max((middle + root) / lead - value, value - (middle - root) / lead)
-    return Ratio(value, far / LEAST)
+    return Ratio(value, far / COVERED_DEVIATIONS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ Labels = NDArray[Any]
 Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
-LARGEST = 2.0**400
+MAX_WEIGHT = 2.0**400
 """Weights are clipped to this size, so that everything computed from them is finite."""
 
 
@@ -96,7 +96,7 @@ def exact_weights(weights: Floats, *, norm: float, bits: int) -> Floats:
     >>> exact_weights(np.array([0.1, -3.0]), norm=1.0, bits=45)
     array([ 0.09375, -3.     ])
     """
-    kept = np.clip(weights, -LARGEST, LARGEST)
+    kept = np.clip(weights, -MAX_WEIGHT, MAX_WEIGHT)
     longest = math.sqrt(lane_sum((kept * kept).reshape(len(kept), -1)).max())
     # No margin, nor any part of its sum, is larger; with room for the rounding of the norms.
     reach = max(1.0, longest * norm * (1 + 2.0**-20))

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax, xlogy
 from scipy.stats import rankdata
 
-from tidegate.learn.bins import LEAST_PROBABILITY, Bins, Floats, Indices
+from tidegate.learn.bins import MIN_PROBABILITY, Bins, Floats, Indices
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.measure_values import (
     CalibrationBin,
@@ -14,7 +14,7 @@ from tidegate.learn.measure_values import (
     Measures,
     Threshold,
 )
-from tidegate.learn.scores import MOST_CLASSES
+from tidegate.learn.scores import MAX_CLASSES_WITH_CELLS
 
 
 def exact(  # noqa: PLR0913 (records are three arrays)
@@ -67,7 +67,9 @@ def exact(  # noqa: PLR0913 (records are three arrays)
         unusable=_of(1 - len(y) / slots if slots else 0.0),
         calibration=() if likely is None else likely.calibration(),
         thresholds=_thresholds(margins, y, bins) if likely is not None and two else (),
-        confusion=Confusion(matrix, np.zeros_like(matrix)) if classes <= MOST_CLASSES else None,
+        confusion=Confusion(matrix, np.zeros_like(matrix))
+        if classes <= MAX_CLASSES_WITH_CELLS
+        else None,
     )
 
 
@@ -101,7 +103,7 @@ class _Likely:
 
     def log_loss(self) -> Measure:
         """The mean of -log of the true class's probability."""
-        return _of(-np.log(np.maximum(self._truth, LEAST_PROBABILITY)).mean())
+        return _of(-np.log(np.maximum(self._truth, MIN_PROBABILITY)).mean())
 
     def calibration(self) -> tuple[CalibrationBin, ...]:
         """One entry for each bin."""

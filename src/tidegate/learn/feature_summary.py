@@ -8,10 +8,10 @@ import numpy as np
 from tidegate.learn.exact import Floats
 from tidegate.learn.moments import Moments
 
-SURE = 5.0
+SAFETY_DEVIATIONS = 5.0
 """A variance is at most what was measured plus so many deviations of its noise."""
 
-RESOLVED = 2.0
+RESOLVED_DEVIATIONS = 2.0
 """A variance is resolved if it is above so many deviations of its noise."""
 
 
@@ -53,12 +53,12 @@ def summarize(moments: Moments, *, norm: float) -> FeatureSummary:
     variance = squares - mean * mean + noise
     # Noise of squares has twice the variance; that of the squared mean is 4 mean^2 times noise.
     deviation = np.sqrt(2 * noise + 4 * mean * mean * noise + 2 * noise * noise)
-    resolved = variance > RESOLVED * deviation
+    resolved = variance > RESOLVED_DEVIATIONS * deviation
     spread = np.sqrt(np.where(resolved, variance, np.nan))
     return FeatureSummary(
         center=mean * norm,
         center_deviation=math.sqrt(noise) * norm,
         spread=spread * norm,
         spread_deviation=deviation / (2 * spread) * norm,
-        largest_spread=np.sqrt(np.maximum(variance, 0.0) + SURE * deviation) * norm,
+        largest_spread=np.sqrt(np.maximum(variance, 0.0) + SAFETY_DEVIATIONS * deviation) * norm,
     )

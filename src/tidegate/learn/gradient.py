@@ -19,7 +19,7 @@ from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
 from tidegate.learn.exact import (
-    LARGEST,
+    MAX_WEIGHT,
     Exact,
     Floats,
     Perturb,
@@ -289,11 +289,11 @@ def descend(
         slope = perturb(total(parts, partial(slopes, w=ahead)), descent.sigma) / divisor
         slope = slope + 2 * (task.regularization or 0.0) * (ahead - center)
         with np.errstate(over="ignore"):
-            velocity = np.clip(momentum * velocity - descent.rate * slope, -LARGEST, LARGEST)
-        weights = np.clip(weights + velocity, -LARGEST, LARGEST)
+            velocity = np.clip(momentum * velocity - descent.rate * slope, -MAX_WEIGHT, MAX_WEIGHT)
+        weights = np.clip(weights + velocity, -MAX_WEIGHT, MAX_WEIGHT)
     if descent.lead and terms.start is not None:
         ahead = weights + descent.lead * (weights - terms.start)
-        weights = np.clip(ahead, -LARGEST, LARGEST)
+        weights = np.clip(ahead, -MAX_WEIGHT, MAX_WEIGHT)
     if not refits(task):
         return Fitted(weights)
     weights = with_exact_margins(weights)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import entr
 
 from tidegate.learn.bins import Bins, Floats
-from tidegate.learn.estimates import LEAST, Estimates, Ratio, estimate
+from tidegate.learn.estimates import COVERED_DEVIATIONS, Estimates, Ratio, estimate
 from tidegate.learn.exact_measures import exact
 from tidegate.learn.measure_values import (
     CalibrationBin,
@@ -32,7 +32,7 @@ __all__ = [
     "of_scores",
 ]
 
-WIDTH = 0.25
+MAX_OFF_CENTRE = 0.25
 """How far from the middle of a bin the mean of its records is assumed to be, as a part of it."""
 
 
@@ -106,11 +106,11 @@ def _majority(known: Estimates) -> Measure | None:
         return None
     largest = max(shares).value
     spread = max(share.deviation for share in shares)
-    noise = spread * math.sqrt(1 + 2 * math.log(len(shares)) / LEAST**2)
+    noise = spread * math.sqrt(1 + 2 * math.log(len(shares)) / COVERED_DEVIATIONS**2)
     if known.scores.version == 1:
         return Measure(largest, noise)
     value = 1 / len(shares) + _resolved(shares) * (largest - 1 / len(shares))
-    return Measure(value, math.hypot(noise, (largest - value) / LEAST))
+    return Measure(value, math.hypot(noise, (largest - value) / COVERED_DEVIATIONS))
 
 
 def _resolved(shares: Sequence[Ratio]) -> float:
@@ -152,18 +152,20 @@ def _constant_log_loss(known: Estimates) -> Measure | None:
         return None
     if len(shares) == 2:  # the entropy of both follows from one share
         middle, reach = _reach(shares[0], lambda p: entr(p) + entr(1 - p), 0.5)
-        return Measure(middle, reach / LEAST)
+        return Measure(middle, reach / COVERED_DEVIATIONS)
     value = sum(float(entr(max(share.value, 0.0))) for share in shares)
     shift, lowest = 0.0, value
     if known.scores.version > 1:
         even, part = 1 / len(shares), _resolved(shares)
         value = sum(float(entr(max(even + part * (s.value - even), 0.0))) for s in shares)
-        shift = (value - lowest) / LEAST
+        shift = (value - lowest) / COVERED_DEVIATIONS
     bend = sum(_bend(share) for share in shares) * (1 + 3 / (len(shares) - 1))
-    if all(share.value > LEAST * share.deviation for share in shares):
+    if all(share.value > COVERED_DEVIATIONS * share.deviation for share in shares):
         noise = math.sqrt(known.variance(_entropy_slope(known, shares)))
     else:  # a share may be 0, where there is no slope
-        noise = math.hypot(*(_reach(share, entr, math.exp(-1))[1] / LEAST for share in shares))
+        noise = math.hypot(
+            *(_reach(share, entr, math.exp(-1))[1] / COVERED_DEVIATIONS for share in shares)
+        )
     return Measure(value, math.hypot(noise, bend, shift))
 
 
@@ -174,7 +176,7 @@ def _reach(share: Ratio, function: Callable[[float], float], peak: float) -> tup
         return float(function(min(max(point, 0.0), 1.0)))
 
     value, deviation = share
-    low, high = value - LEAST * deviation, value + LEAST * deviation
+    low, high = value - COVERED_DEVIATIONS * deviation, value + COVERED_DEVIATIONS * deviation
     middle = at(value)
     return middle, max(abs(at(point) - middle) for point in (low, min(max(peak, low), high), high))
 
@@ -224,11 +226,11 @@ class _Mean:
         bend = np.abs(values - middle[:, None] - slope[:, None] * away).mean(axis=1)
         counts = np.maximum(self._known.values[here], 0)
         positions, noise = self._known.positions(name)
-        used = noise < WIDTH * counts
+        used = noise < MAX_OFF_CENTRE * counts
         self._values[here] = middle - used * slope * t.mean(axis=1)
         self._shift += float((used * slope) @ positions[at : at + bins.count])
         self._variance += float(used @ (slope * noise) ** 2)
-        self._width += float(np.where(used, bend, WIDTH * span) @ self._known.values[here])
+        self._width += float(np.where(used, bend, MAX_OFF_CENTRE * span) @ self._known.values[here])
 
     def measure(self) -> Measure | None:
         """The mean; None if hardly any record is usable."""
@@ -278,8 +280,8 @@ def _predicted(known: Estimates, name: Name, k: int, whole: Floats) -> Measure:
     size = float(whole @ known.values)
     deviation = noise * math.sqrt(2) / size
     inner = name == "confidence" or 0 < k < bins.count - 1  # elsewhere positions are in log p
-    if not inner or deviation > WIDTH:
-        return Measure((low + high) / 2, (high - low) * WIDTH)
+    if not inner or deviation > MAX_OFF_CENTRE:
+        return Measure((low + high) / 2, (high - low) * MAX_OFF_CENTRE)
     position = float(positions[[k, bins.count + k]].sum()) / size
     spread = math.hypot(deviation, position * known.variance(whole) ** 0.5 / size)
     return Measure((low + high) / 2 + position * (high - low), spread * (high - low))
@@ -360,7 +362,7 @@ class _Two:
         negative, positive = known.of_class(0), known.of_class(1)
         sizes = [float(weights @ known.values) for weights in (negative, positive)]
         for weights, size in zip((negative, positive), sizes, strict=True):
-            if size <= max(LEAST * known.variance(weights) ** 0.5, 1):
+            if size <= max(COVERED_DEVIATIONS * known.variance(weights) ** 0.5, 1):
                 return None
         pairs = sizes[0] * sizes[1]
         within = _pairs_within((0.0, *self._bins.edges, 1.0))

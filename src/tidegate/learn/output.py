@@ -28,11 +28,11 @@ from tidegate.privacy.rounding import down, up
 from tidegate.schedule import SlotWeight
 from tidegate.schedule.fit import mass
 
-MOST_PASSES = 10**6
+MAX_PASSES = 10**6
 """Most passes over its records that a fit may take in the accelerated method's worst case."""
 
 LARGEST_CONDITION = 2**21
-"""Largest condition number of a fit with automatic lambda: any n stays within MOST_PASSES."""
+"""Largest condition number of a fit with automatic lambda: any n stays within MAX_PASSES."""
 
 
 @register
@@ -80,16 +80,16 @@ class OutputPerturbation:
             raise refuse("regularization", "above 0 for OutputPerturbation", task.regularization)
 
     def check_size(self, task: Task, largest: int | None) -> None:
-        """Refuse a lambda so small that a fit could take more than `MOST_PASSES`."""
-        if not task.regularization or self.passes(task, largest) <= MOST_PASSES:
+        """Refuse a lambda so small that a fit could take more than `MAX_PASSES`."""
+        if not task.regularization or self.passes(task, largest) <= MAX_PASSES:
             return
         low, high = task.regularization, task.loss.smoothness(task.norm)
         while high > 1.01 * low:
             middle = math.sqrt(low * high)
-            enough = self.passes(replace(task, regularization=middle), largest) <= MOST_PASSES
+            enough = self.passes(replace(task, regularization=middle), largest) <= MAX_PASSES
             low, high = (low, middle) if enough else (middle, high)
         allowed = f"at least {_two_digits_up(high)} for a norm of {task.norm:g}"
-        why = f"or a fit could take more than {MOST_PASSES:,} passes over its records"
+        why = f"or a fit could take more than {MAX_PASSES:,} passes over its records"
         raise refuse("regularization", f"{allowed}, {why}", task.regularization)
 
     def passes(self, task: Task, n: int | None) -> float:

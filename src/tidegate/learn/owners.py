@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.learn.records import Owners, Records, zeroed
 
-LONGEST = 1024
+MAX_ID_BYTES = 1024
 """The most bytes of an id, as UTF-8."""
 
 BLOCK = 64
@@ -23,7 +23,7 @@ NOT_IDS = tuple("fcbmM")
 NOT_ARROW_IDS = ("halffloat", "float", "double", "bool", "decimal", "date", "time", "duration")
 """The same for Arrow, by the beginnings of names of types."""
 
-MOST_EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Larger whole numbers are not exact as floats: two persons could have one."""
 
 NOBODY = bytes(16)
@@ -31,7 +31,7 @@ NOBODY = bytes(16)
 
 MISSING = "the person's id is missing"
 EMPTY = "the person's id is empty"
-TOO_LONG = f"the person's id is longer than {LONGEST} bytes"
+TOO_LONG = f"the person's id is longer than {MAX_ID_BYTES} bytes"
 WRONG_TYPE = "the person's id is neither text nor a whole number"
 BAD_TEXT = "the person's id is not valid text"
 WHY_NOBODY = {MISSING, EMPTY, TOO_LONG, WRONG_TYPE, BAD_TEXT}
@@ -80,7 +80,7 @@ def owners_of(ids: Any, key: bytes) -> Keyed:
         except UnicodeEncodeError:  # its text would quote the id
             reasons[slot] = BAD_TEXT
         else:
-            if 0 < len(message) <= LONGEST:
+            if 0 < len(message) <= MAX_ID_BYTES:
                 digests.append(sha256(outer + sha256(inner + message).digest()).digest()[:16])
                 continue
             reasons[slot] = TOO_LONG if message else EMPTY
@@ -147,13 +147,13 @@ def _encoded(value: Any) -> bytes:
         digits, _, zeros = value.partition(".")
         whole = zeros and not zeros.strip("0") and digits.removeprefix("-").isdecimal()
         return (digits if whole and digits.isascii() else str(value)).encode()
-    if isinstance(value, (float, np.floating)) and abs(float(value)) <= MOST_EXACT:
+    if isinstance(value, (float, np.floating)) and abs(float(value)) <= MAX_EXACT_INTEGER:
         if not float(value).is_integer():
             raise _NoIdError(WRONG_TYPE)
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         number = int(value)
-        if number.bit_length() > 4 * LONGEST:  # so long that Python may refuse to write it
+        if number.bit_length() > 4 * MAX_ID_BYTES:  # so long that Python may refuse to write it
             raise _NoIdError(TOO_LONG)
         return str(number).encode()
     missing = value is None or (isinstance(value, float) and math.isnan(value))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from tidegate.features.columns import Number
 from tidegate.features.columns.column import Column
-from tidegate.learn.feature_summary import SURE, FeatureSummary
+from tidegate.learn.feature_summary import SAFETY_DEVIATIONS, FeatureSummary
 from tidegate.learn.moments import Moments
 
-COVERED = 3.0
+COVERED_SPREADS = 3.0
 """Almost all values lie within this many spreads of their centre."""
 
 TOO_WIDE = 3.0
@@ -104,7 +104,7 @@ def range_advice(columns: Sequence[Column], summary: FeatureSummary) -> Iterator
 
 def _of_number(column: Number, place: int, summary: FeatureSummary) -> RangeAdvice:
     center, spread = float(summary.center[place]), float(summary.largest_spread[place])
-    wide = COVERED * spread + SURE * summary.center_deviation
+    wide = COVERED_SPREADS * spread + SAFETY_DEVIATIONS * summary.center_deviation
     low, high = max(center - wide, -1.0), min(center + wide, 1.0)
     return RangeAdvice(
         column=column.name,
@@ -123,7 +123,7 @@ def norm_advice(moments: Moments, *, norm: float) -> NormAdvice | None:
         norm: The public bound on the norm of a row.
     """
     square, noise = moments.squared_length
-    longest = COVERED * math.sqrt(max(square, 0.0) + SURE * noise)
+    longest = COVERED_SPREADS * math.sqrt(max(square, 0.0) + SAFETY_DEVIATIONS * noise)
     times, hidden = 1 / longest, square < 2 * noise
     if not hidden and times < TOO_WIDE:
         return None

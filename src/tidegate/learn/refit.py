@@ -39,10 +39,10 @@ SHARE = Fraction(1, 25)
 ROUNDS = (Fraction(1, 4), Fraction(3, 4))
 """How a refit divides its share among its rounds."""
 
-MOST = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
+LOG_TEMPERATURE_RANGES = {2: (-2.0, 1.5), 3: (-1.5, 1.5)}
 """The range of the log-temperature for two classes, and for three or more."""
 
-LEAST_NEW = 0.8
+MIN_NEW_WEIGHT = 0.8
 """A fit's records count for at least this much in its shift, however few they are."""
 
 DAMPING = 12.0
@@ -192,7 +192,7 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
         work = partial(summed, weights=weights, fold=fold, box=box, bits=bits)
         mean = perturb(total(parts, work), sigma) / divisor
         fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share)
-    return Fold(fold.temperature, max(new, LEAST_NEW) * fold.shift)
+    return Fold(fold.temperature, max(new, MIN_NEW_WEIGHT) * fold.shift)
 
 
 def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) -> Floats:
@@ -253,7 +253,7 @@ def after(fold: Fold, mean: Floats, *, box: Box, deviation: float, share: float)
     slope, curvature = float(mean[0]), float(mean[1])
     bend = max(slope + curvature, 0.1 * box.h)
     noise = DAMPING * deviation * deviation
-    low, high = MOST[min(box.classes, 3)]
+    low, high = LOG_TEMPERATURE_RANGES[min(box.classes, 3)]
     warmer = fold.temperature - bend * slope / (bend * bend + noise)
     temperature = min(max(warmer, low), high)
     if box.classes > 2:

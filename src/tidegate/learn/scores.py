@@ -33,7 +33,7 @@ LAYOUTS = range(1, 3)
 """The versions of scores that can be read. The first noised three or more classes for more than
 any record moves; see `Cells.moved`. Layout 2 came with rules 2."""
 
-MOST_CLASSES = 60
+MAX_CLASSES_WITH_CELLS = 60
 """With more classes than this, cells by class and the confusion matrix are left out."""
 
 CELLS_MU = Fraction(2)
@@ -122,7 +122,7 @@ class Cells:
                 *_with_positions("confidence", 2 * bins.count),
                 *_with_positions("truth", truth.count),
             ]
-            if classes <= MOST_CLASSES:
+            if classes <= MAX_CLASSES_WITH_CELLS:
                 by_class = _Wanted("classes", 2 * classes, COUNT)
                 wanted = [by_class, *wanted, _Wanted("confusion", classes**2, COUNT)]
         return cls(classes=classes, bins=bins, truth=truth, tables=_tables(wanted, allowance))

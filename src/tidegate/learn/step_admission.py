@@ -12,10 +12,10 @@ from tidegate.privacy.person import Person
 from tidegate.progress import ONLY
 from tidegate.schedule import Span
 
-NEWEST = 32
+STEPS_LISTED = 32
 """How many of the newest steps `status` lists."""
 
-ENOUGH = 0.5
+WARN_BELOW_SHARE = 0.5
 """Below this share of a step's records, the operator is warned."""
 
 
@@ -48,7 +48,7 @@ class StepAdmission:
     @property
     def few(self) -> bool:
         """Whether less than half of the records count."""
-        return self.share is not None and self.share < ENOUGH
+        return self.share is not None and self.share < WARN_BELOW_SHARE
 
     def in_words(self) -> str:
         """What a line about a release says.

@@ -16,7 +16,7 @@ from tidegate.progress import ONLY
 HALF = 0.5
 """The noisy share of unusable records above which a stream stops."""
 
-SURE = {"mu": 4.76, "epsilon": 9.28}
+SURE_DEVIATIONS = {"mu": 4.76, "epsilon": 9.28}
 """How many deviations the noise exceeds with a probability of at most 1e-6, by unit of budget.
 
 A stream whose records are all usable stops with at most this probability, however short its steps.
@@ -28,7 +28,7 @@ def most_unusable(survey: Survey) -> float:
 
     It is one half, or more if the noise is so large that it alone could often exceed one half.
     """
-    return max(HALF, SURE[survey.allowance.unit] * deviation(survey))
+    return max(HALF, SURE_DEVIATIONS[survey.allowance.unit] * deviation(survey))
 
 
 def deviation(survey: Survey) -> float:

@@ -27,7 +27,7 @@ BITS = 24
 RESOLUTION = 2.0**-BITS
 """What a code counts, in units of half the range."""
 
-LARGEST = 2.0**1000
+MAX_RANGE_END = 2.0**1000
 """The ends of a range are smaller than this, and its width is larger than its inverse."""
 
 
@@ -53,9 +53,11 @@ class Target:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            end = between(f"the target's {name}", getattr(self, name), -LARGEST, LARGEST)
+            end = between(
+                f"the target's {name}", getattr(self, name), -MAX_RANGE_END, MAX_RANGE_END
+            )
             object.__setattr__(self, name, end)
-        if not self.high - self.low > 1 / LARGEST:
+        if not self.high - self.low > 1 / MAX_RANGE_END:
             raise refuse("target", "a range (low, high) with low below high", (self.low, self.high))
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.learn.estimates import LEAST, Measured, Ratio, ratio_of
+from tidegate.learn.estimates import COVERED_DEVIATIONS, Measured, Ratio, ratio_of
 from tidegate.learn.exact import Floats
 from tidegate.learn.measure_values import DIGITS as SHARE_DIGITS
 from tidegate.learn.measure_values import Measure
@@ -146,9 +146,10 @@ def _root(ratio: Ratio | None, unit: float) -> Measure | None:
     if ratio is None:
         return None
     low, value, high = (
-        math.sqrt(max(ratio.value + move * ratio.deviation, 0.0)) for move in (-LEAST, 0.0, LEAST)
+        math.sqrt(max(ratio.value + move * ratio.deviation, 0.0))
+        for move in (-COVERED_DEVIATIONS, 0.0, COVERED_DEVIATIONS)
     )
-    return Measure(unit * value, unit * max(high - value, value - low) / LEAST)
+    return Measure(unit * value, unit * max(high - value, value - low) / COVERED_DEVIATIONS)
 
 
 class _Known:
@@ -157,7 +158,11 @@ class _Known:
     def __init__(self, scores: TargetScores) -> None:
         self._scores = scores
         # Errors and targets are rounded to a lattice: a square moves by at most twice as much.
-        step = 2.0 ** -fraction_bits(scores.slots, persons=scores.persons) * scores.total / LEAST
+        step = (
+            2.0 ** -fraction_bits(scores.slots, persons=scores.persons)
+            * scores.total
+            / COVERED_DEVIATIONS
+        )
         moved = {"bias": 0.5, "absolute": 0.5, "square": 1.0, "truth": 0.5, "truth_square": 1.0}
         self._sums = {
             name: Measured(float(value), (noise + step * moved.get(name, 0.0)) ** 2)
@@ -202,7 +207,7 @@ class _Known:
         noise = math.sqrt(
             second.variance + 4 * mean.value**2 * first.variance + mean.value**4 * usable.variance
         )
-        bend = LEAST * mean.deviation**2 * usable.value
+        bend = COVERED_DEVIATIONS * mean.deviation**2 * usable.value
         return Measured(value, (noise + bend) ** 2), mean.value**2 * usable.variance
 
     @property

@@ -27,7 +27,7 @@ from tidegate.privacy.rounding import sqrt_down, up
 LAYOUT = "target-1"
 """The version of the rules below; scores of another version, or of classes, cannot be read."""
 
-PARTS = (2, 4, 4, 8, 16)
+RANGE_PARTS = (2, 4, 4, 8, 16)
 """Equal parts of the range in the table, by the level of the noise: see `bins.NOISE_LEVELS`."""
 
 
@@ -110,7 +110,7 @@ def parts_of(slots: int, allowance: Allowance) -> int:
     >>> parts_of(1024, Allowance("mu", 0.05)), parts_of(65536, Allowance("mu", 0.05))
     (2, 16)
     """
-    return PARTS[level_of(deviations(allowance).cell / whole("slots", slots, most=MAX_SLOTS))]
+    return RANGE_PARTS[level_of(deviations(allowance).cell / whole("slots", slots, most=MAX_SLOTS))]
 
 
 def fraction_bits(slots: int, *, persons: bool = False) -> int:

@@ -40,12 +40,12 @@ from tidegate.privacy.rises import NEVER, Keys, Rises, StepArray
 Ranges = Sequence[tuple[int, int]]
 """The steps in which a person is admitted: half-open ranges, ascending and disjoint."""
 
-MOST_UNITS = 2**30
+MAX_UNITS = 2**30
 """Many persons are decided in whole units, at most so many in a record's budget.
 
 Where those do not suffice, a person is decided by exact fractions."""
 
-MOST_RANGES = 2**12
+MAX_RANGES = 2**12
 """A person with more ranges is decided exactly, so that no sum in these units overflows."""
 
 ROWS = 2**18
@@ -170,7 +170,7 @@ class Admission:
         low, high = self._bracket(histories, steps)
         limit = self.contributions * self._unit
         yes = high <= limit
-        sure = (yes | (low > limit)) & (np.diff(histories.offsets) <= MOST_RANGES)
+        sure = (yes | (low > limit)) & (np.diff(histories.offsets) <= MAX_RANGES)
         for person in np.flatnonzero(~sure).tolist():
             yes[person] = self.admits(histories.ranges(person), int(steps[person]))
         return yes
@@ -220,7 +220,7 @@ class Admission:
 
     @cached_property
     def _unit(self) -> int:
-        return whole_units(MOST_UNITS, self.rises, self.measured)
+        return whole_units(MAX_UNITS, self.rises, self.measured)
 
     @cached_property
     def _rise(self) -> Callable[[int, int], Fraction]:

@@ -22,7 +22,7 @@ PRECISIONS = (128, 512, 2048, 8192)
 LARGEST_DELTA = 1e-3
 """A larger delta must be confirmed: it would allow publishing one record in a thousand."""
 
-MOST_CONTRIBUTIONS = 2**20
+MAX_CONTRIBUTIONS = 2**20
 """The largest k; far beyond what leaves a useful model."""
 
 
@@ -54,7 +54,7 @@ class PureDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
-        whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
+        whole("contributions", self.contributions, most=MAX_CONTRIBUTIONS)
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.epsilon!r}{_shown(self.contributions)})"
@@ -105,7 +105,7 @@ class ApproxDP:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checked(self.epsilon))
         object.__setattr__(self, "delta", between("delta", self.delta, 0, 1))
-        whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
+        whole("contributions", self.contributions, most=MAX_CONTRIBUTIONS)
         if self.delta > LARGEST_DELTA and self.weak_delta is not True:
             allowed = f"at most {LARGEST_DELTA:g}, or confirmed by weak_delta"
             raise refuse("delta", f"{allowed} (as an option: --weak-delta)", self.delta)
@@ -170,14 +170,14 @@ def allowance_of(budget: Budget, share: Fraction) -> Allowance:
     return Allowance(budget.unit, budget.of_share(share))
 
 
-SMALLEST = 1e-100
+MIN_EPSILON = 1e-100
 """An epsilon below this would need noise beyond what floats can hold."""
 
 
 def _checked(epsilon: object) -> float:
     number = positive("epsilon", epsilon)
-    if number < SMALLEST:
-        raise refuse("epsilon", f"at least {SMALLEST}", epsilon)
+    if number < MIN_EPSILON:
+        raise refuse("epsilon", f"at least {MIN_EPSILON}", epsilon)
     return number
 
 

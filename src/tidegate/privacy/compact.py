@@ -34,9 +34,9 @@ NOBODY = 0
 UNKNOWN = 2**64 - 1
 """A state that says nothing."""
 
-_MOST_UNITS = 2**24 - 1
-_MOST_ERROR = 2**8 - 1
-_MOST_STEP = 2**32 - 3
+_MAX_UNITS = 2**24 - 1
+_MAX_ERROR = 2**8 - 1
+_MAX_STEP = 2**32 - 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Compact:
     @cached_property
     def scale(self) -> int:
         """Units in a record's budget."""
-        return whole_units((_MOST_UNITS - 1) // self.contributions, self.rises, self.measured)
+        return whole_units((_MAX_UNITS - 1) // self.contributions, self.rises, self.measured)
 
     def first(self, step: int) -> int:
         """The state of a person after the first admitted step."""
@@ -89,13 +89,13 @@ class Compact:
         """The step, bounds on the cost with it, and whether they are known."""
         unknown = states == np.uint64(UNKNOWN)
         lasts = (states >> np.uint64(32)).astype(np.int64) - 1
-        low = (states >> np.uint64(8)).astype(np.int64) & _MOST_UNITS
-        error = states.astype(np.int64) & _MOST_ERROR
+        low = (states >> np.uint64(8)).astype(np.int64) & _MAX_UNITS
+        error = states.astype(np.int64) & _MAX_ERROR
         first = 0 if self.period is None else np.maximum(step - self.period + 1, 0)
         gone = unknown | (lasts < first)
         lasts[gone], low[gone], error[gone] = NEVER, 0, 0
         more, inexact = self._rises(lasts, step)
-        known = ~unknown & (step <= _MOST_STEP)
+        known = ~unknown & (step <= _MAX_STEP)
         low, error = low + more, error + inexact
         if self.period is not None:
             low, error = low + error, np.zeros_like(error)
@@ -118,24 +118,24 @@ class Compact:
         """
         units = cost * self.scale
         low = floor(units) if self.period is None else ceil(units)
-        parts = [[last], [min(low, _MOST_UNITS)], [max(ceil(units) - low, 0)]]
+        parts = [[last], [min(low, _MAX_UNITS)], [max(ceil(units) - low, 0)]]
         step, low_, error = np.array(parts, np.int64)
-        return int(_packed(step, low_, error, np.array([last <= _MOST_STEP]))[0])
+        return int(_packed(step, low_, error, np.array([last <= _MAX_STEP]))[0])
 
     def over(self, states: States) -> NDArray[np.bool_]:
         """Which bounds are above the contributions: admission leads there only by rounding.
 
         Ask `Admission.decide` about these persons. A state that says nothing is above.
         """
-        low = (states >> np.uint64(8)).astype(np.int64) & _MOST_UNITS
-        error = states.astype(np.int64) & _MOST_ERROR
+        low = (states >> np.uint64(8)).astype(np.int64) & _MAX_UNITS
+        error = states.astype(np.int64) & _MAX_ERROR
         return low + error > self.contributions * self.scale
 
 
 def _packed(steps: StepArray, low: StepArray, error: StepArray, known: NDArray[np.bool_]) -> States:
     """States of these parts; UNKNOWN where the error is too large. The largest cost is too much."""
-    known = known & (error <= _MOST_ERROR)
-    words = ((steps + 1) << 32) | (np.minimum(low, _MOST_UNITS) << 8) | error
+    known = known & (error <= _MAX_ERROR)
+    words = ((steps + 1) << 32) | (np.minimum(low, _MAX_UNITS) << 8) | error
     return np.where(known, words.astype(np.uint64), np.uint64(UNKNOWN))
 
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.checks import refuse, whole
-from tidegate.privacy.budget import MOST_CONTRIBUTIONS, Budget
+from tidegate.privacy.budget import MAX_CONTRIBUTIONS, Budget
 
-FINEST = 1000
+MAX_DENOMINATOR = 1000
 """The largest denominator of `typical`."""
 
-MOST_TYPICAL = 2**20
+MAX_TYPICAL = 2**20
 """The largest `typical`; as for contributions, far beyond what leaves a useful model."""
 
 
@@ -38,7 +38,7 @@ class Person:
     period: int | None = None
 
     def __post_init__(self) -> None:
-        whole("contributions", self.contributions, most=MOST_CONTRIBUTIONS)
+        whole("contributions", self.contributions, most=MAX_CONTRIBUTIONS)
         object.__setattr__(self, "typical", typical_slots(self.typical))
         if self.period is not None:
             whole("period", self.period)
@@ -65,7 +65,13 @@ def typical_slots(value: object) -> Fraction:
         exact = Fraction(text) if len(text) < 30 and "e" not in text.lower() else Fraction(0)
     except (ValueError, ZeroDivisionError):
         exact = Fraction(0)
-    if isinstance(value, bool) or not 1 <= exact <= MOST_TYPICAL or exact.denominator > FINEST:
-        allowed = f"a number from 1 to {MOST_TYPICAL} with a denominator of at most {FINEST}"
+    if (
+        isinstance(value, bool)
+        or not 1 <= exact <= MAX_TYPICAL
+        or exact.denominator > MAX_DENOMINATOR
+    ):
+        allowed = (
+            f"a number from 1 to {MAX_TYPICAL} with a denominator of at most {MAX_DENOMINATOR}"
+        )
         raise refuse("typical", f'{allowed}, such as 2 or "5/2"', value)
     return exact

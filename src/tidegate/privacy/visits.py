@@ -8,16 +8,16 @@ from typing import NamedTuple
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.rises import Bases, Chain, Window
 
-MOST_STEPS = 10**9
+MAX_STAY = 10**9
 """Longer stays are not looked for."""
 
-MOST_VISITS = 2**11
+MAX_VISITS = 2**11
 """Nor more visits with steps in between."""
 
 GAPS = 8
 """Persons who come every 1, 2, 4, ... steps, so many of them."""
 
-MOST_STARTS = 2**10
+MAX_PASS_STEPS = 2**10
 """In longer passes of a sliding window, no stays are looked for: there are too many places."""
 
 
@@ -56,7 +56,7 @@ def visits(admission: Admission) -> list[Visits]:
     match rises:
         case Window():
             seldom, starts, cycle = rises.memory, range(rises.first - 1, rises.first), 1
-        case Chain() if rises.length <= MOST_STARTS:
+        case Chain() if rises.length <= MAX_PASS_STEPS:
             first = rises.schedule.first
             seldom, cycle = first, rises.length
             starts = range(first - 1, first - 1 + cycle)
@@ -90,7 +90,7 @@ def _further(admission: Admission, start: int, every: int, number: int) -> Fract
 
 def _admitted(admission: Admission, start: int, every: int) -> int | None:
     """In how many steps a person is admitted; None if no refusal is found."""
-    most, period = MOST_STEPS if every == 1 else MOST_VISITS, admission.period
+    most, period = MAX_STAY if every == 1 else MAX_VISITS, admission.period
     within = None if period is None else -(-period // every)
     ends = most if within is None else min(most, within)
 

@@ -103,7 +103,7 @@ def _survey(card: Card) -> str | None:
     noise = f"{100 * margin(survey['deviation']):.1f}"
     names = _groups(card)
     shares = zip(names, survey["parts" if "parts" in survey else "classes"], strict=False)
-    most = [f"{name} {100 * share:.1f} %" for name, share in list(shares)[:MOST_CLASSES]]
+    most = [f"{name} {100 * share:.1f} %" for name, share in list(shares)[:MAX_CLASSES_LISTED]]
     left = len(names) - len(most)
     classes = ", ".join(most) + (f" and {left:,} more classes" if left > 0 else "")
     return (
@@ -126,7 +126,7 @@ def _groups(card: Card) -> list[str]:
     return [f"class {name}" for name in card.get("classes") or []]
 
 
-MOST_CLASSES = 20
+MAX_CLASSES_LISTED = 20
 """The most classes whose shares a card in Markdown lists."""
 
 

@@ -10,7 +10,7 @@ SHARES = {"accuracy", "majority", "balanced_accuracy", "bias", "unusable"}
 IN_UNITS = {"mae", "rmse", "constant_rmse", "mean_error", "mean_target"}
 """Measures in the unit of the target."""
 
-MOST_NOISE = 0.25
+MAX_SHOWN_DEVIATION = 0.25
 """With a larger deviation a share tells nothing, and is not shown as a number."""
 
 TOO_NOISY = "too noisy to tell"
@@ -41,7 +41,7 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
     value, noise = measure["value"], measure["deviation"]
     sign = "+" if name in {"bias", "mean_error"} else ""
     if name in SHARES:
-        if noise > MOST_NOISE:
+        if noise > MAX_SHOWN_DEVIATION:
             return TOO_NOISY
         around = f" ± {100 * margin(noise):.1f}" if noise else ""
         return f"{100 * value:{sign}.1f} %{around}"
@@ -49,7 +49,7 @@ def shown(name: str, measure: Mapping[str, float]) -> str:
         return TOO_NOISY
     if name in IN_UNITS:
         return _in_units(value, noise, sign)
-    if name == "r2" and noise > MOST_NOISE:
+    if name == "r2" and noise > MAX_SHOWN_DEVIATION:
         return TOO_NOISY
     return f"{value:.3f}" + (f" ± {margin(noise):.3f}" if noise else "")
 

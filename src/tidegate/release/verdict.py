@@ -8,10 +8,10 @@ from tidegate.release.measure_words import TOO_NOISY
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
-SURE = 2
+SURE_DEVIATIONS = 2
 """A difference of so many standard deviations counts as one."""
 
-SMALL = 0.02
+MIN_GAIN = 0.02
 """A model is no better than a constant if it surely gains less than this part of its measure."""
 
 COMPARED = (
@@ -54,10 +54,10 @@ def verdict(
 
 def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], sign: int) -> str:
     gain = sign * (model["value"] - constant["value"])
-    noise = SURE * math.hypot(model["deviation"], constant["deviation"])
+    noise = SURE_DEVIATIONS * math.hypot(model["deviation"], constant["deviation"])
     if gain > noise:
         return BETTER
-    return NO_BETTER if gain + noise < SMALL * constant["value"] else TOO_NOISY
+    return NO_BETTER if gain + noise < MIN_GAIN * constant["value"] else TOO_NOISY
 
 
 def _than_before(
@@ -66,7 +66,7 @@ def _than_before(
     if before is None or before.get(name) is None:
         return None
     gain = sign * (scores[name]["value"] - before[name]["value"])
-    noise = SURE * math.hypot(*(_deviation(each, name) for each in (scores, before)))
+    noise = SURE_DEVIATIONS * math.hypot(*(_deviation(each, name) for each in (scores, before)))
     return TOO_NOISY if abs(gain) <= noise else BETTER if gain > 0 else WORSE
 
 

@@ -13,13 +13,13 @@ from tidegate.schedule.levels import Certificate, Levels
 from tidegate.schedule.protocol import Stepped
 from tidegate.schedule.registry import parameter, register
 
-LEAST_FORGET = Fraction(1, 32)
+MIN_FORGET = Fraction(1, 32)
 """A smaller one would take a long memory, and so long cards: 1/32 takes 73 steps by default."""
 
-MOST_MEMORY = 128
+MAX_MEMORY_STEPS = 128
 """Steps that a fit may read: the card of a fit lists the weight of each."""
 
-FINEST = 1000
+MAX_DENOMINATOR = 1000
 """The largest denominator of `forget`, whose powers the ledger adds up exactly; that of `linger` is
 the square, so that its default can be given too."""
 
@@ -89,14 +89,12 @@ class Fading(Stepped):
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", whole("step", self.step))
         object.__setattr__(self, "first", whole("first", self.first))
-        object.__setattr__(self, "forget", _exact("forget", self.forget, FINEST))
-        if self.forget < LEAST_FORGET:
-            raise refuse(
-                "forget", f"at least {LEAST_FORGET}, and at most 1", shown=str(self.forget)
-            )
+        object.__setattr__(self, "forget", _exact("forget", self.forget, MAX_DENOMINATOR))
+        if self.forget < MIN_FORGET:
+            raise refuse("forget", f"at least {MIN_FORGET}, and at most 1", shown=str(self.forget))
         if self.memory is None:
             object.__setattr__(self, "memory", _steps_to_a_tenth(self.keep))
-        object.__setattr__(self, "memory", whole("memory", self.memory, most=MOST_MEMORY))
+        object.__setattr__(self, "memory", whole("memory", self.memory, most=MAX_MEMORY_STEPS))
         if self.forget == 1 and self.memory != 1:
             raise refuse(
                 "memory", "1 where forget is 1: older steps would count for 0", self.memory
@@ -104,7 +102,7 @@ class Fading(Stepped):
         if self.linger is None:
             object.__setattr__(self, "linger", self.keep**2)
         else:
-            object.__setattr__(self, "linger", _exact("linger", self.linger, FINEST**2))
+            object.__setattr__(self, "linger", _exact("linger", self.linger, MAX_DENOMINATOR**2))
         if self.linger == 1:
             raise refuse("linger", "below 1, or nothing would ever be forgotten", shown="1")
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from tidegate.checks import InvalidValueError, StoppedError, StoreError
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
-from tidegate.serve.middleware import LATER, STUCK, AuditMiddleware
+from tidegate.serve.middleware import RETRY_AFTER, STUCK, AuditMiddleware
 from tidegate.serve.page.page import add_page
 from tidegate.serve.routes.erasures import erasures
 from tidegate.serve.routes.ledger import ledger
@@ -26,7 +26,7 @@ from tidegate.serve.slots import NoSlotError
 
 log = logging.getLogger("tidegate.serve")
 
-LONGEST = 1000
+MAX_ERROR_LENGTH = 1000
 """The most characters of an error message."""
 
 ABOUT = """\
@@ -84,7 +84,7 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(InvalidValueError)
     async def invalid(_: Request, error: InvalidValueError) -> JSONResponse:
         line = " ".join(str(error).split())  # column names may contain line feeds
-        return JSONResponse({"error": line[:LONGEST]}, 422)
+        return JSONResponse({"error": line[:MAX_ERROR_LENGTH]}, 422)
 
     @app.exception_handler(StoppedError)
     async def stopped(_: Request, error: StoppedError) -> JSONResponse:
@@ -92,7 +92,7 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(NoSlotError)
     async def full(_: Request, error: NoSlotError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 429, LATER)
+        return JSONResponse({"error": str(error)}, 429, RETRY_AFTER)
 
     @app.exception_handler(RequestValidationError)
     async def unreadable(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -103,7 +103,7 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(StoreError)
     async def stuck(_: Request, error: StoreError) -> JSONResponse:
         log.error("%s", error)
-        return JSONResponse({"error": STUCK}, 503, LATER)
+        return JSONResponse({"error": STUCK}, 503, RETRY_AFTER)
 
     @app.exception_handler(Exception)
     async def ours(_: Request, error: Exception) -> JSONResponse:

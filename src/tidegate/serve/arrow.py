@@ -25,10 +25,10 @@ from tidegate.gate.sources.parquet import values
 
 NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"
 
-MOST_TIMES = 64
+MAX_EXPANSION = 64
 """The most that a body can grow if no two columns share bytes: a bit becomes 8 bytes."""
 
-WIDEST = 4
+BYTES_PER_CHARACTER = 4
 """The most bytes that a byte of text takes in a Python string."""
 
 CHUNK = 2**16
@@ -51,7 +51,7 @@ class Stream:
         kinds = {name: self.schema.field(name).type for name in names}
         size = sum(unfolded(kind, self.rows) for kind in kinds.values())
         check_size(size, most)
-        if size > MOST_TIMES * len(self.body):
+        if size > MAX_EXPANSION * len(self.body):
             raise InvalidValueError(NOT_ARROW)
         if any_length := [name for name, kind in kinds.items() if _is_any_length(kind)]:
             for batch in self._validated(any_length):
@@ -132,7 +132,11 @@ def _times(kind: Any) -> int:
     >>> _times(pa.string()), _times(pa.list_(pa.float32())), _times(pa.list_(pa.bool_()))
     (4, 2, 64)
     """
-    return max(1, 64 // int(kind.value_type.bit_width)) if pa.types.is_nested(kind) else WIDEST
+    return (
+        max(1, 64 // int(kind.value_type.bit_width))
+        if pa.types.is_nested(kind)
+        else BYTES_PER_CHARACTER
+    )
 
 
 def _is_any_length(kind: Any) -> bool:

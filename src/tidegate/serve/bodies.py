@@ -43,10 +43,10 @@ NO_COLUMNS = 'the gate\'s configuration names no columns: send "x" and "y"'
 PERSONS = "persons"
 NO_IDS = "persons must be one list or column of ids, texts or whole numbers, one per record"
 
-LONGEST = 2**16
+MAX_TEXT_LENGTH = 2**16
 """The most characters of a text: its n-grams take hundreds of times its size."""
 
-MOST_NAMES = 12
+MAX_COLUMNS_NAMED = 12
 """The most columns that an error names."""
 
 CHUNK = 4096
@@ -275,7 +275,7 @@ def _check_columns(objs: list[dict[str, Any]], names: list[str]) -> None:
 
 
 def _few(names: Sequence[str]) -> str:
-    return ", ".join([*names[:MOST_NAMES], *["..."] * (len(names) > MOST_NAMES)])
+    return ", ".join([*names[:MAX_COLUMNS_NAMED], *["..."] * (len(names) > MAX_COLUMNS_NAMED)])
 
 
 def _room(n: int, columns: SourceColumns) -> NDArray[Any]:
@@ -317,8 +317,10 @@ def _raw(element: Any) -> Any:
 
 def _without_long_texts(raw: RawBatch) -> RawBatch:
     """The batch with too long texts marked as unusable."""
-    reason = f"longer than {LONGEST} characters"
-    long = [slot for slot, text in enumerate(raw.X) if text is not None and len(text) > LONGEST]
+    reason = f"longer than {MAX_TEXT_LENGTH} characters"
+    long = [
+        slot for slot, text in enumerate(raw.X) if text is not None and len(text) > MAX_TEXT_LENGTH
+    ]
     texts = raw.X.copy()
     texts[long] = None
     return replace(raw, X=texts, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
@@ -328,12 +330,14 @@ def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
     """The batch, whose records with a too long text in a column are marked as unusable."""
     given = raw.X.columns[name]
     values = as_objects(given) if isinstance(given, pa.Array) else list(given)
-    long = [slot for slot, v in enumerate(values) if isinstance(v, str) and len(v) > LONGEST]
+    long = [
+        slot for slot, v in enumerate(values) if isinstance(v, str) and len(v) > MAX_TEXT_LENGTH
+    ]
     if not long:
         return raw
     for slot in long:
         values[slot] = ()  # neither a text nor missing
-    reason = f"{name} is longer than {LONGEST} characters"
+    reason = f"{name} is longer than {MAX_TEXT_LENGTH} characters"
     table = replace(raw.X, columns={**raw.X.columns, name: values})
     return replace(raw, X=table, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
 

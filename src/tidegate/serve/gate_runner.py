@@ -24,7 +24,7 @@ log = logging.getLogger("tidegate.serve")
 PATIENCE = 5.0
 """Seconds after which failed training is tried again."""
 
-MOST_ERASURES = 256
+MAX_WAITING_ERASURES = 256
 """The most erasures that may wait; a step that is being trained can make them wait."""
 
 
@@ -117,7 +117,7 @@ class GateRunner:
         only for a step that they have made begin again too often (see `Attempts`).
         """
         with self._counting:
-            if self.erasures_waiting >= MOST_ERASURES:
+            if self.erasures_waiting >= MAX_WAITING_ERASURES:
                 raise BusyError
             self.erasures_waiting += 1
         answer: Future[Erasure] = Future()

@@ -24,7 +24,7 @@ NO = "this needs a valid token with the right scope: ask the operator for one"
 """The only error for missing rights; it reveals nothing."""
 
 STUCK = "the state cannot do this at the moment: try again later"
-LATER = {"Retry-After": "1"}
+RETRY_AFTER = {"Retry-After": "1"}
 """The only response when the store fails; the operator's log has the reason."""
 
 NOTHING_YET = "nothing is released yet: try again when more records have arrived"
@@ -120,7 +120,7 @@ class AuditMiddleware:
             await app(scope, receive, answer)
         except UnnotedError as error:  # no response without a line in the audit log
             log.error("%s", error)  # noqa: TRY400
-            await JSONResponse({"error": STUCK}, 503, LATER)(scope, receive, send)
+            await JSONResponse({"error": STUCK}, 503, RETRY_AFTER)(scope, receive, send)
 
     def _note(self, scope: Scope, status: int) -> None:
         state = scope["state"]

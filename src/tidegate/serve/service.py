@@ -20,7 +20,7 @@ from tidegate.serve.middleware import CLOSE, Authentication
 from tidegate.serve.parser import Parser
 from tidegate.serve.slots import Slots
 
-SMALL = 2**15
+MAX_INLINE_BODY_BYTES = 2**15
 """Bytes of a body that is faster to read here than on another thread."""
 
 HISTORY = {"quality", "surveys", "scores"}
@@ -103,7 +103,7 @@ class Service:
         self, request: Request, kind: str, body: bytearray, *, labelled: bool
     ) -> RawBatch:
         """The records of a body."""
-        if len(body) <= SMALL:
+        if len(body) <= MAX_INLINE_BODY_BYTES:
             return self.reader.batch(kind, body, labelled=labelled)
         return await self._parser.batch(request.state.token, kind, body, labelled=labelled)
 

@@ -15,7 +15,7 @@ from tidegate.study.study_stream import Labelled, StudyStream
 
 Floats = NDArray[np.float64]
 
-KEPT = 64
+CACHED_TEST_SETS = 64
 """Number of test sets that are cached: methods and runs need the same ones again."""
 
 
@@ -68,7 +68,7 @@ def rotating(  # noqa: PLR0913 (records, test records, and how they rotate)
     def angle(at: int) -> float:
         return degrees * moved(min(n, -(-at // every) * every), n, still)
 
-    @lru_cache(maxsize=KEPT)
+    @lru_cache(maxsize=CACHED_TEST_SETS)
     def turned(by: float) -> Labelled:
         return Labelled(X=features(rotated(tests.pixels, by)), y=tests.labels)
 
@@ -127,7 +127,7 @@ def label_shift(  # noqa: PLR0913 (records, test records, and how the mix moves)
             raise refuse("n", f"smaller: class {label} has only {len(pool)} records", n)
         order[places] = rng.permutation(pool)[: len(places)]
 
-    @lru_cache(maxsize=KEPT)
+    @lru_cache(maxsize=CACHED_TEST_SETS)
     def test(at: int) -> Labelled:
         share = mix(classes, turns * moved(at, n, still), peak)
         each = share[tests.y] / np.bincount(tests.y, minlength=classes)[tests.y]

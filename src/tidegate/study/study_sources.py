@@ -24,7 +24,7 @@ NO_TITLES = (
 ARTICLES = 10_000
 """Number of articles in the paper."""
 
-TURN = 32_768
+RECORDS_PER_TURN = 32_768
 """Records until digits are upside down, or until each was the most frequent once."""
 
 
@@ -98,7 +98,7 @@ class Articles:
 
 @dataclass(frozen=True, kw_only=True)
 class _DriftingDigits:
-    records: int = TURN
+    records: int = RECORDS_PER_TURN
     folder: Path | None = field(default=None, repr=False)
 
     shape = (784, 10)
@@ -123,7 +123,7 @@ class MovingLabels(_DriftingDigits):
     def stream(self, seed: int) -> StudyStream:
         """The stream of a run, drawn by the seed."""
         whole = _digits(self.folder, "pixels")
-        turns = self.records / TURN
+        turns = self.records / RECORDS_PER_TURN
         return label_shift(whole.records, whole.test(0), n=self.records, seed=seed, turns=turns)
 
 
@@ -180,7 +180,7 @@ def _turning(folder: Path | None, records: int, seed: int) -> StudyStream:
         datasets.Images(train.pixels[drawn], train.labels[drawn]),
         datasets.Images(test.pixels[tests], test.labels[tests]),
         datasets.pixels,
-        degrees=180 * records / TURN,
+        degrees=180 * records / RECORDS_PER_TURN,
     )
 
 

@@ -124,7 +124,7 @@ def _classes(groups: int) -> Wording:
 def _errors(yardstick: ByError, label: str | None) -> Wording:
     width = yardstick.target.high - yardstick.target.low
     decimals = decimals_of(width)
-    spec = f".{decimals}f" if decimals <= MOST_DECIMALS and width < LARGEST_FIXED else ".4g"
+    spec = f".{decimals}f" if decimals <= MAX_DECIMALS and width < LARGEST_FIXED else ".4g"
     rmse = Shown("rmse", "RMSE", spec, "constant_rmse")
     mae = Shown("mae", "MAE", spec, "constant_mae")
     r2 = Shown("r2", "R^2", ".3f", 0.0)
@@ -140,7 +140,7 @@ def _errors(yardstick: ByError, label: str | None) -> Wording:
         constant="mean target",
         behind="RMSE\nbehind",
         unit=1.0,
-        decimals=min(decimals, MOST_DECIMALS),
+        decimals=min(decimals, MAX_DECIMALS),
         praise="with an RMSE of {} on new records",
         above="Its RMSE is {} below that of {}",
         ahead="The RMSE of {} is {} below that",
@@ -154,7 +154,7 @@ def _errors(yardstick: ByError, label: str | None) -> Wording:
     )
 
 
-MOST_DECIMALS = 9
+MAX_DECIMALS = 9
 LARGEST_FIXED = 1e9
 """Ranges that need more decimals, or are wider, are shown with four digits and an exponent."""
 

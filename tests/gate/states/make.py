@@ -89,7 +89,9 @@ def grow(folder: Path, start: int, stop: int) -> None:
 
 def run(folder: Path, settings: Config) -> int:
     """Take in what the sources have, and a batch with a name; how many releases there are."""
-    soon = patch.object(person_rows, "MOST_FRESH", 4)  # for few steps to have merged runs too
+    soon = patch.object(
+        person_rows, "MAX_UNMERGED_ROWS", 4
+    )  # for few steps to have merged runs too
     with chdir(folder), soon, Gate.open(STATE, settings) as gate:
         for stream, source in settings.sources().items():
             for batch in source.batches(gate.store.offset(source.name)):

@@ -19,7 +19,7 @@ from tidegate.privacy import Budget
 SCORES = Fraction(1, 20)
 """The default share of scores."""
 
-EARLIER: Mapping[str, Mapping[str, Any]] = {
+EARLIER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "survey": {"share": "0"},
     "quality": {"share": "0", "scores": False},
     "records": {"spelling": 1},
@@ -94,7 +94,7 @@ def with_earlier(given: Any) -> Any:
     """The tables of a state's JSON text, with the keys that its version did not write."""
     if not isinstance(given, dict):
         return given
-    added = {name: {**keys, **_table(given.get(name))} for name, keys in EARLIER.items()}
+    added = {name: {**keys, **_table(given.get(name))} for name, keys in EARLIER_DEFAULTS.items()}
     return {**given, **added}
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from tidegate.checks import InvalidValueError, optional, refuse, whole
 from tidegate.gate.config.keys import key, word
 from tidegate.gate.config.tables import RecordsTable
-from tidegate.privacy.budget import MOST_CONTRIBUTIONS
+from tidegate.privacy.budget import MAX_CONTRIBUTIONS
 from tidegate.privacy.person import Person, typical_slots
 from tidegate.schedule import Schedule, TwoStream
 
@@ -37,7 +37,7 @@ class PersonTable:
 
     id: str = key(word, "the column, field or header that says whose a record is")
     contributions: int = key(
-        partial(whole, most=MOST_CONTRIBUTIONS),
+        partial(whole, most=MAX_CONTRIBUTIONS),
         "k: what a person's records may cost together, in units of one record",
     )
     typical: Fraction = key(

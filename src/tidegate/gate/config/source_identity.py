@@ -6,8 +6,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = {"localhost", "127.0.0.1", "[::1]"}
-ALL = ">"
+LOOPBACK_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
+ALL_SUBJECTS = ">"
 """The NATS wildcard for all subjects."""
 
 
@@ -16,7 +16,7 @@ class SourceIdentity(NamedTuple):
 
     parts: frozenset[str]  # a file or folder, or a channel at each of its servers
     around: frozenset[str]  # the parts and the folders that contain them
-    subject: str = ALL  # the subjects of a channel, with NATS wildcards
+    subject: str = ALL_SUBJECTS  # the subjects of a channel, with NATS wildcards
 
 
 def of_path(path: Path) -> SourceIdentity:
@@ -52,7 +52,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def of_channel(
-    channel: str, servers: Iterable[str], port: int, subject: str = ALL
+    channel: str, servers: Iterable[str], port: int, subject: str = ALL_SUBJECTS
 ) -> SourceIdentity:
     """The identity of a stream or topic at each of its servers; `port` is the default port.
 
@@ -68,7 +68,7 @@ def _server(address: str, port: int) -> str:
     if not own.isdecimal():
         host, own = address.lower(), str(port)
     host = host.removesuffix(".")
-    return f"{'localhost' if host in HERE else host}:{int(own)}"
+    return f"{'localhost' if host in LOOPBACK_HOSTS else host}:{int(own)}"
 
 
 def shared(one: SourceIdentity, other: SourceIdentity) -> str | None:
@@ -88,7 +88,7 @@ def shared(one: SourceIdentity, other: SourceIdentity) -> str | None:
         return None
     subjects = {one.subject, other.subject}
     named = max(common, key=lambda part: (os.path.isabs(part), part))
-    return named + (f" ({' and '.join(sorted(subjects))})" if subjects != {ALL} else "")
+    return named + (f" ({' and '.join(sorted(subjects))})" if subjects != {ALL_SUBJECTS} else "")
 
 
 def subjects_meet(one: str, other: str) -> bool:
@@ -100,7 +100,7 @@ def subjects_meet(one: str, other: str) -> bool:
     for words in zip_longest(one.split("."), other.split(".")):
         if None in words:
             return False
-        if ALL in words:
+        if ALL_SUBJECTS in words:
             return True
         if "*" not in words and words[0] != words[1]:
             return False

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tidegate.checks import InvalidValueError, flag, positive, refuse
 from tidegate.gate.config.keys import given_keys, key, one_of, place, read_table, word, words
-from tidegate.gate.config.source_identity import ALL, SourceIdentity, of_channel, of_path
+from tidegate.gate.config.source_identity import ALL_SUBJECTS, SourceIdentity, of_channel, of_path
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import (
     Files,
@@ -200,7 +200,7 @@ class NatsTable(BrokerTable):
     def identity(self) -> SourceIdentity:
         """What is read."""
         hosts = [urlsplit(url).netloc for url in self.url]
-        return of_channel(f"stream {self.stream}", hosts, 4222, self.subject or ALL)
+        return of_channel(f"stream {self.stream}", hosts, 4222, self.subject or ALL_SUBJECTS)
 
 
 @dataclass(frozen=True, kw_only=True)

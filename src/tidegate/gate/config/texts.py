@@ -14,10 +14,10 @@ CONFIRMATIONS = {"weak_delta"}
 """Keys that confirm another key. They are needed once, and no state keeps them."""
 
 
-MOST_PARTS = 16
+MAX_KEY_PARTS = 16
 """The most parts of a dotted key; no key has more than four."""
 
-MOST_BYTES = 2**24
+MAX_FILE_BYTES = 2**24
 """The largest configuration file."""
 
 QUOTED = re.compile(
@@ -26,14 +26,14 @@ QUOTED = re.compile(
 )
 """A text in quotes, or a comment: what may contain any number of dots."""
 
-DOTTED = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MOST_PARTS}}}")
+DOTTED = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_KEY_PARTS}}}")
 """A key of too many parts. To parse one takes time and memory that grow with their square."""
 
 
 def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
     """The tables of a TOML text."""
     if DOTTED.search(QUOTED.sub("_", toml)):
-        raise ConfigError([f"{name} is not valid: a key has more than {MOST_PARTS} parts"])
+        raise ConfigError([f"{name} is not valid: a key has more than {MAX_KEY_PARTS} parts"])
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
@@ -48,9 +48,9 @@ def tables_in(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
         with open(path, encoding="utf-8-sig") as file:
-            text = file.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise ConfigError([f"{path} has over {MOST_BYTES:,} bytes: it is no configuration"])
+            text = file.read(MAX_FILE_BYTES + 1)
+        if len(text) > MAX_FILE_BYTES:
+            raise ConfigError([f"{path} has over {MAX_FILE_BYTES:,} bytes: it is no configuration"])
         return tables_of(text, str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"

@@ -22,10 +22,10 @@ from tidegate.features.columns.table import one_array
 from tidegate.gate.sources.chain import ChangedError, Start
 from tidegate.gate.sources.columns import SourceColumns, as_json, columns_of_numbers, numbers
 from tidegate.gate.sources.files import Follow, Part
-from tidegate.gate.sources.lines import LONGEST, count_lines, lines_after, tails_of_bytes
+from tidegate.gate.sources.lines import MAX_LINE_BYTES, count_lines, lines_after, tails_of_bytes
 from tidegate.gate.sources.source import RawBatch, SourceError, objects
 
-WIDE = 2**12
+MAX_COLUMNS_AT_ONCE = 2**12
 """With more columns than this, lines are parsed one by one."""
 
 QUOTE_OR_RETURN = re.compile(rb'["\r]')
@@ -148,7 +148,7 @@ def _header(path: Path, follow: Follow | None) -> bytes:
     """The first line with its line feed; for a followed file, wait until it is complete."""
     while True:
         with path.open("rb") as file:
-            header = file.readline(LONGEST)
+            header = file.readline(MAX_LINE_BYTES)
         if header.endswith(b"\n") or follow is None or not follow():
             return header
 
@@ -159,11 +159,11 @@ def _is_plain(data: bytes, lines: list[bytes], width: int) -> bool:
     Nor may the first line begin with a byte order mark: Arrow would drop it, but only there. And
     Arrow fills a blank line with empty values, though it has the wrong number of them.
     """
-    if width > WIDE or b'"' in data or b"\r" in data or data.startswith(BOM_UTF8):
+    if width > MAX_COLUMNS_AT_ONCE or b'"' in data or b"\r" in data or data.startswith(BOM_UTF8):
         return False
     if width > 1 and (data.startswith(b"\n") or b"\n\n" in data):
         return False
-    if len(data) > LONGEST and max(map(len, lines)) > LONGEST:
+    if len(data) > MAX_LINE_BYTES and max(map(len, lines)) > MAX_LINE_BYTES:
         return False
     try:
         return data.isascii() or bool(data.decode())
@@ -200,7 +200,11 @@ def _split(
     plain: list[int] = []
     odd: list[int] = []
     for index, line in enumerate(block):
-        fits = width <= WIDE and len(line) <= LONGEST and line.count(mark) == width - 1
+        fits = (
+            width <= MAX_COLUMNS_AT_ONCE
+            and len(line) <= MAX_LINE_BYTES
+            and line.count(mark) == width - 1
+        )
         easy = fits and line.isascii() and not QUOTE_OR_RETURN.search(line)
         (plain if easy else odd).append(index)
     table = _plain([block[index] for index in plain], width, delimiter) if plain else None
@@ -258,8 +262,8 @@ def _read(
 
 def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
     """The values of one line, or the reason why it cannot be read."""
-    if len(line) > LONGEST:
-        return f"longer than {LONGEST} bytes"
+    if len(line) > MAX_LINE_BYTES:
+        return f"longer than {MAX_LINE_BYTES} bytes"
     try:
         text = line.decode()
         row = text.split(delimiter)

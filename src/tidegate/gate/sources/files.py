@@ -19,7 +19,7 @@ Follow = Callable[[], bool]
 NEXT = "next"
 """The value in `resume` that continues with the next file of a folder."""
 
-SETTLED = 2.0
+SETTLING_SECONDS = 2.0
 """Seconds after a change; a second change within them might not show in the times of the file."""
 
 IN_CONFIG = "add resume = ['{}', '{}'] to its [source]"
@@ -300,6 +300,6 @@ def _and(taken: Taken, place: Place) -> Taken:
 
 def _stamp(info: os.stat_result) -> str | None:
     """The times of a file's last change; None if they are too recent to show another one."""
-    if time.time() - max(info.st_mtime, info.st_ctime) < SETTLED:
+    if time.time() - max(info.st_mtime, info.st_ctime) < SETTLING_SECONDS:
         return None
     return f"{info.st_mtime_ns}-{info.st_ctime_ns}"

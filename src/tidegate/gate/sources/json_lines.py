@@ -18,7 +18,7 @@ from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, SourceColumns, as_json
 from tidegate.gate.sources.files import IN_CONFIG, Follow, Part
 from tidegate.gate.sources.lines import (
-    LONGEST,
+    MAX_LINE_BYTES,
     Bytes,
     ReadThrough,
     Splitter,
@@ -33,7 +33,7 @@ from tidegate.gate.sources.lines import (
 from tidegate.gate.sources.place import Place, as_count, consented, mark
 from tidegate.gate.sources.source import OTHER_SOURCE, RawBatch, SourceError, joined, objects
 
-OLD = re.compile("([0-9]+):([0-9]+)")
+OLD_OFFSET = re.compile("([0-9]+):([0-9]+)")
 """An offset of version 0.1.0: a position and the CRC-32 of everything before it."""
 
 NOT_STANDARD_INPUT = f"the offset is not one of standard input: {OTHER_SOURCE}"
@@ -169,7 +169,7 @@ def _as_they_arrive(through: ReadThrough, split: Splitter) -> Iterator[list[byte
 def _place(offset: str) -> Place:
     """The position in standard input, from an offset of this version or of 0.1.0."""
     try:
-        if old := OLD.fullmatch(offset):
+        if old := OLD_OFFSET.fullmatch(offset):
             return Place(file=PIPE, seen=Seen(at=int(old[1])))
         place = Place.of(offset)
     except ValueError as error:
@@ -201,8 +201,8 @@ def _passed_over(through: ReadThrough, before: Place, offset: str) -> Place:
 
 def _parsed(line: bytes) -> dict[str, Any] | str:
     """The object in a line, or the reason why it cannot be read."""
-    if len(line) > LONGEST:
-        return f"longer than {LONGEST} bytes"
+    if len(line) > MAX_LINE_BYTES:
+        return f"longer than {MAX_LINE_BYTES} bytes"
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError:

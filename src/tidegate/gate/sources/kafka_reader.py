@@ -18,7 +18,7 @@ TIMEOUT = 10.0
 STEP = 64
 """Messages taken from the client at a time."""
 
-FINAL = {
+FINAL_ERRORS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -87,7 +87,7 @@ def read_settings(file: str) -> dict[str, str]:
 
 def _explained(source: KafkaTopic, error: KafkaError) -> Exception:
     reason = KafkaError(error.code()).str()  # the error's own message may quote a setting
-    if error.code() in FINAL:
+    if error.code() in FINAL_ERRORS:
         wrong = f"{source} refuses topic {source.topic}: {reason}"
         return SourceError(f"{wrong}; check source.topic and source.settings")
     return ConnectionError(reason)

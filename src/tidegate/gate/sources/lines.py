@@ -14,7 +14,7 @@ from tidegate.gate.sources.source import SourceError
 BLOCK = 2**22
 """Bytes read at a time."""
 
-LONGEST = 2**24
+MAX_LINE_BYTES = 2**24
 """The most bytes that are kept of a line."""
 
 Ends = Callable[[int], int]
@@ -59,7 +59,7 @@ class Splitter:
     ends: Ends
     at: int = 0  # the position after the lines that were returned
     row: int = 0  # the number of those lines
-    longest: int = LONGEST  # bytes kept of a line; one more shows that it was cut
+    longest: int = MAX_LINE_BYTES  # bytes kept of a line; one more shows that it was cut
     _whole: list[bytes] = field(default_factory=list, init=False)
     _rest: bytes = field(default=b"", init=False)  # the incomplete last line
     _dropped: int = field(default=0, init=False)  # bytes cut off it

@@ -155,7 +155,7 @@ class Place:
         """
         try:
             keys = json.loads(offset)
-            seen = Seen(**{name: keys.pop(name) for name in SEEN if name in keys})
+            seen = Seen(**{name: keys.pop(name) for name in DIGEST_KEYS if name in keys})
             taken = Taken.of(keys.pop("taken", ""))
             place = cls(seen=seen, taken=taken, **keys)
             whole("records", 0 if place.records is None else place.records, least=0)
@@ -166,4 +166,4 @@ class Place:
         return place
 
 
-SEEN = ("at", "row", "header", "block", "chain", "tail")
+DIGEST_KEYS = ("at", "row", "header", "block", "chain", "tail")

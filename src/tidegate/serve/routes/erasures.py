@@ -14,7 +14,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.serve import examples
 from tidegate.serve.bodies import JSON
 from tidegate.serve.gate_runner import BusyError
-from tidegate.serve.middleware import LATER
+from tidegate.serve.middleware import RETRY_AFTER
 from tidegate.serve.service import Service
 
 NOT_ONE = 'the body must be {"person": id} or {"record": number}; "stream" goes with a record'
@@ -53,13 +53,13 @@ def erasures(service: Service) -> APIRouter:
             try:
                 erasing = runner.erase(**target)
             except BusyError:
-                raise HTTPException(429, BUSY, LATER) from None
+                raise HTTPException(429, BUSY, RETRY_AFTER) from None
             # Not cancelled if the client disconnects: it is erased in any case.
             answer = asyncio.shield(asyncio.wrap_future(erasing))
             try:
                 erasure = await asyncio.wait_for(answer, limits.erasing_wait)
             except TimeoutError:
-                raise HTTPException(503, WAITS, LATER) from None
+                raise HTTPException(503, WAITS, RETRY_AFTER) from None
         return JSONResponse(erasure.receipt())
 
     return router

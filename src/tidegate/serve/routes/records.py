@@ -16,7 +16,7 @@ from tidegate.release import Model, RegressionModel
 from tidegate.serve import examples
 from tidegate.serve.bodies import ARROW, JSON
 from tidegate.serve.gate_runner import BusyError, Current
-from tidegate.serve.middleware import LATER, NOTHING_YET
+from tidegate.serve.middleware import NOTHING_YET, RETRY_AFTER
 from tidegate.serve.service import Service
 
 PREDICTED_AT_ONCE = 1024
@@ -73,7 +73,7 @@ def records(service: Service) -> APIRouter:
                 waiting = runner.take(raw, size=size, stream=stream, key=name, sender=token)
             except BusyError:
                 busy = "too many records are waiting to be made durable: try again later"
-                raise HTTPException(429, busy, LATER) from None
+                raise HTTPException(429, busy, RETRY_AFTER) from None
             # Not cancelled if the client disconnects: the records are taken in any case.
             count, taken = await asyncio.shield(asyncio.wrap_future(waiting))
         return JSONResponse({"count": count, "taken": taken})
