@@ -146,7 +146,7 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "contributions": "k in [person]: what all records of a person may cost together, in units "
         "of what one record may cost. A larger k counts more records, with more noise.",
         "period": "A number of steps in [person]: the budget then limits what is revealed about "
-        "what a person does within any so many consecutive steps, instead of for life.",
+        "what a person does within any that many consecutive steps, instead of for life.",
         "admitted": "Said of a step in which the records of a person count, because all such steps "
         "together cost at most k. Which steps these are depends on owners alone.",
         "person weight": "What a slot counts for in a fit so that all slots of a person together "

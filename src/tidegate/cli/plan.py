@@ -104,7 +104,7 @@ KIND is {kinds_text()}. All sizes are in records.
 @click.option(
     "--contributions",
     type=count(most=MAX_CONTRIBUTIONS),
-    help="Protect persons: all records of one may cost so many times what one record may cost.",
+    help="Protect persons: all records of one person may cost N times what one record may cost.",
 )
 @click.option(
     "--period", type=count(), help="Bound a person's cost in any N consecutive steps [for life]."

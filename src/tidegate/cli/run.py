@@ -85,7 +85,7 @@ def _conclude(gate: Gate) -> None:
     "--resume",
     nargs=2,
     metavar="MARK RECORDS",
-    help="Continue with a changed FILE after so many records; the error message names both values.",
+    help="Continue with a changed FILE after RECORDS records; the error message has both values.",
 )
 @options.aliases
 @options.form
@@ -145,7 +145,7 @@ class _Admissions:
     """Tells the operator how many records of each step count, and warns once they become few.
 
     Args:
-        gate: The gate; nothing is told if it protects records.
+        gate: The gate; nothing is printed if it protects records.
     """
 
     def __init__(self, gate: Gate) -> None:

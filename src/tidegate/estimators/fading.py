@@ -65,8 +65,8 @@ class FadingClassifier(FadingStream, StreamClassifier):
         contributions: Protects persons instead of records: the budget is then about any one
             person, whose records together may cost this many times what one record may cost. By
             default records are protected.
-        period: With `contributions`, the promise is about what a person does within any so many
-            consecutive steps; by default for life.
+        period: With `contributions`, protect what a person does within any `period` consecutive
+            steps; by default for life.
         typical: With `contributions`, how many records of a fit a person is expected to have. It
             sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
@@ -124,8 +124,8 @@ class FadingRegressor(FadingStream, StreamRegressor):
         contributions: Protects persons instead of records: the budget is then about any one
             person, whose records together may cost this many times what one record may cost. By
             default records are protected.
-        period: With `contributions`, the promise is about what a person does within any so many
-            consecutive steps; by default for life.
+        period: With `contributions`, protect what a person does within any `period` consecutive
+            steps; by default for life.
         typical: With `contributions`, how many records of a fit a person is expected to have. It
             sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.

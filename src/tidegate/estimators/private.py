@@ -57,8 +57,8 @@ class PrivateClassifier(SingleFit, Classifier):
         contributions: Protects persons instead of records: the budget is then about any one
             person, whose records together may cost this many times what one record may cost. By
             default records are protected.
-        period: With `contributions`, the promise is about what a person does within any so many
-            consecutive steps; by default for life.
+        period: With `contributions`, protect what a person does within any `period` consecutive
+            steps; by default for life.
         typical: With `contributions`, how many records of a fit a person is expected to have. It
             sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
@@ -107,8 +107,8 @@ class PrivateRegressor(SingleFit, Regressor):
         contributions: Protects persons instead of records: the budget is then about any one
             person, whose records together may cost this many times what one record may cost. By
             default records are protected.
-        period: With `contributions`, the promise is about what a person does within any so many
-            consecutive steps; by default for life.
+        period: With `contributions`, protect what a person does within any `period` consecutive
+            steps; by default for life.
         typical: With `contributions`, how many records of a fit a person is expected to have. It
             sizes descents, means and histograms, and enters no guarantee.
         not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.

@@ -23,7 +23,7 @@ from tidegate.learn.target import Target, numbers_of
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 MAX_DISTINCT_LABELS = 10_000
-"""The most unknown labels that are told apart: a wrong label column may have one per record."""
+"""The most unknown labels that are counted apart: a wrong label column may have one per record."""
 
 ANY_KEY = bytes(32)
 """Which ids can be used does not depend on the key."""

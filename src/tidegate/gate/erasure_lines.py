@@ -30,7 +30,7 @@ def rows_of(database: Database, where: str = "1 = 1", *values: Any) -> list[Row]
 
 
 class Place(NamedTuple):
-    """A place in the history: after so many corrections of a stopped state, and steps since."""
+    """A position in the history: the corrections of a stopped state, and the steps since."""
 
     stopped: int
     steps: int

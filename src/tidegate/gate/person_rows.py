@@ -31,20 +31,20 @@ from tidegate.gate.store import DAMAGED, readable
 from tidegate.privacy.admission import Histories
 
 MAX_UNMERGED_RANGES = 2**18
-"""Rows of steps are divided into parts once they have so many ranges, ..."""
+"""With this many ranges in them, the rows of steps are merged and divided into parts."""
 
 MAX_UNMERGED_ROWS = 128
-"""... or are so many."""
+"""With this many rows of steps, they are merged and divided into parts."""
 
 MAX_MERGED_AT_ONCE = 2**17
 """Up to this many ranges are merged at once; more are merged part by part."""
 
 FANOUT = 16
-"""So many rows of a part and a level are merged into one of the next level."""
+"""This many rows of one part and level are merged into one row of the next level."""
 
 
 MAX_RANGES_IN_MEMORY = 2**22
-"""Ranges of rows of steps that are held in memory to verify them."""
+"""The most ranges that are held in memory at once to verify rows of steps."""
 
 STEPS = (0, 0)
 """The level and the part of the rows of steps."""

@@ -22,7 +22,7 @@ class Ratio(NamedTuple):
 
 
 COVERED_DEVIATIONS = 3.0
-"""Deviations cover the truth up to so many of them; a denominator must be further from 0."""
+"""Intervals span this many deviations; a denominator must be further from 0."""
 
 
 class Measured(NamedTuple):

@@ -9,10 +9,10 @@ from tidegate.learn.exact import Floats
 from tidegate.learn.moments import Moments
 
 SAFETY_DEVIATIONS = 5.0
-"""A variance is at most what was measured plus so many deviations of its noise."""
+"""A variance is at most the measured one plus this many deviations of its noise."""
 
 RESOLVED_DEVIATIONS = 2.0
-"""A variance is resolved if it is above so many deviations of its noise."""
+"""A variance is resolved if it is above this many deviations of its noise."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -41,7 +41,7 @@ Ranges = Sequence[tuple[int, int]]
 """The steps in which a person is admitted: half-open ranges, ascending and disjoint."""
 
 MAX_UNITS = 2**30
-"""Many persons are decided in whole units, at most so many in a record's budget.
+"""The most whole units in a record's budget; many persons are decided in these units.
 
 Where those do not suffice, a person is decided by exact fractions."""
 
@@ -89,7 +89,7 @@ class Admission:
         rises: What each step adds to the cost of fits.
         contributions: The most that a person may cost.
         measured: What each admitted step costs besides fits: the shares of survey and scores.
-        period: Bound the cost of any so many consecutive steps; None bounds that of all.
+        period: Bound the cost of any `period` consecutive steps; None bounds that of all steps.
         look_back: How many steps back a fit reads, at most; None if there is no limit.
         first: How many steps are complete when the first fit is made.
         streams: How many streams there are.

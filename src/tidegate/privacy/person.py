@@ -22,7 +22,7 @@ class Person:
             record may cost.
         typical: How many slots a person is expected to have in a fit; it sizes descents, and enters
             no guarantee.
-        period: The promise is about what a person does within any so many consecutive steps; None
+        period: Protect what a person does within any `period` consecutive steps; None
             is for life. Schedules without a look-back keep owners for ever all the same.
 
     >>> Person(contributions=4, typical=2)
@@ -44,7 +44,7 @@ class Person:
             whole("period", self.period)
 
     def check(self, budget: Budget, *, sample: int | None = None) -> None:
-        """Refuse a budget that is not for so many contributions, and samples."""
+        """Refuse a budget for another number of contributions, and samples."""
         if budget.contributions != self.contributions:
             allowed = f"those of the budget ({budget.contributions})"
             raise refuse("contributions", allowed, self.contributions)

@@ -1,4 +1,4 @@
-"""Samples of slots without replacement, drawn anew for every fit and never stored."""
+"""Samples of slots without replacement, drawn afresh for every fit and never stored."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -9,20 +9,20 @@ from tidegate.privacy.admission import Admission
 from tidegate.privacy.rises import Bases, Chain, Window
 
 MAX_STAY = 10**9
-"""Longer stays are not looked for."""
+"""The longest stay, in steps, that is tried."""
 
 MAX_VISITS = 2**11
-"""Nor more visits with steps in between."""
+"""The most visits with steps in between that are tried."""
 
 GAPS = 8
-"""Persons who come every 1, 2, 4, ... steps, so many of them."""
+"""How many gaps between visits are tried: 1, 2, 4, ... steps."""
 
 MAX_PASS_STEPS = 2**10
-"""In longer passes of a sliding window, no stays are looked for: there are too many places."""
+"""For a sliding window with longer passes no stays are tried: they could start anywhere."""
 
 
 class Visits(NamedTuple):
-    """A person who comes every so many steps.
+    """How often a person who comes at regular intervals is admitted.
 
     Attributes:
         every: Steps from one visit to the next; None for any steps, however they lie.
@@ -83,7 +83,7 @@ def _visited(start: int, every: int, number: int) -> list[tuple[int, int]]:
 
 
 def _further(admission: Admission, start: int, every: int, number: int) -> Fraction:
-    """What the next visits cost, on average over so many."""
+    """The average cost of the next visits."""
     cost = admission.cost(_visited(start, every, number + 1))
     return (cost - admission.cost(_visited(start, every, 1))) / number
 

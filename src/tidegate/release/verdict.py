@@ -9,7 +9,7 @@ from tidegate.release.measure_words import TOO_NOISY
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
 SURE_DEVIATIONS = 2
-"""A difference of so many standard deviations counts as one."""
+"""A difference counts if it is above this many standard deviations of the noise."""
 
 MIN_GAIN = 0.02
 """A model is no better than a constant if it surely gains less than this part of its measure."""

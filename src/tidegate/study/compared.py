@@ -76,7 +76,7 @@ def results(
 ) -> Iterator[Result]:
     """Run each contender `runs` times, with new noise; call `tick` after each run of a setting.
 
-    With a `step`, its newest release is tested every so many records; see `attempt`.
+    With a `step`, its newest release is tested every `step` records; see `attempt`.
     """
     for contender in contenders:
         once = range(1) if contender.runs_once else range(runs)

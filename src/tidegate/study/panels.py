@@ -70,7 +70,7 @@ class Column:
         title: What the curves have in common.
         lines: The curves.
         near: Whether the curves are so close that they need a scale of their own.
-        since: Means leave out releases before so many records.
+        since: Means leave out releases before this many records.
     """
 
     title: str

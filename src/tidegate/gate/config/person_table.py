@@ -47,7 +47,7 @@ class PersonTable:
     )
     period: int | None = key(
         optional,
-        "protect what a person does in any so many steps in a row; default: for life",
+        "protect what a person does in this many consecutive steps; default: for life",
         default=None,
     )
     key: str | None = key(

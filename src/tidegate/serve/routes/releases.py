@@ -74,7 +74,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
         wait: Annotated[float, Query(ge=0, le=3600)] = 0.0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        """The newest release. With `wait`, wait up to so many seconds for one that is new."""
+        """The newest release. With `wait`, wait up to that many seconds for a newer one."""
         until = time.monotonic() + min(wait, limits.wait)
         slot = service.watchers.taken(request.state.token) if wait else nullcontext()
         with slot, runner.watched() as news:
@@ -154,10 +154,10 @@ async def _events(service: Service, token: Token, last: str | None) -> AsyncIter
     newest = _newest(service)
     seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
     with runner.watched() as news:
-        known = (await run_in_threadpool(service.status))["drift"]  # alarms so far are not told
+        known = (await run_in_threadpool(service.status))["drift"]  # earlier alarms are not sent
         while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
-            # a release is told once it also answers /v1/predict, a moment after its commit
+            # a release is sent once it also answers /v1/predict, a moment after its commit
             while most := min(CHUNK, _newest(service) - seen):
                 for release in await run_in_threadpool(service.facts.releases, seen + 1, most):
                     seen = release["number"]

@@ -1,4 +1,4 @@
-"""Refitting: each release trains anew on all records that count, and each of them pays again."""
+"""Refitting: each release is trained from scratch on its records, and all of them pay again."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
