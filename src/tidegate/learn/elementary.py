@@ -65,7 +65,7 @@ BITS = POWERS.view(np.int64) - (np.arange(PARTS) << 52 - DOUBLINGS)
 
 
 def exp(x: NDArray[Any]) -> NDArray[Any]:
-    """The exponential of each number, with a relative error below 2.5 * 2**-53.
+    """The exponential of each number, with a relative error below 3 * 2**-53.
 
     Arrays of another type than float64, which only drafts have, go to NumPy.
 
