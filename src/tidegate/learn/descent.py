@@ -17,7 +17,7 @@ MIN_FRESH_STEPS = 16
 """Fewest steps of a descent that does not continue the release before. More cost time only."""
 
 MAX_PROVED_FEATURES = 65
-"""Most features for which the rate is one that cannot swing: 64 and a constant column."""
+"""Most features for which the rate is kept to what is proved: 64 and a constant column."""
 
 WIDE_FACTOR = 8
 """How much faster than proved a descent with more features goes; see docs/proofs/descent.md."""
@@ -53,10 +53,11 @@ class Descent:
 
 
 def fastest_rate(*, smoothness: float, regularization: float, features: int, target: bool) -> float:
-    """The highest rate: 1 over the bound on the curvature, with which a descent cannot swing.
+    """The highest rate: 1 over the bound on the curvature.
 
-    With many features, rows point in many directions and the curvature is far below its bound;
-    there the rate is higher. That was measured, not proved: docs/proofs/descent.md.
+    At this rate the descent of a loss with one margin cannot swing. With many features, rows point
+    in many directions and the curvature is far below its bound; there the rate is higher. That, and
+    softmax losses, were measured, not proved: docs/proofs/descent.md.
 
     Args:
         smoothness: Beta, the loss's bound on its curvature.

@@ -9,7 +9,7 @@ The guarantee is the same under all of them.
 | 1 | cards without a number |
 | 2 | less noise: the exact sensitivity of scores of three or more classes, a tighter one of surveys
       under a pure budget, and gradients at the minimiser in place of any in `OutputPerturbation`;
-      steps and rates of descents that cannot swing |
+      rates of descents of at most 1 over the curvature, and steps to match |
 """
 
 from collections.abc import Mapping
