@@ -144,3 +144,14 @@ def test_how_much_noise_is_saved(features: int, least: float) -> None:
         for rules in (1, 2)
     )
     assert least < 1 - new / old < 0.5
+
+
+def test_half_of_a_distance_is_no_bound_for_a_record_that_is_removed() -> None:
+    """The numbers of docs/proofs/minimiser.md: without its only record, the minimiser is c."""
+    first, pull = np.array([-2.0]), 10.0
+    found = minimize(Logistic(), [[1.0]], [1], regularization=pull, center=first, norm=1.0)
+    moved = float(found.weights[0] - first[0])
+    half = steepest(Logistic(), 2.0, pull) / (2 * pull)
+    assert (round(moved, 5), round(half, 5)) == (0.04381, 0.03193)
+    largest = 1 / (1 + math.exp(-(2.0 + reach(slope=1.0, odds=2.0, regularization=pull))))
+    assert moved <= largest / (2 * pull)

@@ -93,22 +93,23 @@ class OutputPerturbation:
         raise refuse("regularization", f"{allowed}, {why}", task.regularization)
 
     def passes(self, task: Task, n: int | None) -> float:
-        """Most passes of the accelerated method from a center at 0, from public numbers.
+        """Most passes of the accelerated method from the center, wherever that is.
 
-        It is infinite if float64 cannot prove the tolerance.
+        They follow from public numbers, whatever the number of features. The result is infinite if
+        float64 cannot prove the tolerance.
 
         Args:
             task: A task with a lambda.
             n: Number of slots; None for the worst case over all n.
         """
         pull, bound = _given(task), task.loss.lipschitz(task.norm)
-        # The bound of rules 1 is at most twice that of later ones: one round of passes less.
-        tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1, rules=UNNUMBERED)
+        # With more features or another center, the tolerance is no smaller.
+        tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
         proved = _provable(task, 1, tolerance)
         if tolerance < 2 * proved:
             return math.inf
         # As n grows, the tolerance falls until it is 2.5 times the rounding bound.
-        reached = 1.5 * proved if n is None else tolerance - proved
+        reached = 1.5 * proved if n is None else 0.6 * tolerance
         return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
 
     def pull(self, task: Task, n: float, d: int, allowance: Allowance) -> float:
