@@ -23,6 +23,19 @@ COLUMNS: tuple[Column, ...] = (
     Vector("v", size=3, norm=2.5),
 )
 
+COMPLETE: tuple[Column, ...] = (
+    Number("n", low=-2, high=7.5, gaps=False),
+    Category("c", values=["UA", "AA", 3, "é"], others=False, gaps=False),
+    Category("only", values=["UA", "AA", 3, "é"], others=False, gaps=("-",)),
+    Category("full", values=["UA", "AA", 3, "é"], gaps=False),
+    Category("h", hash=5, gaps=False),
+    Flag("f", gaps=False),
+    Time("t", parts=("year", "month", "hour"), low=1990, high=2030, gaps=False),
+    Text("w", size=16, gaps=False),
+    Vector("v", size=3, norm=2.5, gaps=False),
+)
+"""Columns that are said to be without gaps or other values."""
+
 NAMES = [each.name for each in COLUMNS]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 
-from tests.features.tables import COLUMNS, NAMES, tables, texts, values
+from tests.features.tables import COLUMNS, COMPLETE, NAMES, tables, texts, values
 from tidegate.checks import InvalidValueError
 from tidegate.features import Category, Columns, Flag, Number, Text, Time, Vector
 from tidegate.features.codec import built_map, columns_in, described_map
@@ -27,7 +28,11 @@ from tidegate.features.columns.columns import WIDEST
 from tidegate.features.columns.table import as_table
 from tidegate.learn.intake import Intake
 
-every_column = pytest.mark.parametrize("column", COLUMNS, ids=[each.name for each in COLUMNS])
+every_column = pytest.mark.parametrize(
+    "column",
+    [*COLUMNS, *COMPLETE],
+    ids=[*(each.name for each in COLUMNS), *(f"{each.name} complete" for each in COMPLETE)],
+)
 DENSE = tuple(each for each in COLUMNS if each.width <= WIDEST)
 
 
@@ -313,7 +318,7 @@ def test_the_norm_follows_from_the_columns() -> None:
 
 def test_a_gap_is_a_value() -> None:
     for column in COLUMNS:
-        for gap in ("", None, float("nan"), *column.gaps):
+        for gap in ("", None, float("nan"), *column.gap_texts):
             row = features(column, [gap])[0]
             assert row[-1] == 1, (column.name, gap)
             assert np.count_nonzero(row) == 1
@@ -323,7 +328,7 @@ def test_a_gap_is_a_value() -> None:
 @pytest.mark.parametrize("text", ["NA", "n/a", "NULL", "None", "nan"])
 def test_usual_words_for_nothing_are_gaps_unless_they_can_be_a_category(text: str) -> None:
     for column in COLUMNS:
-        is_value = isinstance(column, Category | Text) and text not in column.gaps
+        is_value = isinstance(column, Category | Text) and text not in column.gap_texts
         assert features(column, [text])[0][-1] == (not is_value), column.name
 
 
@@ -332,6 +337,84 @@ def test_what_contradicts_its_kind_cannot_be_used() -> None:
     for column in COLUMNS:
         if column.name in wrong:
             assert np.isnan(features(column, [wrong[column.name]])).all()
+
+
+COMPLETE_ROW = {
+    "n": "1.5", "c": "UA", "only": "AA", "full": "zzz", "h": "x", "f": "no",
+    "t": "2013-01-31 10:00", "w": "high tide", "v": [1, 2, 2],
+}  # fmt: skip
+
+
+def test_a_column_without_gaps_has_no_feature_for_them() -> None:
+    row = Columns(COMPLETE).transform([COMPLETE_ROW])
+    assert np.isfinite(row).all()
+    assert row.shape == (1, sum(each.width for each in COMPLETE))
+    for column in COMPLETE:
+        usual = replace(column, gaps=())
+        if isinstance(usual, Category):
+            usual = replace(usual, others=None)
+        assert column.squared_norm == usual.squared_norm
+        kept = [each for each in usual.names if each in column.names]
+        assert tuple(kept) == column.names
+        assert [each for each in usual.names if each not in kept] == [
+            f"{column.name} {word}"
+            for word, key in (("other", "others"), ("missing", "gaps"))
+            if key in column.without
+        ]
+        given = [COMPLETE_ROW[column.name]]
+        places = [usual.names.index(each) for each in kept]
+        assert bits(features(column, given)) == bits(features(usual, given)[:, places])
+
+
+@pytest.mark.parametrize("rule", [1, 2])
+@pytest.mark.parametrize("gap", ["", None, float("nan"), pd.NA])
+def test_a_gap_in_a_column_without_gaps_makes_its_own_record_unusable(gap: Any, rule: int) -> None:
+    for column in COMPLETE:
+        both = Columns(COMPLETE, rule)
+        rows = both.transform([COMPLETE_ROW, {**COMPLETE_ROW, column.name: gap}, COMPLETE_ROW])
+        lost = column.gaps is False
+        assert np.isnan(rows).any(axis=1).tolist() == [False, lost, False], column.name
+        assert bits(rows[[0, 2]]) == bits(both.transform([COMPLETE_ROW] * 2))
+        assert both.bad([{**COMPLETE_ROW, column.name: gap}])[column.name].tolist() == [lost]
+
+
+@pytest.mark.parametrize("held", [list, pa.array, pd.Series])
+def test_a_value_that_is_not_listed_is_unusable_without_others(held: Any) -> None:
+    column = Category("c", values=["a", "1"], others=False)
+    rows = features(column, held(["a", "zzz", "", "1.0", "true", "2"]))
+    assert column.names == ("c=a", "c=1", "c missing")
+    assert np.isnan(rows).any(axis=1).tolist() == [False, True, False, False, False, True]
+    assert rows[[0, 2, 3, 4]].argmax(axis=1).tolist() == [0, 2, 1, 1]
+
+
+def test_only_what_is_said_is_on_a_card() -> None:
+    assert "gaps" not in Flag("f").described()
+    assert "others" not in Category("c", values=["a"]).described()
+    assert Category("c", values=["a"], others=cast(Any, True)) == Category("c", values=["a"])
+    assert Flag("f", gaps=False).described() == {"kind": "flag", "name": "f", "gaps": False}
+    known = Category("c", values=["a"], others=False, gaps=False)
+    assert known.described()["others"] is known.described()["gaps"] is False
+    assert known.explained == "category, 1 values, no gaps, no others"
+    assert known.shown == "c (gaps = false, others = false)"
+
+
+def test_a_column_that_an_earlier_version_pickled_may_have_gaps() -> None:
+    for column in COLUMNS:
+        state = {**column.__dict__}
+        state.pop("others", None)
+        old = object.__new__(type(column))
+        old.__setstate__(state)
+        assert (old.without, old.width) == ((), column.width)
+
+
+@given(tables(COMPLETE))
+@settings(max_examples=40)
+def test_records_of_complete_columns_are_read_by_themselves(rows: list[dict[str, Any]]) -> None:
+    both = [*rows, COMPLETE_ROW]
+    assert alone(Columns(COMPLETE), both)
+    assert bits(Columns(COMPLETE).transform(both)[-1:]) == bits(
+        Columns(COMPLETE).transform([COMPLETE_ROW])
+    )
 
 
 def test_a_category_that_is_not_listed_is_other() -> None:
@@ -399,6 +482,9 @@ def test_features_have_names_in_pandas() -> None:
         (lambda: Vector("a", size=0, norm=1.0), "size must be a whole number from 1"),
         (lambda: Vector("a", size=2, norm=-1.0), "norm must be a number above"),
         (lambda: Flag("a", gaps="x"), "gaps must be a list of different texts"),
+        (lambda: Flag("a", gaps=cast(Any, True)), "gaps must be a list of .* or false for a col"),
+        (lambda: Category("a", values=["x"], others=cast(Any, "no")), "others must be true or fal"),
+        (lambda: Category("a", hash=4, others=False), "a: others = false needs values: with hash"),
         (lambda: Columns([]).transform([]), "columns must be a list of columns"),
         (lambda: Columns([Flag("a"), Flag("a")]).norm, "column a is named 2 times"),
         (lambda: Columns([{"kind": "money", "name": "a"}]).norm, "one of number, category"),

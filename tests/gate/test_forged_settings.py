@@ -48,6 +48,8 @@ CHANGES: dict[str, tuple[Sequence[Any], Any]] = {
     "the norm": (["norm"], 0.5),
     "the range of a column": (["features", 0, "columns", 0, "high"], 99.0),
     "the values of a column": (["features", 0, "columns", 1, "values"], ["x", "y"]),
+    "a column without gaps": (["features", 0, "columns", 0, "gaps"], False),
+    "a column without others": (["features", 0, "columns", 1, "others"], False),
     "the digest of an encoder": (["features", 0, "columns", 2, "digest"], f"{OTHER}+{OTHER}"),
     "the names of columns": (["columns"], ["a", "b", "c"]),
     "the label": (["label"], "salary"),

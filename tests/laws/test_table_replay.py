@@ -1,6 +1,6 @@
 """Neighbouring streams of tables break no law, whatever one record's columns hold."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +15,7 @@ from tidegate.features.columns.column import Cells, Floats
 from tidegate.gate.config import Config
 from tidegate.learn.packed import Packing
 
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "kind": "number", "low": 0, "high": 100},
     {"name": "cost", "kind": "number", "low": 0, "high": 1e4, "log": True},
     {"name": "ward", "kind": "category", "values": ["A", "B", "C"]},
@@ -27,6 +27,12 @@ COLUMNS = [
 ]
 
 
+COMPLETE = [
+    {**each, "gaps": False, **({"others": False} if "values" in each else {})} for each in COLUMNS
+]
+"""The same columns, said to be without gaps and other values."""
+
+
 def config_of(
     schedule: str,
     *,
@@ -34,6 +40,7 @@ def config_of(
     norm: float | None = None,
     folded: bool = True,
     measured: bool = True,
+    columns: Sequence[Mapping[str, Any]] = COLUMNS,
 ) -> Config:
     learner = (
         {"kind": "output", "regularization": 0.5} if pure else {"kind": "gradient", "steps": 2}
@@ -43,7 +50,7 @@ def config_of(
         "schedule": SCHEDULES[schedule],
         "budget": budget,
         "records": {"classes": [0, 1], **({} if norm is None else {"norm": norm})},
-        "columns": COLUMNS,
+        "columns": columns,
         "learner": learner,
         "survey": {"share": str(SURVEY) if measured else 0},
         "quality": {"share": str(QUALITY) if measured else 0},
@@ -114,6 +121,16 @@ def test_no_neighbour_of_a_table_breaks_a_law(schedule: str, pure: bool) -> None
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("settings", [{"pure": False}, {"pure": True}, {"folded": False}])
+def test_nor_does_a_gap_where_the_columns_are_said_to_have_none(settings: dict[str, Any]) -> None:
+    """Such a record is unusable; that moves no other slot, and no fit or survey stops."""
+    scene = scene_of("fading", **{"pure": False, **settings}, columns=COMPLETE)
+    other = (row(*USUAL[:2], "D", *USUAL[3:]), 1)
+    gaps = [(row(*USUAL[:i], None, *USUAL[i + 1 :]), 1) for i in range(len(COLUMNS))]
+    assert not gate_laws_broken(scene, (USUAL, 1), other, *gaps, *NEIGHBOURS.values())
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{"norm": 0.5}, {"folded": False}])
 def test_nor_with_a_smaller_norm_or_stored_features(settings: dict[str, Any]) -> None:
     scene = scene_of("fading", pure=False, **settings)
@@ -140,9 +157,18 @@ def not_clipped(packing: Packing, packed: Any) -> Any:
     return packing.columns.unpack(packed)
 
 
+def gaps_end_a_batch(cells: Cells) -> Cells:
+    """A gap where there should be none makes all records of its batch unusable."""
+    wrong = cells.wrong | cells.gap.any()
+    return Cells(cells.values, np.zeros(wrong.size, np.bool_), wrong)
+
+
 MISTAKES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "a category code taken from the batch": lambda: patch.object(Category, "cells", by_the_batch),
     "a range taken from the batch": lambda: patch.object(Number, "pack", by_the_largest),
+}
+COMPLETE_MISTAKES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "a gap that ends its batch": lambda: patch.object(Cells, "without_gaps", gaps_end_a_batch),
 }
 
 
@@ -154,6 +180,18 @@ def test_a_mistake_with_columns_breaks_a_law(mistake: str) -> None:
     before, after = (USUAL, 1), NEIGHBOURS["the other ends"]
     assert not gate_laws_broken(scene, before, after)
     with plant(), patch("tests.laws.gate_replay.verify", return_value=[]):
+        assert gate_laws_broken(scene, before, after)
+
+
+@pytest.mark.parametrize("mistake", COMPLETE_MISTAKES)
+def test_a_mistake_with_complete_columns_breaks_a_law(mistake: str) -> None:
+    config = config_of("fading", pure=False, measured=False, columns=COMPLETE)
+    data = some_records("fading", 20)
+    data[None][0][3, 0], data[None][0][5, 2] = 30, "A"  # no gap in any other record
+    scene = GateScene(config=config, data=data, slot=Slot(None, 0), script=honest(1), batch=20)
+    before, after = (USUAL, 1), (row(None, *USUAL[1:]), 1)
+    assert not gate_laws_broken(scene, before, after)
+    with COMPLETE_MISTAKES[mistake](), patch("tests.laws.gate_replay.verify", return_value=[]):
         assert gate_laws_broken(scene, before, after)
 
 

@@ -114,13 +114,13 @@ def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> It
     readers: dict[str, Any] = {".csv": Csv, ".parquet": Parquet, ".jsonl": JsonLines}
     more = {"delimiter": likely_delimiter(file)} if file.suffix == ".csv" and file.exists() else {}
     reader: Format = readers[file.suffix](columns=wanted, **more)
-    kinds = {each.name: each.kind for each in columns.checked}
     for raw in Files(name="predict", path=file, format=reader).batches(None):
         table: Table = raw.X
+        bad = columns.bad(table)
         why = {
-            slot: f"its {name} is not a {kinds[name]}"
-            for name, bad in columns.bad(table).items()
-            for slot in np.flatnonzero(bad).tolist()
+            slot: f"its {each.shown} is not a {each.kind}"
+            for each in columns.checked
+            for slot in np.flatnonzero(bad[each.name]).tolist()
         }
         yield table, dict(sorted((why | dict(raw.reasons)).items()))
 

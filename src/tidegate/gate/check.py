@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.checks import InvalidValueError, refuse
+from tidegate.features.columns import Columns
 from tidegate.features.rows import as_rows
 from tidegate.gate.check_records import Examined, Findings
 from tidegate.gate.config import Config
@@ -262,7 +263,7 @@ def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, s
     elif isinstance(reader, JsonLines):
         made["line"] = f"its line is not a JSON object in UTF-8, or is {longest}"
     if columns.kinds is not None:
-        made["kind"] = "a value contradicts its column's kind (a missing value does not)"
+        made["kind"] = f"a value contradicts its column's kind{_without(columns.kinds)}"
     elif columns.text is None:
         most = float(np.finfo(columns.dtype).max)
         text = {Csv: "not a decimal numeral, ", JsonLines: "text, "}.get(type(reader), "")
@@ -286,6 +287,15 @@ def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, s
             f"its person's id is missing or empty, not text or a whole number, or {long}"
         )
     return made
+
+
+def _without(columns: Columns) -> str:
+    """What else contradicts some columns: those that are said to be without gaps or others."""
+    keys = dict.fromkeys(key for each in columns.checked for key in each.without)
+    if not keys:
+        return " (a missing value does not)"
+    said = {"gaps": "is missing where gaps = false", "others": "is not listed where others = false"}
+    return f", or {' or '.join(said[key] for key in keys)}"
 
 
 def _width(config: Config, columns: SourceColumns) -> int:

@@ -20,7 +20,7 @@ def reasons_for(config: Config, raw: RawBatch, unusable: Sequence[int]) -> Mappi
         return dict.fromkeys(unusable, usual)
     wrong = columns.bad(as_table(raw.X, columns.names)[list(unusable)])
     found = {
-        slot: [name for name in columns.names if wrong[name][place]]
+        slot: [each.shown for each in columns.checked if wrong[each.name][place]]
         for place, slot in enumerate(unusable)
     }
     no_label = NO_CLASS if records.target is None else NO_TARGET

@@ -112,7 +112,8 @@ class LinearModel(BaseEstimator):
         first = first_map(self.features)
         if not isinstance(first, Columns):
             return "X contains NaN, infinity or text"
-        names = [name for name, wrong in first.bad(X).items() if wrong.any()]
+        bad = first.bad(X)
+        names = [each.shown for each in first.checked if bad[each.name].any()]
         return f"X has values that contradict the kind of {few(names)}"
 
     def _check_names(self, X: Any) -> None:

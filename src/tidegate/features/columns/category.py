@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import murmurhash3_32
 
-from tidegate.checks import InvalidValueError, refuse, whole
+from tidegate.checks import InvalidValueError, flag, refuse, whole
 from tidegate.features.arrow_values import as_objects, is_text, nulls
 from tidegate.features.columns.column import (
-    MISSING,
     Cells,
     Column,
     Floats,
     none,
-    places_of,
     register,
 )
+from tidegate.features.columns.unpacking import places_of
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import TRUTHS, Odd, places_in, respelled, spelled
 from tidegate.kinds import parameter
@@ -54,6 +53,11 @@ def listed(name: str, value: object) -> tuple[str, ...]:
     return texts
 
 
+def no_others(name: str, value: object) -> Literal[False] | None:
+    """False if there are no other values; None, as if it were left out, for true."""
+    return None if flag(name, value) else False
+
+
 @register
 @dataclass(frozen=True)
 class Category(Column):
@@ -67,7 +71,9 @@ class Category(Column):
         name: The name of the column.
         values: The list of values; public. Either this or `hash` must be given.
         hash: The number of buckets.
-        gaps: Texts that stand for a missing value.
+        others: False if there are no values but those of the list. Then "other" is left out, and
+            any other value makes a record unusable.
+        gaps: Texts that stand for a missing value; False if none is ever missing.
 
     >>> out = np.zeros((4, 4), np.float32)
     >>> carrier = Category("carrier", values=["AA", "UA"])
@@ -98,10 +104,20 @@ class Category(Column):
         kw_only=True,
     )
 
+    others: Literal[False] | None = parameter(
+        "false: there are no values but those listed, so no feature is spent on others, and a "
+        "record with one is unusable",
+        no_others,
+        default=None,
+        kw_only=True,
+    )
+
     squared_norm = 1
 
     def check(self) -> None:
         """Refuse both, or neither, of `values` and `hash`, and a value that is a gap."""
+        if self.hash is not None and self.others is False:
+            raise self.mistake("others = false needs values: with hash every value has a bucket")
         if (self.values is None) == (self.hash is None):
             given = "both" if self.values is not None else "neither"
             raise self.mistake(f"values or hash must be given, got {given}")
@@ -118,8 +134,8 @@ class Category(Column):
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
         if self.values is None:
-            return (*(f"bucket {bucket}" for bucket in range(self.hash or 0)), MISSING)
-        return (*self.values, OTHER, MISSING)
+            return (*(f"bucket {bucket}" for bucket in range(self.hash or 0)), *self.gap_feature)
+        return (*self.values, *((OTHER,) if self._has_other else ()), *self.gap_feature)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -129,11 +145,31 @@ class Category(Column):
         return (*listed, *(f"{self.name} {each}" for each in self.features[own:]))
 
     @property
-    def explained(self) -> str:
-        """How values are read."""
+    def reading(self) -> str:
+        """See `Column`."""
         if self.values is None:
             return f"category, hashed into {self.hash} buckets"
         return f"category, {len(self.values)} values"
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """See `Column`."""
+        return (*super().without, *(("others",) if self.others is False else ()))
+
+    @cached_property
+    def _has_other(self) -> bool:
+        """Whether the column has a feature for values that are not listed."""
+        return self.values is not None and self.others is not False
+
+    @cached_property
+    def _own(self) -> int:
+        """The number of values or buckets, and the code of any other value."""
+        return self.hash or 0 if self.values is None else len(self.values)
+
+    @cached_property
+    def _gap_code(self) -> int:
+        """The code of a missing value: the last feature, if the column may have gaps."""
+        return self._own + self._has_other
 
     @cached_property
     def _codes(self) -> dict[Any, int]:
@@ -143,16 +179,17 @@ class Category(Column):
     @cached_property
     def _gaps(self) -> frozenset[str]:
         """The texts that stand for a missing value, by the rule of spelling, too."""
-        return frozenset([*self.gaps, *(map(respelled, self.gaps) if self.spelling > 1 else ())])
+        also = map(respelled, self.gap_texts) if self.spelling > 1 else ()
+        return frozenset([*self.gap_texts, *also])
 
     @cached_property
     def _known(self) -> dict[str, int]:
         """The code of every text that is looked up: those of the list, and gaps."""
-        return {**self._codes, **dict.fromkeys(["", *self._gaps], self.width - 1)}
+        return {**self._codes, **dict.fromkeys(["", *self._gaps], self._gap_code)}
 
-    def _code(self, text: str) -> int:
+    def _code(self, text: str) -> int | Odd:
         if self.values is not None:
-            return self._codes.get(text, len(self.values))
+            return self._codes.get(text, self._own if self._has_other else Odd.WRONG)
         return bucket(text, self.hash or 0)
 
     def read(self, value: object) -> Any:
@@ -160,7 +197,7 @@ class Category(Column):
         text = spelled(value, self.spelling)
         if isinstance(text, Odd):
             return text
-        return Odd.GAP if value in self.gaps or text in self._gaps else self._code(text)
+        return Odd.GAP if value in self.gap_texts or text in self._gaps else self._code(text)
 
     def stacked(self, values: list[Any]) -> NDArray[np.intp]:
         """See `Column`."""
@@ -176,14 +213,18 @@ class Category(Column):
             return None
         places = pc.index_in(values, pa.array(self._known, values.type))
         found = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
-        missing, absent = self.width - 1, nulls(values)
-        codes = np.append(list(self._known.values()), len(self.values)).astype(np.intp)[found]
-        if self.spelling > 1 and (others := (found < 0) & ~absent).any():
-            few = self._of_few(values.filter(pa.array(others)))
+        gaps, absent = {"", *self._gaps}, nulls(values)
+        codes = np.append([*self._known.values()], self._own).astype(np.intp)[found]
+        gap = np.array([*(each in gaps for each in self._known), False])[found] | absent
+        unknown = (found < 0) & ~absent
+        wrong = none(len(values)) if self._has_other else unknown.copy()
+        if self.spelling > 1 and unknown.any():
+            few = self._of_few(values.filter(pa.array(unknown)))
             if few is None:
                 return None
-            codes[others] = np.where(few.gap, missing, few.values)
-        return Cells(codes, (codes == missing) | absent, none(len(values)))
+            codes[unknown], gap[unknown], wrong[unknown] = few
+        codes[gap | wrong] = 0
+        return Cells(codes, gap, wrong)
 
     def _of_few(self, values: pa.Array) -> Cells | None:
         """Read each different value once."""
@@ -201,7 +242,7 @@ class Category(Column):
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
-        out[:, 0] = np.where(cells.gap, self.width - 1, cells.values)
+        out[:, 0] = np.where(cells.gap, self._gap_code, cells.values)
 
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
@@ -209,34 +250,41 @@ class Category(Column):
 
     def sparse(self, cells: Cells) -> csr_array:
         """See `Column`."""
-        n, codes = len(cells.gap), np.where(cells.gap, self.width - 1, cells.values)
+        n, codes = len(cells.gap), np.where(cells.gap, self._gap_code, cells.values)
         return csr_array((np.ones(n, np.float32), codes, np.arange(n + 1)), (n, self.width))
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; an empty text is a missing value."""
         flat = graph.add(f"Reshape({values}, {graph.constant(np.array([-1]))})")
         gaps = list(dict.fromkeys(["", *self._gaps]))
-        last, width = self.width - 1, graph.constant(np.int64(self.width))
+        wrong = graph.constant(np.int64(self.width))  # the code of what makes a record unusable
+        gap_code = self._gap_code if self.gap_feature else self.width
         if self.values is not None:
-            known = self._in_onnx()
-            code = graph.labels(flat, [*known], [*known.values()], other=len(self.values))
+            known = self._in_onnx(gap_code)
+            other = self._own if self._has_other else self.width
+            code = graph.labels(flat, [*known], [*known.values()], other=other)
         else:
             code = graph.hashed(flat, self.hash or 0)
             missing = graph.labels(flat, gaps, [1] * len(gaps), other=0)
             is_gap = graph.add(f"Cast <to = 9> ({missing})")
-            code = graph.add(f"Where({is_gap}, {graph.constant(np.int64(last))}, {code})")
+            code = graph.add(f"Where({is_gap}, {graph.constant(np.int64(gap_code))}, {code})")
         span = graph.constant(np.array([0, 1], np.float32))  # runtimes have none for float64
-        return graph.add(
-            f"Cast <to = 11> ({graph.add(f'OneHot <axis = 1> ({code}, {width}, {span})')})"
-        )
+        one_hot = graph.add(f"OneHot <axis = 1> ({code}, {wrong}, {span})")
+        made = graph.add(f"Cast <to = 11> ({one_hot})")
+        if self.gap_feature and self.others is None:
+            return made
+        column = graph.add(f"Reshape({code}, {graph.constant(np.array([-1, 1]))})")
+        is_wrong = graph.add(f"Equal({column}, {wrong})")
+        return graph.add(f"Where({is_wrong}, {graph.constant(np.nan)}, {made})")
 
-    def _in_onnx(self) -> dict[str, int]:
+    def _in_onnx(self, gap_code: int) -> dict[str, int]:
         """The codes of the texts that a graph looks up: by rule 2 also 1.0 for 1, True for true."""
+        texts = {**self._codes, **dict.fromkeys(["", *self._gaps], gap_code)}
         if self.spelling == 1:
-            return self._known
-        others = {f"{key}.0": code for key, code in self._known.items() if key.isdigit()}
-        truths = {each: self._known[word] for each, word in TRUTHS.items() if word in self._known}
-        return {**others, **truths, **self._known}
+            return texts
+        others = {f"{key}.0": code for key, code in texts.items() if key.isdigit()}
+        truths = {each: texts[word] for each, word in TRUTHS.items() if word in texts}
+        return {**others, **truths, **texts}
 
 
 def bucket(text: str, buckets: int) -> int:

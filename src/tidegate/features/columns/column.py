@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from tidegate.features.arrow_values import (
     nulls,
     plain,
 )
-from tidegate.features.clip import clip_in_place
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import (
     NEWEST,
@@ -72,12 +71,18 @@ class Cells(NamedTuple):
         """The cells of some records."""
         return Cells(self.values[rows], self.gap[rows], self.wrong[rows])
 
+    def without_gaps(self) -> "Cells":
+        """The cells of a column that has no gaps: where a value is missing, it is wrong."""
+        return Cells(self.values, none(len(self.gap)), self.gap | self.wrong)
 
-def texts(name: str, value: object) -> tuple[str, ...]:
-    """A list of different texts, which may be empty."""
+
+def texts_or_false(name: str, value: object) -> tuple[str, ...] | Literal[False]:
+    """A list of different texts, which may be empty; or false."""
+    if value is False:
+        return False
     good = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     if not isinstance(value, list | tuple) or not good or len(set(value)) != len(value):
-        raise refuse(name, "a list of different texts", value)
+        raise refuse(name, "a list of different texts, or false for a column without gaps", value)
     return tuple(value)
 
 
@@ -99,7 +104,8 @@ class Column(ABC):
     Attributes:
         name: Its name in files and tables.
         gaps: Texts that stand for a missing value; an empty text, null and NaN always do. So do
-            `NULLS`, except in a category or a text, where they are values.
+            `NULLS`, except in a category or a text, where they are values. False if the column has
+            no gaps: then it has no feature for them, and a missing value is wrong.
         spelling: The rule by which values are spelled, see `tidegate.features.spelling`; the
             `Columns` that a column is in sets it.
     """
@@ -107,9 +113,11 @@ class Column(ABC):
     kind: ClassVar[str]
     about: ClassVar[str]
     name: str = parameter("the name of the column in the file", a_name)
-    gaps: Sequence[str] = parameter(
-        'texts that stand for a missing value, such as ["?"]; an empty one always does',
-        texts,
+    gaps: Sequence[str] | Literal[False] = parameter(
+        'texts that stand for a missing value, such as ["?"]; an empty one always does. Or false: '
+        "no value is ever missing, so no feature is spent on gaps, and a record with one is "
+        "unusable",
+        texts_or_false,
         default=(),
         kw_only=True,
     )
@@ -153,6 +161,16 @@ class Column(ABC):
     def features(self) -> tuple[str, ...]:
         """The names of its features, without that of the column."""
 
+    @cached_property
+    def gap_texts(self) -> tuple[str, ...]:
+        """The texts that `gaps` lists."""
+        return tuple(self.gaps or ())
+
+    @property
+    def gap_feature(self) -> tuple[str, ...]:
+        """The name of the last feature, which is 1 where a value is missing; none without gaps."""
+        return () if self.gaps is False else (MISSING,)
+
     @property
     def width(self) -> int:
         """How many features a value becomes."""
@@ -177,6 +195,11 @@ class Column(ABC):
 
     def cells(self, values: Values) -> Cells:
         """Read all values; each depends on itself alone."""
+        found = self._cells(values)
+        return found.without_gaps() if self.gaps is False else found
+
+    def _cells(self, values: Values) -> Cells:
+        """What `cells` returns for a column that may have gaps."""
         if isinstance(values, pa.Array):
             values = plain(values)
             if self.spelling > 1 and values.type in BYTES:  # some may be no UTF-8
@@ -215,7 +238,7 @@ class Column(ABC):
     @cached_property
     def gap_numbers(self) -> frozenset[float]:
         """The numbers that stand for a missing value: by rule 2 those that `gaps` spells."""
-        found = {plain_number(each) for each in self.gaps} if self.spelling > 1 else set()
+        found = {plain_number(each) for each in self.gap_texts} if self.spelling > 1 else set()
         return frozenset(each for each in found if each is not None)
 
     def missing_in_onnx(self, graph: Graph, values: str) -> str:
@@ -233,15 +256,15 @@ class Column(ABC):
     def stripped(self, text: str) -> str | None:
         """A text without blanks around it; None if it stands for a missing value."""
         bare = text.strip(BLANKS)
-        missing = not bare or bare in NULLS or text in self.gaps or bare in self.gaps
+        missing = not bare or bare in NULLS or text in self.gap_texts or bare in self.gap_texts
         return None if missing else bare
 
     def all_stripped(self, texts: pa.Array) -> pa.Array:
         """What `stripped` returns for each text, with null for None."""
         bare = pc.ascii_trim_whitespace(texts)
-        gaps = pa.array(["", *NULLS, *self.gaps], texts.type)
+        gaps = pa.array(["", *NULLS, *self.gap_texts], texts.type)
         missing = pc.is_in(bare, gaps)
-        if self.gaps:
+        if self.gap_texts:
             missing = pc.or_(missing, pc.is_in(texts, gaps))
         if not pc.any(missing).as_py():
             return bare
@@ -288,9 +311,25 @@ class Column(ABC):
         return {"kind": self.kind, **given}
 
     @property
-    def explained(self) -> str:
-        """How values are read, in a few words."""
+    def reading(self) -> str:
+        """How values that are not missing are read, in a few words."""
         return self.kind
+
+    @property
+    def explained(self) -> str:
+        """How values are read, in a few words, and what the column is said to be without."""
+        return ", ".join([self.reading, *(f"no {each}" for each in self.without)])
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """The keys that are false: what the column is said to be without."""
+        return ("gaps",) if self.gaps is False else ()
+
+    @property
+    def shown(self) -> str:
+        """Its name and `without`, for messages about records that contradict the column."""
+        keys = ", ".join(f"{each} = false" for each in self.without)
+        return f"{self.name} ({keys})" if keys else self.name
 
     def onnx(self, graph: Graph, values: str) -> str:
         """Add the column to an ONNX graph.
@@ -305,6 +344,12 @@ class Column(ABC):
         del graph, values
         allowed = "kinds that ONNX can encode (other export kinds take all)"
         raise refuse("the columns", allowed, shown=f"{self.name}: {self.kind}")
+
+    def with_gap_in_onnx(self, graph: Graph, values: str, missing: str) -> str:
+        """Add the feature for gaps to values of an ONNX graph; NaN for gaps if there is none."""
+        if self.gap_feature:
+            return graph.with_gap(values, missing)
+        return graph.add(f"Where({missing}, {graph.constant(np.nan)}, {values})")
 
     onnx_type: ClassVar[str] = "double"
     """The type of its input in an ONNX graph."""
@@ -340,34 +385,6 @@ def column_of(given: Mapping[str, Any], spelling: int = NEWEST) -> Column:
         raise refuse("the kind of a column", f"one of {', '.join(KINDS)}", kind)
     parameters: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in keys.items()}
     return KINDS[kind](**parameters, spelling=spelling)
-
-
-GAP = 2.0
-"""The packed form of a missing number, flag or year, whose own lie between -1 and 1."""
-
-
-def unpack_number(packed: Floats, out: Floats) -> None:
-    """Write a packed number in [-1, 1], or `GAP`, as itself and an indicator."""
-    gap = packed > (1 + GAP) / 2
-    out[:, 0] = np.clip(np.where(gap | np.isnan(packed), 0, packed), -1, 1)
-    out[:, 1] = gap
-
-
-def unpack_vector(packed: Floats, out: Floats) -> None:
-    """Write packed features of norm 1, and an indicator after them."""
-    gap = packed[:, -1] > 0.5
-    out[:, :-1] = np.nan_to_num(packed[:, :-1], posinf=0, neginf=0)
-    out[gap] = 0
-    out[gap, -1] = 1
-    if len(out):
-        clip_in_place(out[:, :-1], 1.0)  # changes nothing that `pack` wrote
-
-
-def places_of(packed: Floats, places: int) -> NDArray[np.intp]:
-    """Packed places as whole numbers from 0 to places - 1, whatever the numbers are."""
-    if packed.size and not (packed.min() >= 0 and packed.max() < places):  # NaN, or not ours
-        packed = np.clip(np.nan_to_num(packed), 0, places - 1)
-    return packed.astype(np.intp)
 
 
 def none(n: int) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,15 +12,13 @@ import pyarrow.compute as pc
 
 from tidegate.features.arrow_values import as_objects, is_text, nulls
 from tidegate.features.columns.column import (
-    GAP,
-    MISSING,
     Cells,
     Column,
     Floats,
     none,
     register,
-    unpack_number,
 )
+from tidegate.features.columns.unpacking import GAP, unpack_number
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import Odd, plain_number
 
@@ -40,7 +39,7 @@ class Flag(Column):
 
     Args:
         name: The name of the column.
-        gaps: Texts that stand for a missing value.
+        gaps: Texts that stand for a missing value; False if none is ever missing.
 
     >>> out = np.zeros((4, 2), np.float32)
     >>> smoker = Flag("smoker")
@@ -56,7 +55,11 @@ class Flag(Column):
     about: ClassVar[str] = "true or false"
 
     squared_norm = 1
-    features = ("", MISSING)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """See `Column`."""
+        return ("", *self.gap_feature)
 
     def read(self, value: object) -> Any:
         """See `Column`."""
@@ -108,4 +111,4 @@ class Flag(Column):
         missing = self.missing_in_onnx(graph, values)
         doubled = graph.add(f"Mul({values}, {graph.constant(2.0)})")
         sign = graph.add(f"Sub({doubled}, {graph.constant(1.0)})")
-        return graph.with_gap(sign, missing)
+        return self.with_gap_in_onnx(graph, sign, missing)

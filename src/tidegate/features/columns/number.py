@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -15,14 +15,12 @@ import pyarrow.compute as pc
 from tidegate.checks import between, flag
 from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.columns.column import (
-    GAP,
-    MISSING,
     Cells,
     Column,
     Floats,
     register,
-    unpack_number,
 )
+from tidegate.features.columns.unpacking import GAP, unpack_number
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
@@ -53,7 +51,7 @@ class Number(Column):
         high: The upper end.
         log: Whether to scale by log(1 + number - low): for amounts and counts, most of which are
             small.
-        gaps: Texts that stand for a missing number.
+        gaps: Texts that stand for a missing number; False if none is ever missing.
 
     >>> out = np.zeros((4, 2), np.float32)
     >>> age = Number("age", low=0, high=80)
@@ -78,7 +76,11 @@ class Number(Column):
     )
 
     squared_norm = 1
-    features = ("", MISSING)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """See `Column`."""
+        return ("", *self.gap_feature)
 
     def check(self) -> None:
         """Refuse an empty range."""
@@ -86,8 +88,8 @@ class Number(Column):
             raise self.mistake(f"low must be below high, got {self.low:g} and {self.high:g}")
 
     @property
-    def explained(self) -> str:
-        """How values are read."""
+    def reading(self) -> str:
+        """See `Column`."""
         scale = " by logarithm" if self.log else ""
         return f"number from {self.low:g} to {self.high:g}{scale}"
 
@@ -194,4 +196,4 @@ class Number(Column):
         else:
             moved = graph.add(f"Sub({clipped}, {graph.constant(self.low / 2 + self.high / 2)})")
             placed = graph.add(f"Div({moved}, {graph.constant((self.high - self.low) / 2)})")
-        return graph.with_gap(placed, missing)
+        return self.with_gap_in_onnx(graph, placed, missing)

@@ -15,14 +15,13 @@ from tidegate.checks import InvalidValueError, whole
 from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.clip import clip_rows
 from tidegate.features.columns.column import (
-    MISSING,
     Cells,
     Column,
     Floats,
     none,
     register,
-    unpack_vector,
 )
+from tidegate.features.columns.unpacking import unpack_vector
 from tidegate.features.encoder import Encoder, text_encoder
 from tidegate.features.encoder.frozen_file import digests, path
 from tidegate.features.encoder.tokens import LENGTH
@@ -49,7 +48,7 @@ class Text(Column):
         length: The most tokens of a text that the encoder reads.
         digest: The SHA-256 of the encoder's files, joined by +; None for those of the files as they
             are.
-        gaps: Texts that stand for a missing one.
+        gaps: Texts that stand for a missing one; False if none is ever missing.
 
     >>> note = Text("note", size=4)
     >>> out = np.zeros((2, 5), np.float32)
@@ -132,16 +131,16 @@ class Text(Column):
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
         what = "hash" if self.encoder is None else "encoded"
-        return (*(f"{what} {index}" for index in range(self._size)), MISSING)
+        return (*(f"{what} {index}" for index in range(self._size)), *self.gap_feature)
 
     @property
     def width(self) -> int:
         """See `Column`."""
-        return self._size + 1
+        return self._size + len(self.gap_feature)
 
     @property
-    def explained(self) -> str:
-        """How values are read."""
+    def reading(self) -> str:
+        """See `Column`."""
         if self.encoder is not None:
             return f"text, {self._size:,} features by {Path(self.encoder).name}"
         return f"text, hashed into {self.size:,} features"
@@ -160,12 +159,13 @@ class Text(Column):
         if self.spelling == 1 and not isinstance(value, str | None):
             return Odd.WRONG
         text = spelled(value, self.spelling)
-        return Odd.GAP if value in self.gaps or text in self._gaps else text
+        return Odd.GAP if value in self.gap_texts or text in self._gaps else text
 
     @cached_property
     def _gaps(self) -> frozenset[str]:
         """The texts that stand for a missing one, by the rule of spelling, too."""
-        return frozenset([*self.gaps, *(map(respelled, self.gaps) if self.spelling > 1 else ())])
+        also = map(respelled, self.gap_texts) if self.spelling > 1 else ()
+        return frozenset([*self.gap_texts, *also])
 
     def stacked(self, values: list[Any]) -> NDArray[np.object_]:
         """See `Column`."""
@@ -180,7 +180,7 @@ class Text(Column):
         except UnicodeDecodeError:
             return None
         if self.spelling > 1:
-            texts = [None if each in self.gaps else each and respelled(each) for each in texts]
+            texts = [None if each in self.gap_texts else each and respelled(each) for each in texts]
         missing = {None, "", *self._gaps}
         gap = np.fromiter((each in missing for each in texts), np.bool_, len(texts))
         return Cells(self.stacked(texts), gap | nulls(values), none(len(values)))
@@ -192,19 +192,18 @@ class Text(Column):
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
-        out[:, :-1] = self._vectors(cells) if self.encoder else self._hashed(cells).toarray()
-        out[:, -1] = cells.gap
+        made = self._vectors(cells) if self.encoder else self._hashed(cells).toarray()
+        out[:, : self._size], out[:, self._size :] = made, cells.gap[:, None]
 
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
-        unpack_vector(packed, out)
+        unpack_vector(packed, out, self._size)
 
     def sparse(self, cells: Cells) -> csr_array:
         """See `Column`."""
+        made = self._hashed(cells) if self.encoder is None else csr_array(self._vectors(cells))
         last = csr_array(cells.gap.astype(np.float32)[:, None])
-        if self.encoder is not None:
-            return csr_array(hstack([csr_array(self._vectors(cells)), last], format="csr"))
-        return csr_array(hstack([self._hashed(cells), last], format="csr"))
+        return csr_array(hstack([made, last], format="csr")) if self.gap_feature else made
 
     @cached_property
     def _hasher(self) -> HashedText:
@@ -248,4 +247,4 @@ class Text(Column):
         gaps = list(dict.fromkeys(["", *self._gaps]))
         missing = graph.labels(values, gaps, [1] * len(gaps), other=0)
         is_gap = graph.add(f"Cast <to = 9> ({missing})")
-        return graph.with_gap(graph.add(f"Div({counts}, {length})"), is_gap)
+        return self.with_gap_in_onnx(graph, graph.add(f"Div({counts}, {length})"), is_gap)

@@ -17,15 +17,13 @@ from tidegate.checks import refuse, whole
 from tidegate.features.arrow_values import is_text, nulls
 from tidegate.features.columns.clock_times import clock_times
 from tidegate.features.columns.column import (
-    GAP,
-    MISSING,
     Cells,
     Column,
     Floats,
     none,
-    places_of,
     register,
 )
+from tidegate.features.columns.unpacking import GAP, places_of
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
@@ -85,7 +83,7 @@ class Time(Column):
         low: The first year of the range, which is public, if `parts` has "year". Earlier years
             count as this one.
         high: The last year.
-        gaps: Texts that stand for a missing time.
+        gaps: Texts that stand for a missing time; False if none is ever missing.
 
     >>> out = np.zeros((3, 3), np.float32)
     >>> when = Time("when", parts=["hour"])
@@ -132,11 +130,11 @@ class Time(Column):
         """See `Column`."""
         cyclic = {part: (f"{part} cos", f"{part} sin") for part in CYCLES}
         named = [name for part in self.parts for name in cyclic.get(part, (part,))]
-        return (*named, MISSING)
+        return (*named, *self.gap_feature)
 
     @property
-    def explained(self) -> str:
-        """How values are read."""
+    def reading(self) -> str:
+        """See `Column`."""
         return f"time: {', '.join(self.parts)}"
 
     def read(self, value: object) -> Any:
@@ -152,7 +150,7 @@ class Time(Column):
     @cached_property
     def _gap_times(self) -> frozenset[int]:
         """The times that stand for a missing one: by rule 2 those that `gaps` spells."""
-        found = map(_seconds, self.gaps) if self.spelling > 1 else ()
+        found = map(_seconds, self.gap_texts) if self.spelling > 1 else ()
         return frozenset(each for each in found if isinstance(each, int))
 
     def stacked(self, values: list[Any]) -> NDArray[np.int64]:
@@ -185,9 +183,9 @@ class Time(Column):
 
     def _has_gaps(self, texts: pa.Array) -> bool:
         """Whether a text is one of `gaps`, which may look like a time: 1900-01-01."""
-        if not self.gaps or self._gap_times:
+        if not self.gap_texts or self._gap_times:
             return bool(self._gap_times)
-        return bool(pc.any(pc.is_in(texts, pa.array(self.gaps, texts.type))).as_py())
+        return bool(pc.any(pc.is_in(texts, pa.array(self.gap_texts, texts.type))).as_py())
 
     def _parsed(self, texts: pa.Array) -> pa.Array | None:
         trimmed = self.all_stripped(texts)
@@ -228,7 +226,7 @@ class Time(Column):
                 place += 2
         if gap.any():
             out[gap] = 0
-            out[gap, place] = 1
+            out[gap, place:] = 1
 
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
@@ -247,7 +245,7 @@ class Time(Column):
         seconds = graph.add(f"Where({missing}, {graph.constant(np.int64(0))}, {values})")
         made = [_part_in_onnx(graph, part, seconds, self) for part in self.parts]
         joined = graph.add(f"Concat <axis = 1> ({', '.join(made)})")
-        return graph.with_gap(joined, missing)
+        return self.with_gap_in_onnx(graph, joined, missing)
 
 
 @lru_cache

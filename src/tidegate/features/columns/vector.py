@@ -13,7 +13,8 @@ import pyarrow as pa
 from tidegate.checks import between, whole
 from tidegate.features.arrow_values import is_list, is_text, nulls
 from tidegate.features.clip import NormClip, clip_in_place, clip_rows
-from tidegate.features.columns.column import MISSING, Cells, Column, Floats, register, unpack_vector
+from tidegate.features.columns.column import Cells, Column, Floats, register
+from tidegate.features.columns.unpacking import unpack_vector
 from tidegate.features.feature_map import Graph
 from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
@@ -31,7 +32,7 @@ class Vector(Column):
         name: The name of the column.
         size: How many numbers a list has; public.
         norm: The Euclidean norm that longer lists are clipped to; public.
-        gaps: Texts that stand for a missing list.
+        gaps: Texts that stand for a missing list; False if none is ever missing.
 
     >>> out = np.zeros((2, 3), np.float32)
     >>> embedding = Vector("embedding", size=2, norm=5.0)
@@ -56,7 +57,7 @@ class Vector(Column):
     @cached_property
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
-        return (*map(str, range(self.size)), MISSING)
+        return (*map(str, range(self.size)), *self.gap_feature)
 
     @property
     def onnx_width(self) -> int:
@@ -64,8 +65,8 @@ class Vector(Column):
         return self.size
 
     @property
-    def explained(self) -> str:
-        """How values are read."""
+    def reading(self) -> str:
+        """See `Column`."""
         return f"{self.size:,} numbers, clipped to norm {self.norm:g}"
 
     def read(self, value: object) -> Any:
@@ -114,14 +115,14 @@ class Vector(Column):
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
-        out[:, -1] = cells.gap
+        vectors, out[:, self.size :] = out[:, : self.size], cells.gap[:, None]
         if len(cells.gap):
-            out[:, :-1] = clip_rows(cells.values, self.norm) / self.norm
-            clip_in_place(out[:, :-1], 1.0)
+            vectors[:] = clip_rows(cells.values, self.norm) / self.norm
+            clip_in_place(vectors, 1.0)
 
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
-        unpack_vector(packed, out)
+        unpack_vector(packed, out, self.size)
 
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
@@ -133,7 +134,9 @@ class Vector(Column):
         missing = graph.add(f"Cast <to = 9> ({graph.reduced('ReduceMin', each)})")
         given = graph.add(f"Where({missing}, {graph.constant(0.0)}, {values})")
         clipped = NormClip(norm=self.norm).onnx(graph, given)
-        return graph.with_gap(graph.add(f"Div({clipped}, {graph.constant(self.norm)})"), missing)
+        return self.with_gap_in_onnx(
+            graph, graph.add(f"Div({clipped}, {graph.constant(self.norm)})"), missing
+        )
 
 
 def _parsed(text: str) -> Any:
