@@ -1,8 +1,11 @@
 """`tidegate check`: what it prints, for people and for programs."""
 
 import json
+import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.run import json_lines, tidegate
@@ -79,3 +82,89 @@ def test_refusals_are_one_line(folder: Path) -> None:
     done = tidegate("check", str(folder / "gate.toml"), str(folder / "none.csv"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
+
+
+LONG = {
+    "age_at_first_admission_in_years": pa.array([30.0, None] * 100),
+    "age_at_first_admission_in_months": pa.array([300.0, 400.0] * 100),
+    "patient_reported_outcome_measure_of_pain_after_the_second_visit": pa.array([1.5, 3.0] * 100),
+    "patient_reported_outcome_measure_of_pain_after_the_second_visiT": pa.array([1.5, 3.0] * 100),
+    "ward [red]": pa.array(["A", "B"] * 100).dictionary_encode(),
+    "when": pa.array([0, 1] * 100, pa.timestamp("us", "Europe/Berlin")),
+    "y": pa.array([1.0, 40.0] * 100),
+}
+LONG_COLUMNS = """
+[schedule]
+kind = "fading"
+step = 50
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[records]
+classes = ["discharged on the same day", "kept for one night or longer"]
+cuts = [15]
+label = "y"
+[[columns]]
+name = "ward [red]"
+kind = "category"
+values = ["A"]
+others = false
+[[columns]]
+name = "when"
+kind = "time"
+gaps = false
+"""
+
+
+def test_every_name_is_whole_at_80_columns(tmp_path: Path) -> None:
+    """Names that are too long for their column go on in the next line."""
+    numbers = [name for name in LONG if name not in {"ward [red]", "when", "y"}]
+    more = [f'[[columns]]\nname = "{n}"\nkind = "number"\nlow = 0\nhigh = 1e6\n' for n in numbers]
+    (tmp_path / "gate.toml").write_text(LONG_COLUMNS + "".join(more))
+    pq.write_table(pa.table(LONG), tmp_path / "r.parquet")
+    for public in ([], ["--public"]):
+        words = ["check", str(tmp_path / "gate.toml"), str(tmp_path / "r.parquet"), *public]
+        text = tidegate(*words, COLUMNS="80").stdout
+        table = text.split("\n\n")[1].splitlines()
+        assert max(map(len, table)) <= 80
+        names: list[str] = []
+        for line in table[3:]:
+            name = line[:32].rstrip()
+            if re.search("feature|label", line[32:]):
+                names.append(name)
+            else:
+                names[-1] += name
+        assert sorted(names) == sorted(LONG)
+        whole = " ".join(re.sub(r"^.{32}", "", line) for line in table)
+        assert "indices=int32" in re.sub(r"\s", "", whole)
+
+
+def test_public_records_tell_where_columns_contradict_what_they_say(tmp_path: Path) -> None:
+    (tmp_path / "gate.toml").write_text(LONG_COLUMNS)
+    pq.write_table(
+        pa.table({**LONG, "when": [None] * 3 + ["2024-01-01"] * 197}), tmp_path / "r.parquet"
+    )
+    words = ("check", str(tmp_path / "gate.toml"), str(tmp_path / "r.parquet"))
+    private, public = tidegate(*words).stdout, tidegate(*words, "--public").stdout
+    assert "ward [red]: 100 values are not listed, but others = false" in public
+    assert "when: 3 values are missing, but gaps = false: their records are unusable" in public
+    assert "or is missing where gaps = false, or is not listed where others = false: 102" in public
+    assert "No value is missing" not in public  # too few records are usable
+    assert "but gaps = false" not in private
+    (row,) = json_lines(*words, "--public")
+    assert row["found"]["gaps"] == {"when": 3}
+    assert row["found"]["others"] == {"ward [red]": 100}
+    assert row["found"]["bad_values"] == {"ward [red]": 100, "when": 3}
+    assert len(row["advice"]) == 2
+
+
+def test_public_records_tell_which_columns_could_be_without_gaps(tmp_path: Path) -> None:
+    usual = LONG_COLUMNS.replace("others = false", "").replace("gaps = false", "")
+    (tmp_path / "gate.toml").write_text(usual.replace('["A"]', '["A", "B"]'))
+    when = ["2024-01-01"] * 199 + [None]
+    pq.write_table(pa.table({**LONG, "when": when}), tmp_path / "r.parquet")
+    words = ("check", str(tmp_path / "gate.toml"), str(tmp_path / "r.parquet"))
+    public = tidegate(*words, "--public").stdout
+    assert "No value is missing in ward [red]: if it stays so, add gaps = false there." in public
+    assert "No value is not listed in ward [red]: if it stays so, add others = false" in public
+    assert "No value" not in tidegate(*words).stdout

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -258,3 +259,35 @@ def test_a_schema_that_is_not_utf8_is_refused(service: Served, part: bytes) -> N
         answer = send(service, content, to=to)
         assert answer.status == 422, answer.body
         assert answer.json["error"].startswith("the body must be an Arrow IPC stream")
+
+
+@pytest.mark.thorough
+def test_a_gap_where_there_is_none_is_taken_like_any_record_and_not_predicted(
+    tmp_path: Path,
+) -> None:
+    """The answer to a sender does not say what a record holds; a prediction names the column."""
+    columns = [
+        {**each, "gaps": False, **({"others": False} if "values" in each else {})}
+        for each in COLUMNS
+    ]
+    once = {"kind": "independent", "step": 100}
+    records = {"classes": ["no", "yes"], "label": "y"}
+    used = config(records=records, columns=columns, budget={"epsilon": 8.0}, schedule=once)
+    odd = [{**rows(1)[0], "age": None}, {**rows(1)[0], "ward": "elsewhere"}]
+    with served(tmp_path / "state", used) as running, running.client() as client:
+        plain = running.ask("POST", "/v1/records", {"records": rows(2)})
+        gaps = running.ask("POST", "/v1/records", {"records": odd})
+        assert [plain.status, gaps.status] == [200, 200]
+        assert plain.json["taken"] == gaps.json["taken"] == 2
+        client.ingest(pd.DataFrame(rows(96)), "y")
+        next(client.follow())
+        card = running.ask("GET", "/v1/releases/0").json["card"]
+        assert card["features"][0]["columns"][0]["gaps"] is False
+        without = [{k: v for k, v in row.items() if k != "y"} for row in odd]
+        answer = running.ask("POST", "/v1/predict", {"records": without})
+        assert answer.status == 422
+        assert "the kind of age (gaps = false), ward (gaps = false, others = false)" in str(
+            answer.json["error"]
+        )
+        with pytest.raises(ServiceError, match=r"age \(gaps = false\)"):
+            client.predict(without)

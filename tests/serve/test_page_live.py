@@ -102,6 +102,7 @@ TABLE = [
     {"name": "code", "kind": "category", "hash": 8},
     {"name": "smoker", "kind": "flag"},
     {"name": "seen", "kind": "time"},
+    {"name": "bed", "kind": "category", "values": ["1", "2"], "others": False, "gaps": False},
 ]
 
 
@@ -111,16 +112,23 @@ def test_the_form_has_a_field_for_each_column(browser: Browser, tmp_path: Path) 
     settings = config(records=records, columns=TABLE, budget={"epsilon": 8.0, "delta": 1e-6})
     rows = [
         {"age": i % 90, "ward": "AB"[i % 2], "code": f"x{i % 5}", "smoker": None,
-         "seen": "2020-01-01T10:00:00", "y": "ill" if i % 90 > 45 else "well"}
+         "seen": "2020-01-01T10:00:00", "bed": 1, "y": "ill" if i % 90 > 45 else "well"}
         for i in range(450)
     ]  # fmt: skip
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
         assert service.ask("POST", "/v1/records", {"records": rows}).status == 200
         shown(page, 450)
         expect(page.locator("#releases li")).to_have_count(2)
-        expect(page.locator("#predict label")).to_have_count(5)
+        expect(page.locator("#predict label")).to_have_count(6)
         expect(page.locator("#predict label").first).to_contain_text("number from 0 to 100")
-        assert page.locator("#predict select").count() == 2
+        assert page.locator("#predict select").count() == 3
+        entries = page.locator("#predict [name=bed] option").all_inner_texts()
+        assert entries == ["choose", "1", "2"]  # never missing, and no other value
+        entries = page.locator("#predict [name=ward] option").all_inner_texts()
+        assert entries == ["missing", "A", "B", "another value"]
+        page.locator("#predict button[type=submit]").click()
+        assert page.locator("#predict [name=bed]").evaluate("field => field.matches(':invalid')")
+        page.locator("#predict [name=bed]").select_option("2")
         page.locator("#predict [name=age]").fill("old")
         page.locator("#predict button[type=submit]").click()
         expect(page.locator("#prediction")).to_contain_text("is not a number")
@@ -128,7 +136,7 @@ def test_the_form_has_a_field_for_each_column(browser: Browser, tmp_path: Path) 
         page.locator("#predict [name=ward]").select_option("B")
         page.locator("#predict [name=seen]").fill("2020-01-01T10:00")
         page.locator("#predict button[type=submit]").click()
-        record = {"age": "80", "ward": "B", "code": None, "smoker": None}
+        record = {"age": "80", "ward": "B", "code": None, "smoker": None, "bed": "2"}
         record["seen"] = "2020-01-01T10:00"
         said = service.ask("POST", "/v1/predict", {"records": [record]}).json
         expect(page.locator("#prediction strong")).to_have_text(said["labels"][0])

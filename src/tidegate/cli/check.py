@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from tidegate.cli import options
 from tidegate.cli.screen import Screen
@@ -77,7 +76,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
         console.print(NOT_SHOWN)
         return
     console.print(SHOWN_BECAUSE)
-    for line in _about_findings(found, found.found):
+    for line in [*_about_findings(found, found.found), *found.advice]:
         console.print(line)
 
 
@@ -103,7 +102,7 @@ def _rows(found: Check) -> Iterator[dict[str, Any]]:
         columns = list(group)
         first = columns[0]
         row: dict[str, Any] = {
-            "column": escape(_names([each.name for each in columns])),
+            "column": _names([each.name for each in columns]),
             "role": first.role,
             "type": first.type,
             "read_as": first.read_as,
@@ -162,7 +161,7 @@ def _about_findings(found: Check, shown: Findings) -> Iterator[str]:
         what = "no class" if shown.classes else "no number"
         yield f"Most frequent labels that are {what}: {labels}."
     for name, count in shown.changed.items():
-        yield f"{escape(name)}: {count:,} values {CHANGED}"
+        yield f"{name}: {count:,} values {CHANGED}"
     if shown.norms:
         at = ", ".join(f"{quantile:.0%} {norm:.3g}" for quantile, norm in shown.norms)
         yield f"Norms (quantiles): {at}."

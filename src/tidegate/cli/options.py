@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 from rich import box
+from rich.cells import cell_len
+from rich.console import OverflowMethod
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +22,9 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 
 HEADINGS = {"in_open_step": "waiting"}
 """Headings of columns that are not made of their key's words."""
+
+WORDS = {"type", "read_as"}
+"""Columns of words, which wrap in a narrow terminal, so that names beside them stay whole."""
 
 form = click.option(
     "--format",
@@ -98,23 +103,28 @@ def show(
         form: "table" or "json".
         title: Stands above the table.
         empty: Printed instead of a table without rows.
-        folded: The only column that wraps if the terminal is too narrow; None if all may.
+        folded: The column that wraps at any character if the terminal is too narrow; None if all
+            may wrap. Beside columns of `WORDS`, which wrap at words, it has 2/5 of the terminal.
     """
     if form == "json":
         for row in rows:
             click.echo(json.dumps(row))
         return
-    table = lean_table(title)
-    for index, row in enumerate(rows):
-        if index == 0:
-            for name in row:
-                head = HEADINGS.get(name, one_line(name).replace("_", "\n"))
-                if name == folded:
-                    table.add_column(head, overflow="fold")
-                else:
-                    table.add_column(head, justify="right", no_wrap=folded is not None)
+    table, screen, listed = lean_table(title), Screen(), list(rows)
+    for name in listed[0] if listed else ():
+        head = HEADINGS.get(name, one_line(name).replace("_", "\n"))
+        if name == folded:
+            widest = max(cell_len(_text(row[name])) for row in listed)
+            room = None if WORDS.isdisjoint(listed[0]) else screen.width * 2 // 5
+            width = None if room is None else max(min(widest, room), cell_len(head))
+            table.add_column(head, overflow="fold", width=width)
+        else:
+            overflow: OverflowMethod = "fold" if name in WORDS else "ellipsis"
+            whole = folded is not None and name not in WORDS
+            table.add_column(head, justify="right", no_wrap=whole, overflow=overflow)
+    for row in listed:
         table.add_row(*(_text(value) for value in row.values()))
-    Screen().print(table if table.columns else Text(empty, style="dim"))
+    screen.print(table if listed else Text(empty, style="dim"))
 
 
 def _text(value: object) -> str:

@@ -20,6 +20,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.columns import Columns
 from tidegate.features.rows import as_rows
 from tidegate.gate.check_records import Examined, Findings
+from tidegate.gate.column_advice import column_advice
 from tidegate.gate.config import Config
 from tidegate.gate.config.source_identity import same_file
 from tidegate.gate.config.source_tables import STANDARD_INPUT, FileTable, TwoSources
@@ -91,6 +92,7 @@ class Check:
         unusable_if: The rules by which a record cannot be used, by their short names.
         plan: What is released.
         found: What the records show; None unless they are public.
+        advice: What they say about the declared columns, a line each.
     """
 
     file: str
@@ -104,6 +106,7 @@ class Check:
     unusable_if: Mapping[str, str]
     plan: Released
     found: Findings | None
+    advice: tuple[str, ...] = ()
 
 
 def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
@@ -125,6 +128,8 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it is damaged"
         raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
+    found = _found(config, reader, path, columns) if public else None
+    advice = () if found is None or columns.kinds is None else column_advice(columns.kinds, found)
     return Check(
         file=str(path),
         type=kind,
@@ -136,7 +141,8 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
         scaled_down=_scaled_down(config, columns),
         unusable_if=rules(config, reader, columns),
         plan=_released(config.plan(), config.schedule.kind, records),
-        found=_found(config, reader, path, columns) if public else None,
+        found=found,
+        advice=tuple(advice),
     )
 
 
@@ -291,11 +297,11 @@ def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, s
 
 def _without(columns: Columns) -> str:
     """What else contradicts some columns: those that are said to be without gaps or others."""
-    keys = dict.fromkeys(key for each in columns.checked for key in each.without)
+    keys = {key for each in columns.checked for key in each.without}
     if not keys:
         return " (a missing value does not)"
     said = {"gaps": "is missing where gaps = false", "others": "is not listed where others = false"}
-    return f", or {' or '.join(said[key] for key in keys)}"
+    return f", {', '.join(f'or {words}' for key, words in said.items() if key in keys)}"
 
 
 def _width(config: Config, columns: SourceColumns) -> int:

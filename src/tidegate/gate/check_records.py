@@ -44,6 +44,7 @@ class Findings:
         unusable: How many cannot, by the first rule that each breaks.
         bad_values: How many values of a column cannot be used, for columns with any.
         gaps: How many values of a column are missing, for columns with any.
+        others: How many values of a category are not in its list, for columns with any.
         changed: How many categories, labels or texts of a column a library that infers types may
             give another spelling, for columns with any.
         classes: How many usable records each class has, in the order of the configuration; empty if
@@ -65,6 +66,7 @@ class Findings:
     targets: tuple[tuple[float, float], ...] = ()
     clipped: int = 0
     gaps: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
     changed: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -81,6 +83,7 @@ class Examined:
     _unusable: Counter[str] = field(default_factory=Counter, init=False)
     _bad: Counter[str] = field(default_factory=Counter, init=False)
     _gaps: Counter[str] = field(default_factory=Counter, init=False)
+    _others: Counter[str] = field(default_factory=Counter, init=False)
     _changed: Counter[str] = field(default_factory=Counter, init=False)
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
     _labels: list[NDArray[Any]] = field(default_factory=list, init=False)
@@ -126,9 +129,13 @@ class Examined:
         """Which records have a usable value in every column; counts the others by column."""
         if self.columns.kinds is not None:
             read = self.columns.kinds.cells(X)
-            for name, cells in read.items():
-                self._bad[name] += int((cells.wrong & parsed).sum())
-                self._gaps[name] += int((cells.gap & parsed).sum())
+            for each in self.columns.kinds.checked:
+                self._bad[each.name] += int((read[each.name].wrong & parsed).sum())
+                usual = each.with_all()
+                cells = read[each.name] if usual is each else usual.cells(X.columns[each.name])
+                self._gaps[each.name] += int((cells.gap & parsed).sum())
+                if isinstance(usual, Category):
+                    self._others[each.name] += int((usual.others_in(cells) & parsed).sum())
             return np.asarray(~np.any([cells.wrong for cells in read.values()], axis=0))
         if self.columns.text is not None:
             good = np.array([[isinstance(text, str)] for text in X], np.bool_)
@@ -185,6 +192,7 @@ class Examined:
             bad_values={name: count for name, count in self._bad.items() if count},
             unknown_labels=tuple(self._unknown.most_common(LABELS_SHOWN)),
             gaps={name: count for name, count in self._gaps.items() if count},
+            others={name: count for name, count in self._others.items() if count},
             changed={name: count for name, count in self._changed.items() if count},
             norms=tuple(zip(QUANTILES, at, strict=False)),
             longer=int((norms > self.norm).sum()),

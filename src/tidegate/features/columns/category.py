@@ -240,6 +240,11 @@ class Category(Column):
             return Cells(np.zeros(0, np.intp), none(0), none(0))
         return Cells(own[places], odd[0][places], odd[1][places])
 
+    def others_in(self, cells: Cells) -> NDArray[np.bool_]:
+        """Which values are not listed, of a column that may have others."""
+        listed = self.values is None or self.others is False
+        return none(len(cells.gap)) if listed else (cells.values == self._own) & ~cells.gap
+
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
         out[:, 0] = np.where(cells.gap, self._gap_code, cells.values)

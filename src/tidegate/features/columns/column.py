@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -324,6 +324,11 @@ class Column(ABC):
     def without(self) -> tuple[str, ...]:
         """The keys that are false: what the column is said to be without."""
         return ("gaps",) if self.gaps is False else ()
+
+    def with_all(self) -> Self:
+        """The column as if it had said nothing about what it is without."""
+        usual: Any = {key: self.__dataclass_fields__[key].default for key in self.without}
+        return replace(self, **usual) if usual else self
 
     @property
     def shown(self) -> str:

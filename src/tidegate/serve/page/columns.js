@@ -1,4 +1,5 @@
-// The fields of a record whose columns have kinds. A field that is left empty is a missing value.
+// The fields of a record whose columns have kinds. A field that is left empty is a missing value; if
+// its column has none, it must be filled in.
 
 import { el } from "./elements.js";
 
@@ -9,6 +10,7 @@ export const columnFields = (kinds) => kinds.map((column) => {
   const input = (FIELDS[column.kind] ?? typed)(column);
   input.name = column.name;
   input.dataset.kind = column.kind;
+  input.required = column.gaps === false;
   const words = el("span", {}, column.name, el("small", {}, ` ${hint(column)}`));
   return el("label", {}, words, input);
 });
@@ -29,9 +31,9 @@ const FIELDS = {
     inputmode: "decimal", autocomplete: "off", placeholder: `${low} to ${high}`,
   }),
   category: (column) => (column.values && column.values.length <= MOST_OPTIONS
-    ? choice([...column.values.map((value) => [value, value]), ["\u00a0other", "another value"]])
+    ? choice([...column.values.map((value) => [value, value]), ...others(column)], column)
     : typed(column)),
-  flag: () => choice([["yes", "yes"], ["no", "no"]]),
+  flag: (column) => choice([["yes", "yes"], ["no", "no"]], column),
   time: () => el("input", { type: "datetime-local", step: 1 }),
   text: () => el("textarea", { rows: 3, spellcheck: "false" }),
   vector: ({ size }) => el("textarea", {
@@ -43,9 +45,12 @@ function typed() {
   return el("input", { autocomplete: "off", spellcheck: "false" });
 }
 
-/** A list to choose from; the first entry is a missing value. */
-function choice(options) {
-  const entries = [["", "missing"], ...options];
+/** The entry for a value that is not listed, if the column may have one. */
+const others = (column) => (column.others === false ? [] : [["\u00a0other", "another value"]]);
+
+/** A list to choose from; the first entry is a missing value, or none yet. */
+function choice(options, { gaps }) {
+  const entries = [["", gaps === false ? "choose" : "missing"], ...options];
   return el("select", {}, ...entries.map(([value, name]) => el("option", { value }, name)));
 }
 

@@ -1,0 +1,47 @@
+"""Says from public records which columns have no gaps or others, and which only say so."""
+
+from collections.abc import Iterator, Mapping
+
+from tidegate.features.columns import Category, Column, Columns
+from tidegate.features.columns.table import few
+from tidegate.gate.check_records import Findings
+
+ENOUGH = 100
+"""With fewer records than this, nobody can tell that a column has no gaps."""
+
+FOUND = {"gaps": "missing", "others": "not listed"}
+"""What a value is that contradicts a key."""
+
+
+def column_advice(columns: Columns, found: Findings) -> Iterator[str]:
+    """A line for each column that its records contradict, and what others could be declared.
+
+    Args:
+        columns: The columns.
+        found: What public records show.
+    """
+    counts: dict[str, Mapping[str, int]] = {"gaps": found.gaps, "others": found.others}
+    for each in columns.checked:
+        for key in each.without:
+            if count := counts[key].get(each.name):
+                values = "value is" if count == 1 else "values are"
+                yield (
+                    f"{each.name}: {count:,} {values} {FOUND[key]}, but {key} = false: their "
+                    f"records are unusable. Remove {key} = false, or mend the records"
+                )
+    if found.usable < ENOUGH:
+        return
+    for key, of_key in counts.items():
+        able = [each for each in columns.checked if _could(each, key)]
+        names = [each.name for each in able if not of_key.get(each.name)]
+        if names:
+            yield (
+                f"No value is {FOUND[key]} in {few(names)}: if it stays so, add {key} = false "
+                "there. That saves a feature each, and its noise"
+            )
+
+
+def _could(column: Column, key: str) -> bool:
+    """Whether a column could be declared without gaps or others, and is not."""
+    listed = isinstance(column, Category) and column.values is not None
+    return key not in column.without and not column.gaps and (key == "gaps" or listed)
