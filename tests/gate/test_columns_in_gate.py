@@ -339,13 +339,15 @@ def test_a_table_from_file_to_prediction_without_code(tmp_path: Path) -> None:
         patch.chdir(tmp_path)
         assert tidegate("init", "fading", "--from", "r.csv", "--label", "y").returncode == 0
         text = (tmp_path / "tidegate.toml").read_text()
-        assert '# {name = "age", kind = "category", hash = 64},' in text
+        assert '{name = "age", kind = "?"},' in text
         assert "ill" not in text  # no record was read
         edits = {
-            '# {name = "age", kind = "category", hash = 64},':
-                '{name = "age", kind = "number", low = 0, high = 100},',
-            '# {name = "ward",': '{name = "ward",',
-            'classes = ["no", "yes"]': 'classes = ["well", "ill"]',
+            '{name = "age", kind = "?"},': '{name = "age", kind = "number", low = 0, high = 100},',
+            '{name = "ward", kind = "?"},': '{name = "ward", kind = "category", hash = 64},',
+            '{name = "code", kind = "?"},': "",
+            '{name = "smoker", kind = "?"},': "",
+            '{name = "seen", kind = "?"},': "",
+            'classes = "?"': 'classes = ["well", "ill"]',
             "step = 1024": "step = 100",
         }  # fmt: skip
         for old, new in edits.items():

@@ -11,6 +11,8 @@ import pytest
 from tests.cli.run import tidegate
 from tidegate.gate.check import check_file
 from tidegate.gate.config import Config
+from tidegate.gate.config.keys import ConfigError
+from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import skeleton
 from tidegate.gate.propose import propose
 from tidegate.gate.sources.source import SourceError
@@ -34,7 +36,7 @@ def test_without_public_no_record_is_read(table: Path) -> None:
     by_name = skeleton("fading", propose(table, label="score"))
     table.write_text(TABLE.splitlines()[0] + "\nsecret,7,maybe,never,9,1\n")
     assert skeleton("fading", propose(table, label="score")) == by_name
-    assert not any(each.active for each in propose(table, label="score").columns)
+    assert {each.kind for each in propose(table, label="score").columns} == {PLACEHOLDER}
 
 
 def test_public_records_suggest_kinds_and_a_column_that_never_varies_is_left_out(
@@ -175,3 +177,34 @@ def test_a_dictionary_in_a_parquet_file_is_a_category(tmp_path: Path) -> None:
     }
     assert found["stage"].keys == {"values": ["0", "1", "2", "3"]}
     assert all(each.active for each in found.values())
+
+
+def test_a_column_without_any_value_is_left_open(tmp_path: Path) -> None:
+    rows = [(i / 7, "", i % 2) for i in range(200)]
+    path = many(tmp_path, rows, "dose,empty,y")
+    text = skeleton("fading", propose(path, label="y", public=True))
+    assert '    # {name = "empty", kind = "?"},' in text
+    Config.parse(text)
+    with pytest.raises(ConfigError, match="the kind of column empty is not chosen yet"):
+        Config.parse(text.replace('# {name = "empty"', '{name = "empty"'))
+
+
+def test_notes_say_which_columns_have_no_gaps_or_others(tmp_path: Path) -> None:
+    rows = [
+        (i / 7, "" if i == 5 else i / 3, "AB"[i % 2], "NA" if i == 9 else "CD"[i % 2], i % 2)
+        for i in range(200)
+    ]
+    path = many(tmp_path, rows, "dose,part,ward,room,y")
+    source = propose(path, label="y", public=True)
+    assert {each.name: each.note for each in source.columns} == {
+        "dose": "no gaps",
+        "part": "",
+        "ward": "no gaps, no others",
+        "room": "no others",
+    }
+    assert source.columns[3].keys == {"values": ["C", "D"], "gaps": ["NA"]}
+    text = skeleton("fading", source)
+    assert Config.parse(text).column_map() is not None
+    assert 'values = ["A", "B"]},  # no gaps, no others\n' in text
+    few = propose(many(tmp_path, rows[:50], "dose,part,ward,room,y"), label="y", public=True)
+    assert not any(each.note for each in few.columns)

@@ -9,6 +9,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.gate.config import example
+from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import skeleton
 from tidegate.gate.propose import propose
 from tidegate.schedule import TwoStream
@@ -22,12 +23,16 @@ Examples:
 """
 
 
+OPEN = f'= "{PLACEHOLDER}"'
+"""What a text holds in which something is not chosen yet."""
+
 HELP = f"""Write a commented configuration; edit it to describe your records.
 
 KIND is {kinds_text()}.
 
---from lists the columns of a file, for you to say what each is. No record is read, unless --public
-says that the records are public: then the list has the kinds, ranges and values that they suggest.
+--from lists the columns of a file, for you to say what each is: every command refuses the result
+until each "?" in it is replaced. No record is read, unless --public says that the records are
+public: then the list has the kinds, ranges and values that they suggest.
 """
 
 
@@ -59,7 +64,8 @@ def init(  # noqa: PLR0913, PLR0917 (options)
     if form == "json":
         click.echo(json.dumps({"file": str(output), "kind": kind}))
     else:
-        click.echo(f"Wrote {output}. Edit it to describe your records, then: tidegate run {output}")
+        todo = 'Replace every "?" in it' if OPEN in text else "Edit it to describe your records"
+        click.echo(f"Wrote {output}. {todo}, then: tidegate run {output}")
         if source is not None:
             click.echo(f"To see how each column is read: tidegate check {output} {source}")
 

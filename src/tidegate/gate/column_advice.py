@@ -6,7 +6,7 @@ from tidegate.features.columns import Category, Column, Columns
 from tidegate.features.columns.table import few
 from tidegate.gate.check_records import Findings
 
-ENOUGH = 100
+MIN_RECORDS_TO_JUDGE = 100
 """With fewer records than this, nobody can tell that a column has no gaps."""
 
 FOUND = {"gaps": "missing", "others": "not listed"}
@@ -29,7 +29,7 @@ def column_advice(columns: Columns, found: Findings) -> Iterator[str]:
                     f"{each.name}: {count:,} {values} {FOUND[key]}, but {key} = false: their "
                     f"records are unusable. Remove {key} = false, or mend the records"
                 )
-    if found.usable < ENOUGH:
+    if found.usable < MIN_RECORDS_TO_JUDGE:
         return
     for key, of_key in counts.items():
         able = [each for each in columns.checked if _could(each, key)]

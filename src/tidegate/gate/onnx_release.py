@@ -43,8 +43,9 @@ def to_onnx(release: StoredRelease) -> bytes:
     n-grams are those of `HashedText` for every text, by the Unicode version of the Python that
     exports. Hashed categories need ONNX Runtime, hashed text its version 1.17 or later. Other
     feature maps are refused: ONNX has neither encoders of texts and images nor the exact sums of
-    the random maps. For a record with a value that is not finite, `Model` raises an error; the
-    graph returns NaN probabilities or predictions.
+    the random maps. For a record with a value that is not finite, and for a missing or unlisted
+    value of a column that has none, `Model` raises an error; the graph returns NaN probabilities or
+    predictions.
     """
     onnx = optional_module("onnx", "onnx")
     card = release.card

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.arrow_values import as_objects, is_text
-from tidegate.features.columns import Column, Flag, Number, Time, Vector
+from tidegate.features.columns import Column, Flag, Number, Time, Vector, column_of
+from tidegate.features.columns.column import NULLS
 from tidegate.features.columns.time import CYCLES, ticks
+from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import Proposed, Source, in_toml
 from tidegate.gate.config.tables import FILES
 from tidegate.gate.sources import Csv, Files, JsonLines, SourceColumns
@@ -170,24 +173,40 @@ def _parquet_sample(path: Path, names: Sequence[str]) -> tuple[dict[str, list[An
 
 def _by_type(name: str, kind: pa.DataType | None) -> Proposed:
     """What a column may be, by its type in a Parquet file."""
+    keys: dict[str, Any] = {}
+    known = PLACEHOLDER
     if kind is None or is_text(kind) or isinstance(kind, pa.DictionaryType):
-        return Proposed(name=name)
-    if pa.types.is_boolean(kind):
-        return Proposed(name=name, kind="flag", keys={})
-    if pa.types.is_temporal(kind):
-        return Proposed(name=name, kind="time", keys={"parts": ["hour", "weekday", "month"]})
-    if pa.types.is_fixed_size_list(kind):
-        return Proposed(name=name, kind="vector", keys={"size": kind.list_size, "norm": 1.0})
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Proposed(name=name, kind="number", keys={"low": 0, "high": 1})
-    return Proposed(name=name)
+        pass
+    elif pa.types.is_boolean(kind):
+        known = "flag"
+    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        known, keys = "time", {"parts": [*CYCLES]}
+    elif pa.types.is_fixed_size_list(kind):
+        known, keys = "vector", {"size": kind.list_size, "norm": PLACEHOLDER}
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        known, keys = "number", {"low": PLACEHOLDER, "high": PLACEHOLDER}
+    return Proposed(name=name, kind=known, keys=keys, active=True)
 
 
-def _by_values(  # noqa: PLR0911 (a table of kinds)
+def _by_values(name: str, values: Sequence[Any], kind: pa.DataType | None = None) -> Proposed:
+    """What a column may be, by its public values, and a note on those that it does not have."""
+    made = _kind_by_values(name, values, kind)
+    if not made.active or len(values) < MIN_VALUES_TO_JUDGE:
+        return made
+    cells = column_of({"name": name, "kind": made.kind, **made.keys}).cells(list(values))
+    notes = [] if cells.gap.any() else ["no gaps"]
+    if "values" in made.keys:  # which are all that there are
+        notes.append("no others")
+    return replace(made, note=", ".join(notes))
+
+
+def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
     name: str, values: Sequence[Any], kind: pa.DataType | None = None
 ) -> Proposed:
     """What a column may be, by its public values; a dictionary in a Parquet file is a category."""
     given = [each for each in values if each is not None and each != ""]
+    if not given:
+        return Proposed(name=name)
     if vector := _vector(name, given):
         return vector
     texts = [str(each) for each in given]
@@ -214,11 +233,14 @@ def _by_values(  # noqa: PLR0911 (a table of kinds)
 
 
 def _category(name: str, texts: Sequence[str]) -> Proposed:
-    """A category with these values, which are listed if they are few."""
-    different = sorted(set(texts))
+    """A category with these values, listed if they are few; words such as NA are its gaps."""
+    words = sorted(NULLS.intersection(texts))
+    different = sorted(set(texts).difference(words))
     keys: dict[str, Any] = {"values": different}
     if len(different) > MAX_LISTED_VALUES:
         keys = {"hash": min(1024, 1 << (len(different) // 2).bit_length())}
+    if words:
+        keys["gaps"] = words
     identifies = len(texts) >= MIN_VALUES_TO_JUDGE and 2 * len(different) > len(texts)
     active = len(different) > 1 and not identifies
     return Proposed(name=name, kind="category", keys=keys, active=active)

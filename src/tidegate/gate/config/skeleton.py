@@ -7,19 +7,22 @@ from typing import Any
 
 from tidegate.features.columns import KINDS
 from tidegate.gate.config.example import example
+from tidegate.gate.config.placeholders import PLACEHOLDER
 
 BY_NAME = """\
 # The columns of {file},
-# by {what} alone: no record was read.
-# Remove the # before each column to learn from, and say what it is: what stands there is a
-# placeholder. Leave out columns that say the outcome or are known only after it.
+# by {what} alone: no record was read. Say what each column is: replace every "?".
+# Until then every command refuses this file. Remove columns that say the outcome, are known only
+# after it, or identify records.
 """
 
 BY_RECORDS = """\
 # The columns of {file},
 # with kinds, ranges and values that its first {records:,} records suggest, because --public says
 # that they are public. Remove columns that say the outcome or are known only after it. Commented
-# out: columns that never vary, and those that seem to identify records.
+# out: columns that never vary, and those that seem to identify records. "no gaps": if no record
+# will ever lack a value, add gaps = false to the column. "no others": if there are no other values,
+# add others = false. Each saves a feature, and its noise. A record that has one is unusable then.
 """
 
 RECORDS = """\
@@ -42,22 +45,25 @@ class Proposed:
 
     Attributes:
         name: Its name.
-        kind: Its kind.
+        kind: Its kind; a placeholder if it is not known.
         keys: The keys of that kind.
         active: Whether the configuration uses it before it is edited.
+        note: What its public records show, as a comment.
     """
 
     name: str
-    kind: str = "category"
-    keys: Mapping[str, Any] = field(default_factory=lambda: {"hash": 64})
+    kind: str = PLACEHOLDER
+    keys: Mapping[str, Any] = field(default_factory=dict)
     active: bool = False
+    note: str = ""
 
     @property
     def line(self) -> str:
         """The column as a line of a list of inline tables."""
         given = {"name": self.name, "kind": self.kind, **self.keys}
         pairs = ", ".join(f"{key} = {in_toml(value)}" for key, value in given.items())
-        return f"    {'' if self.active else '# '}{{{pairs}}},"
+        note = f"  # {self.note}" if self.note else ""
+        return f"    {'' if self.active else '# '}{{{pairs}}},{note}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +98,15 @@ def skeleton(kind: str, source: Source) -> str:
     before = before[: before.rindex("# What a record is")] + RECORDS
     old, blank, rest = after.partition("\n\n")
     kept = [line for line in old.splitlines() if line.startswith(("dtype", "# dtype"))]
-    classes = source.outcome or ['classes = ["no", "yes"]  # all possible labels']
+    classes = source.outcome or [
+        f'classes = "{PLACEHOLDER}"  # the list of all possible labels, such as ["no", "yes"]'
+    ]
     label = source.label or "y"
     lines = [*classes, f"label = {in_toml(label)}  # the column of labels", *kept]
     if not source.outcome:
         lines[2:2] = [
             "# cuts = [15]  # if the label is a number: up to 15 the first class, above the second",
-            "# target = [0, 100]  # or predict the number itself, in this range, without classes",
+            "# target = [0, 100]  # or predict the number itself, in this range: remove classes",
         ]
     rest = _with_path(rest, source)
     columns = _columns(source)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.gate.config.keys import ConfigError, KindTable, given_keys
+from tidegate.gate.config.placeholders import QUOTED, refused
 
 CONFIRMATIONS = {"weak_delta"}
 """Keys that confirm another key. They are needed once, and no state keeps them."""
@@ -20,28 +21,25 @@ MAX_KEY_PARTS = 16
 MAX_FILE_BYTES = 2**24
 """The largest configuration file."""
 
-QUOTED = re.compile(
-    r'"""(?s:\\.|.)*?(?:"""|\Z)|\'\'\'(?s:.)*?(?:\'\'\'|\Z)'
-    r'|"(?:\\.|[^"\\\n])*"?|\'[^\'\n]*\'?|#[^\n]*'
-)
-"""A text in quotes, or a comment: what may contain any number of dots."""
-
 DOTTED = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_KEY_PARTS}}}")
 """A key of too many parts. To parse one takes time and memory that grow with their square."""
 
 
 def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
-    """The tables of a TOML text."""
+    """The tables of a TOML text; refuse one in which something is not chosen yet."""
     if DOTTED.search(QUOTED.sub("_", toml)):
         raise ConfigError([f"{name} is not valid: a key has more than {MAX_KEY_PARTS} parts"])
     try:
-        return tomllib.loads(toml)
+        tables = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{name} is not valid TOML: {error}; fix the syntax"]) from error
     except ValueError:
         raise ConfigError([f"{name} is not valid: a whole number has too many digits"]) from None
     except RecursionError:
         raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
+    if (mistake := refused(toml, tables, name)) is not None:
+        raise ConfigError([mistake])
+    return tables
 
 
 def tables_in(path: str | Path) -> dict[str, Any]:
