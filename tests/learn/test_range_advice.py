@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidegate.features.columns import Category, Columns, Number
 from tidegate.learn.feature_summary import summarize
 from tidegate.learn.moments import Moments
-from tidegate.learn.range_advice import norm_advice, range_advice
+from tidegate.learn.range_advice import never_present, norm_advice, range_advice
 
 SLOTS = 100_000
 
@@ -77,3 +77,45 @@ def test_a_norm_that_is_too_large_is_named(norm: float, named: bool) -> None:
     assert hidden is not None
     assert hidden.hidden
     assert "noise hides how long records are" in hidden.text
+
+
+def gaps(share: float, noise: float, seed: int = 0) -> list[Any]:
+    """Which of three columns are never present, if a share of the numbers is missing."""
+    columns = Columns(
+        [
+            Category("ward", values=["a", "b"]),
+            Number("pressure", low=0, high=200),
+            Number("age", low=0, high=110),
+        ]
+    )
+    n = 5000
+    missing = np.arange(n) < share * n
+    table = {
+        "ward": ["a", "b"] * (n // 2),
+        "pressure": np.where(missing, np.nan, 130.0),
+        "age": np.full(n, 50.0),
+    }
+    found = summarize(
+        moments(columns.transform(table), columns.norm, noise, seed), norm=columns.norm
+    )
+    named = list(never_present(columns.checked, found))
+    empty = {each.column for each in named}
+    assert empty.isdisjoint(each.column for each in range_advice(columns.checked, found))
+    return named
+
+
+def test_a_column_that_is_never_present_is_named() -> None:
+    (found,) = gaps(1.0, 1e-3)
+    assert found.column == "pressure"
+    assert found.gaps == pytest.approx(1, abs=6 * found.deviation)
+    assert "pressure: never present, as far as the noise tells (" in found.text
+    assert "\n" not in found.text
+    assert gaps(1.0, 0.2) == [], "noise hides it"
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 0.3), st.floats(0, 0.25))
+def test_a_column_that_is_often_present_is_never_called_empty(
+    seed: int, noise: float, share: float
+) -> None:
+    """The noise would have to be off by more than six deviations."""
+    assert gaps(share, noise, seed) == []

@@ -291,3 +291,38 @@ def test_a_gap_where_there_is_none_is_taken_like_any_record_and_not_predicted(
         )
         with pytest.raises(ServiceError, match=r"age \(gaps = false\)"):
             client.predict(without)
+
+
+def misspelt(n: int, name: str = "aeg") -> list[dict[str, Any]]:
+    return [{name if key == "age" else key: v for key, v in row.items()} for row in rows(n)]
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_a_body_that_lacks_a_column_in_every_record_is_refused(service: Served, n: int) -> None:
+    before = service.runner.gate.store.count("records")
+    answer = service.ask("POST", "/v1/records", {"records": misspelt(n)})
+    assert answer.status == 422
+    assert "no record of the body has column age (did you mean aeg?)" in answer.body.decode()
+    with (
+        service.client() as client,
+        pytest.raises(ServiceError, match=r"column age \(did you mean aeg\?\)"),
+    ):
+        client.ingest(misspelt(n), "y")
+    assert service.runner.gate.store.count("records") == before, "nothing was taken"
+
+
+@pytest.mark.parametrize("other", [{"age": None}, "no object", 17], ids=str)
+def test_one_other_record_is_enough_for_a_body_to_be_taken(other: Any) -> None:
+    reader = Reader(config=settings())
+    body = json.dumps({"records": [*misspelt(4), other]}).encode()
+    raw = reader.batch(JSON, body)
+    assert raw.n == 5
+    assert raw.X.columns["age"][:4] == [None] * 4
+    null = json.dumps({"records": [{**row, "age": None} for row in misspelt(1)]}).encode()
+    assert reader.batch(JSON, null).n == 1, "null is a gap"
+
+
+def test_only_names_that_every_record_has_are_proposed() -> None:
+    given = [*misspelt(2), *misspelt(1, "agee")]
+    with pytest.raises(InvalidValueError, match="has column age: correct"):
+        Reader(config=settings()).batch(JSON, json.dumps({"records": given}).encode())

@@ -24,7 +24,7 @@ from tidegate.features.numbers import as_numbers
 from tidegate.gate.propose import likely_delimiter
 from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns
 from tidegate.gate.sources.files import Format
-from tidegate.gate.sources.source import objects
+from tidegate.gate.sources.source import checked_first, objects
 from tidegate.release import StoredRelease
 
 EPILOG = """\b
@@ -114,7 +114,8 @@ def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> It
     readers: dict[str, Any] = {".csv": Csv, ".parquet": Parquet, ".jsonl": JsonLines}
     more = {"delimiter": likely_delimiter(file)} if file.suffix == ".csv" and file.exists() else {}
     reader: Format = readers[file.suffix](columns=wanted, **more)
-    for raw in Files(name="predict", path=file, format=reader).batches(None):
+    batches = Files(name="predict", path=file, format=reader).batches(None)
+    for raw in checked_first(batches, str(file)):
         table: Table = raw.X
         bad = columns.bad(table)
         why = {

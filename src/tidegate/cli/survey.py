@@ -16,7 +16,14 @@ from tidegate.gate.measured_steps import MeasuredStep, alarm_in_words, alarm_row
 from tidegate.gate.quality import shares_of
 from tidegate.learn.feature_summary import FeatureSummary, summarize
 from tidegate.learn.moments import Moments
-from tidegate.learn.range_advice import norm_advice, range_advice
+from tidegate.learn.range_advice import (
+    NeverPresent,
+    NormAdvice,
+    RangeAdvice,
+    never_present,
+    norm_advice,
+    range_advice,
+)
 from tidegate.progress import ONLY
 from tidegate.release.measure_words import PLUS_MINUS, margin
 
@@ -84,9 +91,10 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     names, newest = [str(name) for name in gate.config.records.groups], steps[-1]
     features = _features(gate, newest)
     if form == "json":
+        told = {"features": features, "advice": [each.row for each in _advice(gate, newest)]}
         for each in steps:
-            row = {**_json(each, names), "features": features if each is newest else None}
-            click.echo(json.dumps(row))
+            more = told if each is newest else dict.fromkeys(told)
+            click.echo(json.dumps({**_json(each, names), **more}))
         return
     title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
     options.show([_row(each, names) for each in steps], form, title=title)
@@ -102,8 +110,8 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     if len(features) > MOST_FEATURES:
         left = len(features) - MOST_FEATURES
         options.say(f"{left:,} more features: --format json lists all")
-    for line in _advice(gate, newest)[:MOST_ADVICE]:
-        options.say(f"range: {line}")
+    for advice in _advice(gate, newest)[:MOST_ADVICE]:
+        options.say(f"{advice.row['what']}: {advice.text}")
 
 
 def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
@@ -166,8 +174,8 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
     ]
 
 
-def _advice(gate: Gate, newest: MeasuredStep) -> list[str]:
-    """Which ranges, or which norm, are wider than the records need, as far as surveys tell."""
+def _advice(gate: Gate, newest: MeasuredStep) -> list[NeverPresent | RangeAdvice | NormAdvice]:
+    """Which columns are empty, and which ranges or norm too wide, as far as surveys tell."""
     stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
     if stored is None:
         return []
@@ -177,10 +185,12 @@ def _advice(gate: Gate, newest: MeasuredStep) -> list[str]:
     )
     columns = None if gate.config.features else gate.config.column_map()
     if columns is not None:
-        found = range_advice(columns.checked, summarize(moments, norm=norm))
-        return [each.text for each in sorted(found, key=lambda each: -each.times)]
+        summary = summarize(moments, norm=norm)
+        wide = range_advice(columns.checked, summary)
+        widest = sorted(wide, key=lambda each: -each.times)
+        return [*never_present(columns.checked, summary), *widest]
     advice = norm_advice(moments, norm=norm)
-    return [] if advice is None else [advice.text]
+    return [] if advice is None else [advice]
 
 
 def _spread(summary: FeatureSummary, index: int) -> Row | None:

@@ -18,6 +18,7 @@ from tidegate.gate import publish_folder, quality
 from tidegate.gate.attempts import Attempts
 from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
+from tidegate.gate.sources.source import checked_first
 from tidegate.gate.stopped import nobodys_line, stop_in, stop_of
 from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
 from tidegate.learn.fold import Fold
@@ -317,7 +318,7 @@ class DurableRun:
         source = self.config.holdout()
         if source is None:
             return None
-        batches = source.batches(None)
+        batches = checked_first(source.batches(None), str(self.config.quality.holdout))
         parts = (self._unpacked(self.intake.records(raw.X, raw.y)) for raw in batches)
         return quality.public_records(self.config.quality.holdout, parts)
 

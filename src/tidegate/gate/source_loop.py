@@ -9,6 +9,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.sources import RawBatch, Source, StandardInput
 from tidegate.gate.sources.files import Files, Follow
+from tidegate.gate.sources.source import check_columns
 from tidegate.gate.store import Store
 from tidegate.release import StoredRelease
 
@@ -30,7 +31,7 @@ def check_readable(sources: Iterable[Source]) -> None:
         if not isinstance(source, StandardInput):
             batches = source.batches(None)
             try:
-                next(batches, None)
+                _check_first(source, next(batches, None))
             finally:
                 _close([batches])
 
@@ -97,12 +98,24 @@ def _unread(source: Source, store: Store) -> Generator[RawBatch]:
     coming = ahead(batches) if isinstance(source, Files) else batches
     try:
         for raw in coming:
+            if offset is None:
+                _check_first(source, raw)
             if store.offset(source.name) != offset:  # records would be taken twice
                 raise InvalidValueError(f"another run has read {source.name} since: {AGAIN}")
             yield raw
             offset = raw.offset if raw.n else offset
     finally:
         _close([coming, batches])
+
+
+def _check_first(source: Source, raw: RawBatch | None) -> None:
+    """Refuse a first batch that lacks a column in every record, as a CSV file without it is.
+
+    Not of a broker: its messages cannot be corrected, and its first batch may hold only one.
+    """
+    if raw is not None and isinstance(source, Files | StandardInput):
+        where = "standard input" if isinstance(source, StandardInput) else str(source.path)
+        check_columns(raw, where)
 
 
 def ahead(batches: Iterator[RawBatch]) -> Generator[RawBatch]:

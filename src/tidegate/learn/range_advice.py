@@ -1,16 +1,17 @@
-"""Says from released surveys which ranges and norms are far wider than the records need.
+"""Says from released surveys which ranges and norms are too wide, and which columns are empty.
 
-All of it is post-processing of noisy moments. A statement holds unless their noise is off by more
-than five deviations.
+All of it is post-processing of noisy moments. What is said of a range or a norm holds unless their
+noise is off by more than five deviations.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from tidegate.features.columns import Number
-from tidegate.features.columns.column import Column
+from tidegate.features.columns.column import MISSING, Column
 from tidegate.learn.feature_summary import SAFETY_DEVIATIONS, FeatureSummary
 from tidegate.learn.moments import Moments
 
@@ -19,6 +20,13 @@ COVERED_SPREADS = 3.0
 
 TOO_WIDE = 3.0
 """A range this many times as wide as almost all values need is too wide."""
+
+
+NEVER_DEVIATIONS = 3.0
+"""A share of gaps is about 1 if it is at most this many deviations of its noise below 1."""
+
+MAX_NOISE_OF_GAPS = 0.25
+"""The most that `NEVER_DEVIATIONS` may be: with more noise, nothing is said about gaps."""
 
 
 class Interval(NamedTuple):
@@ -47,6 +55,18 @@ class RangeAdvice:
     hidden: bool
 
     @property
+    def row(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {
+            "what": "range",
+            "column": self.column,
+            "declared": list(self.declared),
+            "used": list(self.used) if self.times >= TOO_WIDE else None,
+            "times_too_wide": self.times if self.times >= TOO_WIDE else None,
+            "text": self.text,
+        }
+
+    @property
     def text(self) -> str:
         """One line for the operator."""
         declared = f"{self.declared.low:,g} to {self.declared.high:,g}"
@@ -72,6 +92,17 @@ class NormAdvice:
     hidden: bool
 
     @property
+    def row(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {
+            "what": "norm",
+            "declared": self.norm,
+            "used": self.enough if self.times >= TOO_WIDE else None,
+            "times_too_wide": self.times if self.times >= TOO_WIDE else None,
+            "text": self.text,
+        }
+
+    @property
     def text(self) -> str:
         """One line for the operator."""
         if self.times >= TOO_WIDE:
@@ -86,6 +117,51 @@ class NormAdvice:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class NeverPresent:
+    """A column that is missing in all records, as far as surveys tell.
+
+    Attributes:
+        column: The name of the column.
+        gaps: The noisy share of usable records in which it is missing.
+        deviation: The deviation of the noise in it.
+    """
+
+    column: str
+    gaps: float
+    deviation: float
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The same for JSON."""
+        gaps = {"value": self.gaps, "deviation": self.deviation}
+        return {"what": "never present", "column": self.column, "gaps": gaps, "text": self.text}
+
+    @property
+    def text(self) -> str:
+        """One line for the operator; +- is two deviations."""
+        gaps = f"{100 * self.gaps:.1f} % ± {200 * self.deviation:.2g} of records lack it"
+        return (
+            f"{self.column}: never present, as far as the noise tells ({gaps}): check that its "
+            "name is that in the records; the name is fixed, so correct it in a new state"
+        )
+
+
+def never_present(columns: Sequence[Column], summary: FeatureSummary) -> Iterator[NeverPresent]:
+    """The columns whose share of gaps is 1 within the noise, if the noise lets one tell.
+
+    Args:
+        columns: The columns that features are made of, in their order.
+        summary: Centre and spread of the features.
+    """
+    noise = summary.center_deviation
+    for each, place in _places(columns):
+        if each.features[-1:] == (MISSING,) and NEVER_DEVIATIONS * noise <= MAX_NOISE_OF_GAPS:
+            gaps = float(summary.center[place + each.width - 1])
+            if gaps >= 1 - NEVER_DEVIATIONS * noise:
+                yield NeverPresent(column=each.name, gaps=gaps, deviation=noise)
+
+
 def range_advice(columns: Sequence[Column], summary: FeatureSummary) -> Iterator[RangeAdvice]:
     """Advice on the ranges of number columns that are too wide, or may be.
 
@@ -93,13 +169,17 @@ def range_advice(columns: Sequence[Column], summary: FeatureSummary) -> Iterator
         columns: The columns that features are made of, in their order.
         summary: Centre and spread of the features.
     """
-    place = 0
-    for each in columns:
-        if isinstance(each, Number):
+    empty = {each.column for each in never_present(columns, summary)}
+    for each, place in _places(columns):
+        if isinstance(each, Number) and each.name not in empty:
             advice = _of_number(each, place, summary)
             if advice.hidden or advice.times >= TOO_WIDE:
                 yield advice
-        place += each.width
+
+
+def _places(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
+    """Each column with the place of its first feature."""
+    return zip(columns, accumulate((each.width for each in columns), initial=0), strict=False)
 
 
 def _of_number(column: Number, place: int, summary: FeatureSummary) -> RangeAdvice:

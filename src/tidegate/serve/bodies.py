@@ -24,10 +24,11 @@ from tidegate.features.numbers import number_of
 from tidegate.features.spelling import only_texts
 from tidegate.gate.config import Config
 from tidegate.gate.sources import RawBatch, SourceColumns
+from tidegate.gate.sources.absent import Unseen
 from tidegate.gate.sources.columns import as_json
 from tidegate.gate.sources.json_lines import JsonLines
 from tidegate.gate.sources.parquet import Parquet, holds_ids, labels_of, values
-from tidegate.gate.sources.source import check_ids, objects
+from tidegate.gate.sources.source import check_columns, check_ids, objects
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, check_number, framed
 from tidegate.serve.limits import Limits
@@ -104,6 +105,7 @@ class Reader:
         Labels are read only if `labelled`; records to predict have none.
         """
         raw = (self._of_arrow if kind == ARROW else self._of_json)(body, labelled)
+        check_columns(raw, "the body")
         if labelled and len(raw.y) != raw.n:
             raise refuse("y", f"as long as x ({raw.n})", len(raw.y))
         if labelled:
@@ -135,14 +137,17 @@ class Reader:
             columns = self._columns(labelled)
             if not labelled:
                 _check_columns(objs, columns.names[:-1])
-            reader = JsonLines(columns=columns)
+            reader, unseen = JsonLines(columns=columns), Unseen(columns.read)
             X, y = reader.slots(objs)
+            if all(isinstance(row, dict) for row in rows):  # another might have had the column
+                unseen.look(rows)
             return RawBatch(
                 X=X,
                 y=y,
                 arrived=lambda slot: as_json(_raw(rows[slot])),
                 persons=reader.persons(objs),
                 reasons=_reasons(rows),
+                absent=unseen.found(),
             )
         x, labels = given.get("x"), given.get("y") if labelled else []
         persons = given.get(PERSONS) if labelled else None

@@ -16,6 +16,7 @@ from tidegate.compute import Engine
 from tidegate.gate.config import Config
 from tidegate.gate.config.schedule_table import schedule_table
 from tidegate.gate.sources import Source
+from tidegate.gate.sources.source import checked_first
 from tidegate.kinds import parameters
 from tidegate.learn.intake import Intake
 from tidegate.learn.owners import owners_of
@@ -364,7 +365,7 @@ def read(config: Config, source: Source) -> Labelled:
         features=config.feature_map(),
         spelling=kept.rule,
     )
-    batches = [raw for raw in source.batches(None) if raw.n]
+    batches = [raw for raw in checked_first(source.batches(None), source.name) if raw.n]
     if not batches:
         raise refuse("the number of records", "above 0", 0)
     records = join([intake.records(raw.X, raw.y) for raw in batches])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.features.spelling import only_texts
+from tidegate.gate.sources.absent import Unseen
 from tidegate.gate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.gate.sources.columns import CHUNK, SourceColumns, as_json
 from tidegate.gate.sources.files import IN_CONFIG, Follow, Part
@@ -76,7 +77,7 @@ class JsonLines:
     def part(self, block: list[bytes]) -> RawBatch:
         """A batch of lines."""
         reasons: dict[int, str] = {}
-        made, persons = [], list[Any]()
+        made, persons, unseen = [], list[Any](), self.unseen()
         for start in range(0, len(block), CHUNK):  # in chunks: objects take more memory than floats
             rows = [_parsed(line) for line in block[start : start + CHUNK]]
             bad = {start + i: row for i, row in enumerate(rows) if isinstance(row, str)}
@@ -84,6 +85,7 @@ class JsonLines:
             objs: list[Mapping[str, Any]] = [{} if isinstance(row, str) else row for row in rows]
             made.append(self.slots(objs))
             persons += self.persons(objs) or ()
+            unseen.look([row for row in rows if not isinstance(row, str)])
         X, y = zip(*made, strict=True) if made else zip(self.slots([]), strict=True)
         arrived = partial(_arrived, block)
         return RawBatch(
@@ -92,7 +94,12 @@ class JsonLines:
             arrived=arrived,
             persons=None if self.columns.person is None else persons,
             reasons=reasons,
+            absent=unseen.found(),
         )
+
+    def unseen(self) -> Unseen:
+        """Looks for columns that no object has."""
+        return Unseen(map(self.columns.called, self.columns.read))
 
     def slots(self, objs: Sequence[Mapping[str, Any]]) -> tuple[Any, NDArray[np.object_]]:
         """The records and labels of some objects, with NaN or None for missing keys."""

@@ -1,6 +1,6 @@
 """The protocol of a source, and the batches that it yields."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.columns import Table
+from tidegate.gate.sources.absent import Absent
 
 OTHER_SOURCE = "earlier records came from another kind of source; use that one"
 """What to do about an offset that a source cannot read."""
@@ -30,6 +31,7 @@ class RawBatch:
         persons: The id of each slot's person as it arrived, of any type, None if it is missing;
             None if no ids are read.
         reasons: Why a slot cannot be used, for slots that could not even be parsed.
+        absent: Columns that none of its records has, if they are JSON objects and some are missing.
         offset: The position after this batch; `batches(offset)` continues from there. Empty if
             the records do not come from a source.
     """
@@ -39,12 +41,27 @@ class RawBatch:
     arrived: Callable[[int], str]
     persons: Sequence[Any] | None = None
     reasons: Mapping[int, str] = field(default_factory=dict)
+    absent: Absent | None = None
     offset: str = ""
 
     @property
     def n(self) -> int:
         """The number of slots."""
         return int(self.X.shape[0])
+
+
+def check_columns(raw: RawBatch, where: str) -> None:
+    """Refuse a first batch that lacks a column in every record, before any record is taken."""
+    if raw.absent is not None:
+        raise SourceError(raw.absent.in_words(where))
+
+
+def checked_first(batches: Iterable[RawBatch], where: str) -> Iterator[RawBatch]:
+    """The batches; refused before the first if that lacks a column in every record."""
+    for index, raw in enumerate(batches):
+        if index == 0:
+            check_columns(raw, where)
+        yield raw
 
 
 def check_ids(raw: RawBatch, *, protected: bool) -> None:
