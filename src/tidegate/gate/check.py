@@ -7,7 +7,7 @@ of its records.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -129,7 +129,9 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
         reason = os.strerror(error.errno) if error.errno else "it is damaged"
         raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
     found = _found(config, reader, path, columns) if public else None
-    advice = () if found is None or columns.kinds is None else column_advice(columns.kinds, found)
+    advice: Iterable[str] = ()
+    if found is not None and columns.kinds is not None:
+        advice = column_advice(columns.kinds, found, pure=config.budget.delta is None)
     return Check(
         file=str(path),
         type=kind,

@@ -13,12 +13,18 @@ FOUND = {"gaps": "missing", "others": "not listed"}
 """What a value is that contradicts a key."""
 
 
-def column_advice(columns: Columns, found: Findings) -> Iterator[str]:
+ALL = {"gaps": "No value is missing in", "others": "All values are listed in"}
+"""What columns have in common that could have a key."""
+
+
+def column_advice(columns: Columns, found: Findings, *, pure: bool) -> Iterator[str]:
     """A line for each column that its records contradict, and what others could be declared.
 
     Args:
         columns: The columns.
         found: What public records show.
+        pure: Whether the budget has no delta. Then the noise of each feature grows with their
+            number; otherwise it does not, and nothing is suggested.
     """
     counts: dict[str, Mapping[str, int]] = {"gaps": found.gaps, "others": found.others}
     for each in columns.checked:
@@ -29,15 +35,15 @@ def column_advice(columns: Columns, found: Findings) -> Iterator[str]:
                     f"{each.name}: {count:,} {values} {FOUND[key]}, but {key} = false: their "
                     f"records are unusable. Remove {key} = false, or mend the records"
                 )
-    if found.usable < MIN_RECORDS_TO_JUDGE:
+    if not pure or found.usable < MIN_RECORDS_TO_JUDGE:
         return
     for key, of_key in counts.items():
         able = [each for each in columns.checked if _could(each, key)]
         names = [each.name for each in able if not of_key.get(each.name)]
         if names:
             yield (
-                f"No value is {FOUND[key]} in {few(names)}: if it stays so, add {key} = false "
-                "there. That saves a feature each, and its noise"
+                f"{ALL[key]} {few(names)}: if it stays so, add {key} = false there. That saves a "
+                "feature each, and without a delta fewer features mean less noise in all of them"
             )
 
 

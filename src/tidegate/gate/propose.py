@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.arrow_values import as_objects, is_text
 from tidegate.features.columns import Column, Flag, Number, Time, Vector, column_of
-from tidegate.features.columns.column import NULLS
 from tidegate.features.columns.time import CYCLES, ticks
 from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import Proposed, Source, in_toml
@@ -41,6 +40,10 @@ MIN_VALUES_TO_JUDGE = 100
 
 WORDS = 4
 """Texts with more words than this on average are texts, not categories."""
+
+
+NOT_AVAILABLE = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
+"""Words that are likely to mean a missing value in a category; "none" is often a value."""
 
 
 def propose(path: Path, *, label: str | None = None, public: bool = False) -> Source:
@@ -234,7 +237,7 @@ def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
 
 def _category(name: str, texts: Sequence[str]) -> Proposed:
     """A category with these values, listed if they are few; words such as NA are its gaps."""
-    words = sorted(NULLS.intersection(texts))
+    words = sorted(NOT_AVAILABLE.intersection(texts))
     different = sorted(set(texts).difference(words))
     keys: dict[str, Any] = {"values": different}
     if len(different) > MAX_LISTED_VALUES:

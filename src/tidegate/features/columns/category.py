@@ -105,7 +105,7 @@ class Category(Column):
     )
 
     others: Literal[False] | None = parameter(
-        "false: there are no values but those listed, so no feature is spent on others, and a "
+        "false: there are no values but those listed, so there is no feature for others, and a "
         "record with one is unusable",
         no_others,
         default=None,

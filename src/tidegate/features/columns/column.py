@@ -115,7 +115,7 @@ class Column(ABC):
     name: str = parameter("the name of the column in the file", a_name)
     gaps: Sequence[str] | Literal[False] = parameter(
         'texts that stand for a missing value, such as ["?"]; an empty one always does. Or false: '
-        "no value is ever missing, so no feature is spent on gaps, and a record with one is "
+        "no value is ever missing, so there is no feature for gaps, and a record with one is "
         "unusable",
         texts_or_false,
         default=(),

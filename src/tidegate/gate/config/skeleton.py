@@ -22,7 +22,8 @@ BY_RECORDS = """\
 # that they are public. Remove columns that say the outcome or are known only after it. Commented
 # out: columns that never vary, and those that seem to identify records. "no gaps": if no record
 # will ever lack a value, add gaps = false to the column. "no others": if there are no other values,
-# add others = false. Each saves a feature, and its noise. A record that has one is unusable then.
+# add others = false. Each leaves out a feature; without a delta, that means less noise in all of
+# them. A record that has a gap or another value all the same is then unusable.
 """
 
 RECORDS = """\
