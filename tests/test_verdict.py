@@ -18,7 +18,16 @@ from tidegate.learn.scores import score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
 from tidegate.release.measure_words import TOO_NOISY
-from tidegate.release.verdict import BETTER, NO_BETTER, WORSE, in_words, verdict
+from tidegate.release.verdict import (
+    BETTER,
+    NO_BETTER,
+    NOT_COMPARED,
+    WORSE,
+    accuracy_alone,
+    in_words,
+    verdict,
+    verdict_without_scores,
+)
 
 
 def scores(model: float, constant: float, noise: float, **more: Any) -> dict[str, Any]:
@@ -122,7 +131,7 @@ def test_the_majority_of_equal_classes_is_not_inflated(classes: int, slots: int)
     )
 
 
-def made(folder: Path, *, epsilon: float, label: str) -> Path:
+def made(folder: Path, *, epsilon: float, label: str, scores: bool = True) -> Path:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 2)) / 4
     y = (X[:, 0] > 0).astype(int) if label == "learnable" else rng.integers(2, size=6000)
@@ -131,7 +140,7 @@ def made(folder: Path, *, epsilon: float, label: str) -> Path:
         budget={"epsilon": epsilon, "delta": 1e-6},
         learner={"kind": "gradient"},
         survey={"share": "1/20"},
-        quality={"share": "1/10", "scores": True},
+        quality={"share": "1/10", "scores": scores},
     )
     with opened(folder / "state", settings) as gate:
         gate.ingest(X, y)
@@ -170,3 +179,33 @@ def test_status_releases_and_page_say_so(
         assert all(each["accuracy"] is None for row in rows for each in row["tried"])
     else:
         assert 0 <= rows[-1]["accuracy_before"] <= 1
+
+
+def test_without_scores_the_release_before_is_all_there_is_to_compare_with(tmp_path: Path) -> None:
+    state = made(tmp_path, epsilon=50.0, label="learnable", scores=False)
+    rows = json_lines("releases", str(state))
+    assert [row["verdict"] and row["verdict"]["than_before"] for row in rows] == [
+        None,
+        None,
+        TOO_NOISY,
+    ]
+    assert {row["verdict"]["than_constant"] for row in rows[1:]} == {NOT_COMPARED}
+    words = rows[-1]["verdict"]["words"]
+    assert words.startswith("not compared with a constant, for which scores are needed, ")
+    shown = " ".join(tidegate("status", str(state)).stdout.split())
+    assert f"The newest release that was tested is {words}." in shown
+    told = json.loads(tidegate("status", str(state), "--format", "json").stdout)
+    assert told["scores"] is None
+    assert told["verdict"]["words"] == words
+    with Gate.look(state) as gate:
+        view = gate.ledger_view()
+        view.read()
+        point = public_status(gate, view)["quality"][-1]
+    assert point["verdict"]["words"] == words, "which the page shows"
+
+
+def test_an_accuracy_that_fell_is_worse() -> None:
+    good, bad = accuracy_alone(0.9, 0.01, 4096), accuracy_alone(0.6, 0.01, 4096)
+    assert verdict_without_scores(bad, good)["than_before"] == WORSE
+    assert verdict_without_scores(good, None)["than_before"] is None
+    assert verdict_without_scores(accuracy_alone(0.9, 0.4, 10), bad)["than_before"] == TOO_NOISY

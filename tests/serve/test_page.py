@@ -19,10 +19,12 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
+from tidegate.gate.status import verdict_row
 from tidegate.glossary import TERMS
 from tidegate.privacy.meaning import meaning, paid_so_far, whom
 from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
+from tidegate.release.verdict import in_words
 from tidegate.schedule import Fading, SlidingWindow
 
 pytestmark = [needed, pytest.mark.xdist_group("page")]
@@ -348,6 +350,30 @@ def test_shows_scores_calibration_confusion_and_surveys(page: Page, fake: Fake) 
     assert page.locator("#survey-table tbody tr").count() == len(status["surveys"])
     assert len(page.evaluate("document.querySelector('#survey-chart').data")) == 4 + 2
     expect(page.locator("#drift-words")).to_contain_text("12,288 differs in features (3.2 times")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"measure": "log_loss", "than_constant": "no better", "than_before": "worse"},
+        {"measure": None, "than_constant": "too noisy to tell", "than_before": None},
+        {"measure": "accuracy", "than_constant": "not compared", "than_before": "better"},
+        None,
+    ],
+    ids=["no better", "too noisy", "without scores", "none"],
+)
+def test_says_whether_the_newest_model_beats_a_constant(
+    browser: Browser, fake: Fake, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = fake.status()
+    status["quality"][-1] = {**status["quality"][-1], "verdict": verdict_row(found)}
+    monkeypatch.setattr(fake, "status", lambda: status)
+    words = f"The newest one is {in_words(found)}." if found else ""
+    with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
+        inside(page)
+        expect(page.locator("#quality-verdict")).to_have_text(words)
+        if found:
+            expect(page.locator("#quality-verdict")).to_be_visible()
 
 
 def test_every_chart_has_a_table_that_says_the_same(page: Page, fake: Fake) -> None:

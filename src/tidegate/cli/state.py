@@ -29,7 +29,7 @@ from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
 from tidegate.release.measure_words import PLUS_MINUS, guarded_value, in_words, shown
-from tidegate.release.verdict import verdict
+from tidegate.release.verdict import accuracy_alone, verdict, verdict_without_scores
 
 NOT_IN_TABLE = {
     "held_from",
@@ -120,6 +120,8 @@ def _measured(now: dict[str, Any]) -> Iterator[str]:
         yield f"Scores of {of}: {in_words(scores)}."
         if scores.get("verdict") is not None:
             yield f"It is {scores['verdict']['words']}."
+    elif now.get("verdict") is not None:
+        yield f"The newest release that was tested is {now['verdict']['words']}."
     if drift is not None and drift["newest_alarm"] is not None:
         yield f"drift: {alarm_in_words(drift['newest_alarm'], streams=len(now['streams']))}"
     elif drift is not None:
@@ -307,9 +309,16 @@ def release_rows(releases: Iterable[StoredRelease], view: LedgerView) -> Iterato
     before: dict[str | None, Any] = {}
     for release in releases:
         stream = release.card["stream"]
-        scores = _step_before(release).get("scores")
-        yield release_row(release, view, verdict(scores, before.get(stream)))
-        before[stream] = scores
+        tried = _step_before(release)
+        now, earlier = tried.get("scores"), before.get(stream)
+        found = verdict(now, earlier)
+        if now is None and "accuracy" in tried:
+            now = accuracy_alone(
+                tried["accuracy"], tried["deviation"], tried["stop"] - tried["start"]
+            )
+            found = verdict_without_scores(now, earlier)
+        yield release_row(release, view, found)
+        before[stream] = now
 
 
 def _step_before(release: StoredRelease) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tidegate.learn.score_kinds import read_scores
 from tidegate.learn.target_measures import NUMBERS
 from tidegate.privacy import Budget
 from tidegate.release.measure_words import guarded
-from tidegate.release.verdict import verdict
+from tidegate.release.verdict import accuracy_alone, verdict, verdict_without_scores
 
 Row = dict[str, Any]
 
@@ -112,8 +112,15 @@ class MeasuredSteps:
             self._errors[step.stream] = before.after(scores)
             drift = other if drift is None else drift.beside(other)
             measures = scores_on_card(noisy)["scores"] if full else None
-        found = verdict(measures, self._scored.get(step.stream))
+        before_it, found = self._scored.get(step.stream), None
         self._scored[step.stream] = measures
+        if step.evaluation is not None and noisy is None:
+            value, deviation = step.evaluation.value, step.evaluation.deviation
+            alone = accuracy_alone(value, deviation, step.span.size)
+            found = verdict_without_scores(alone, before_it)
+            self._scored[step.stream] = alone
+        elif measures is not None:
+            found = verdict(measures, before_it)
         return MeasuredStep(step=step, survey=survey, measures=measures, drift=drift, verdict=found)
 
     def _of_survey(self, step: Step) -> tuple[Row | None, Drift | None]:

@@ -67,6 +67,15 @@ def measured(steps: list[MeasuredStep]) -> Row:
     return {"scores": _scores(scored[-1]) if scored else None, "drift": drift_status(steps)}
 
 
+def _newest_measured(steps: list[MeasuredStep]) -> Row:
+    """The same, with the verdict of the newest accuracy if there are no scores."""
+    tested = [each for each in steps if each.step.evaluation is not None]
+    found = measured(steps)
+    if tested and found["scores"] is None:
+        found["verdict"] = verdict_row(tested[-1].verdict)
+    return found
+
+
 def _scores(each: MeasuredStep) -> Row:
     """All that the scores of a step tell."""
     evaluation = each.step.evaluation
@@ -110,7 +119,7 @@ def status(gate: Gate, *, with_measures: bool = True) -> Row:
         promised = promise(gate)
         del promised["meaning"]
         streams = [_for_operator(gate, stream, view.ledgers[stream]) for stream in gate.streams]
-        found = measured(view.measured.newest(full=2)) if with_measures else {}
+        found = _newest_measured(view.measured.newest(full=2)) if with_measures else {}
         made = {**promised, **_stopped(gate), **_released(gate, view)}
         return {**made, "streams": streams, **found}
 

@@ -8,6 +8,9 @@ from tidegate.release.measure_words import TOO_NOISY
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
+NOT_COMPARED = "not compared"
+"""The answer about a constant if only the accuracy was measured: nothing tells what one reaches."""
+
 SURE_DEVIATIONS = 2
 """A difference counts if it is above this many standard deviations of the noise."""
 
@@ -52,6 +55,23 @@ def verdict(
     return {"measure": None, "than_constant": TOO_NOISY, "than_before": None}
 
 
+def accuracy_alone(value: float, deviation: float, records: int) -> dict[str, Any]:
+    """A private accuracy in the form of scores, for `verdict_without_scores`."""
+    return {"records": records, "accuracy": {"value": value, "deviation": deviation}}
+
+
+def verdict_without_scores(
+    now: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The verdict if only the accuracy was measured: beside the release before it alone.
+
+    >>> verdict_without_scores(accuracy_alone(0.9, 0.01, 4096), accuracy_alone(0.7, 0.01, 4096))
+    {'measure': 'accuracy', 'than_constant': 'not compared', 'than_before': 'better'}
+    """
+    found = _than_before(now, before, "accuracy", 1)
+    return {"measure": "accuracy", "than_constant": NOT_COMPARED, "than_before": found}
+
+
 def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], sign: int) -> str:
     gain = sign * (model["value"] - constant["value"])
     noise = SURE_DEVIATIONS * math.hypot(model["deviation"], constant["deviation"])
@@ -88,11 +108,10 @@ def in_words(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     constant, before = found["than_constant"], found["than_before"]
-    words = (
-        f"{TOO_NOISY} whether it beats a constant"
-        if constant == TOO_NOISY
-        else f"{constant} than a constant"
-    )
+    words = {
+        TOO_NOISY: f"{TOO_NOISY} whether it beats a constant",
+        NOT_COMPARED: f"{NOT_COMPARED} with a constant, for which scores are needed",
+    }.get(constant, f"{constant} than a constant")
     if before is None:
         return words
     if before == TOO_NOISY:
