@@ -20,7 +20,7 @@ from tidegate.client import Client
 from tidegate.gate import Config, Gate
 from tidegate.gate.sources import raw_batch
 from tidegate.serve.limits import Limits
-from tidegate.serve.server import kept, listen, run, server
+from tidegate.serve.server import listen, run, running_gate, server
 from tidegate.serve.tokens import Tokens
 from tidegate.serve.training_process import TrainingProcessGate
 
@@ -68,7 +68,7 @@ def serve(folder: Path, known: Config, pipe: Connection) -> None:
     limits = Limits(rate=1e6, burst=10**6)
     with (
         listen("127.0.0.1", 0) as listening,
-        kept(TrainingProcessGate.open(folder, known), limits) as runner,
+        running_gate(TrainingProcessGate.open(folder, known), limits) as runner,
     ):
         token = Tokens(folder).create("bench", ["ingest", "read"])
         pipe.send(Where(listening.getsockname()[1], token))

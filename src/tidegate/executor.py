@@ -148,14 +148,14 @@ class Runtime(Protocol[Published]):
         """Train a fit, perhaps in another process, and return a private model."""
 
     def publish(
-        self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived, /
+        self, stream: str, step: Span, trained_fits: Sequence[TrainedFit], after: Arrived, /
     ) -> Sequence[Published]:
         """Charge the survey and the fits of a step, and publish releases: all of them or none.
 
         Args:
             stream: The stream whose step is complete.
             step: The records of the step.
-            made: All fits of the step, in order.
+            trained_fits: All fits of the step, in order.
             after: The arrivals of two streams after the step.
         """
 
@@ -172,22 +172,22 @@ class EarlierModels:
 
     runtime: Runtime[Any]
     surveyed: Surveyed | None
-    made: Mapping[int, TrainedFit]  # in this step
+    trained_fits: Mapping[int, TrainedFit]  # in this step
 
     def prior(self, number: int | None) -> Weights | None:
         """The model of an earlier fit, as it was released."""
         if number is None:
             return None
-        if number in self.made:
-            return self.made[number].weights
+        if number in self.trained_fits:
+            return self.trained_fits[number].weights
         return self._carried(number, self.runtime.fit(number))
 
     def start(self, number: int | None) -> Weights | None:
         """The model of an earlier fit before its refit: folds must not add up over the fits."""
         if number is None:
             return None
-        if number in self.made:
-            return self.made[number].fitted.fold.out_of(self.made[number].weights)
+        if number in self.trained_fits:
+            return self.trained_fits[number].fitted.fold.out_of(self.trained_fits[number].weights)
         return self._carried(number, self.runtime.fold(number).out_of(self.runtime.fit(number)))
 
     def _carried(self, number: int, weights: Weights) -> Weights:
@@ -211,8 +211,8 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
     if surveyed is not None and surveyed.stopped is not None:
         runtime.stop(stream, step)
         raise StoppedError(surveyed.stopped)
-    made: dict[int, TrainedFit] = {}
-    earlier = EarlierModels(runtime=runtime, surveyed=surveyed, made=made)
+    trained_fits: dict[int, TrainedFit] = {}
+    earlier = EarlierModels(runtime=runtime, surveyed=surveyed, trained_fits=trained_fits)
     for line in lines:
         trainer = runtime.trainer(line.fit.number)
         if typical is not None:
@@ -227,8 +227,8 @@ def carry_out(runtime: Runtime[Published], stream: str) -> Sequence[Published]:
             admitted=None if admitted is None else AdmittedStep(step, admitted),
             packing=runtime.packing,
         )
-        made[line.fit.number] = TrainedFit(job=job, fitted=runtime.train(job))
-    return runtime.publish(stream, step, list(made.values()), after)
+        trained_fits[line.fit.number] = TrainedFit(job=job, fitted=runtime.train(job))
+    return runtime.publish(stream, step, list(trained_fits.values()), after)
 
 
 class RecordStore(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from tidegate.gate.store import Made, Store
+from tidegate.gate.store import FitToStore, Store
 from tidegate.learn.records import Records
 from tidegate.privacy import Line
 from tidegate.schedule import RecordFit, Span
@@ -39,13 +39,15 @@ def same(left: Records, right: Records) -> bool:
     )
 
 
-def made(number: int, at: int, *, released: bool = True, shape: Sequence[int] = (2, 3)) -> Made:
+def made(
+    number: int, at: int, *, released: bool = True, shape: Sequence[int] = (2, 3)
+) -> FitToStore:
     """A fit whose model follows from its number."""
     fit = RecordFit(number, at, Span(0, at), None, "base", 0, released=released)
     weights = np.random.default_rng(number).standard_normal(shape)
     line = Line(fit, Fraction(1, 2 ** (number + 1)))
     card = {"fit": number, "share": str(line.share), "shape": list(shape)}
-    return Made(line=line, weights=weights, card=card)
+    return FitToStore(line=line, weights=weights, card=card)
 
 
 def chain(store: Store) -> list[tuple[Any, ...]]:

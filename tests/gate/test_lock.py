@@ -16,7 +16,7 @@ from tests.gate import workload
 from tidegate.checks import StoreError
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
-from tidegate.gate.lock import Lock, held, witness_of
+from tidegate.gate.lock import Lock, is_locked, witness_of
 
 children = get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.workload"])
@@ -60,7 +60,7 @@ def test_a_deleted_lock_lets_nobody_in(folder: Path, other: tuple[Any, Any]) -> 
     refused(folder, f"process {child.pid}")
     (folder / "lock").unlink()
     refused(folder, "another process")
-    assert held(folder)
+    assert is_locked(folder)
     assert goes_on(pipe) == SIZES[0]
     refused(folder, f"process {child.pid}")
     assert goes_on(pipe) == SIZES[1]
@@ -95,7 +95,7 @@ def test_the_lock_goes_with_its_process(folder: Path, other: tuple[Any, Any]) ->
     (folder / "lock").unlink()
     os.kill(child.pid, signal.SIGKILL)
     child.join(60)
-    assert not held(folder)
+    assert not is_locked(folder)
     with closing(FolderStore(folder)) as store:
         assert store.count("records") == SIZES[0]
 
@@ -111,12 +111,12 @@ def test_a_file_system_that_cannot_lock_folders_locks_the_file(
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", of_files_only)
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
     with closing(Lock(tmp_path)):
-        assert held(tmp_path)
+        assert is_locked(tmp_path)
         with pytest.raises(StoreError, match=f"in use by process {os.getpid()}"):
             Lock(tmp_path)
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
     Lock(tmp_path).close()
 
 

@@ -30,7 +30,7 @@ from tidegate.gate.erasure import OneRecord, erased
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import Batch, Evaluation, Made, Quarantined, Step, Store
+from tidegate.gate.store import Batch, Evaluation, FitToStore, Quarantined, Step, Store
 from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
 from tidegate.schedule import Span
@@ -292,9 +292,11 @@ def test_no_record_is_charged_above_its_budget(opener: Opener, reopen: bool) -> 
         store = opener()
     before = chain(store), list(store.lines()), list(store.steps()), store.done("records")
     line = made(2, 6).line
-    dear = Made(line=line._replace(share=Fraction(1, 4)), weights=np.ones(3), card={"shape": [3]})
+    dear = FitToStore(
+        line=line._replace(share=Fraction(1, 4)), weights=np.ones(3), card={"shape": [3]}
+    )
     tried = Evaluation(release=0, share=Fraction(4, 5), value=0.5, deviation=0.1)
-    refused: list[tuple[list[Made], Evaluation | None]] = [
+    refused: list[tuple[list[FitToStore], Evaluation | None]] = [
         ([dear, made(3, 6)], None),
         ([made(2, 6), dear], None),
         ([dear], tried),

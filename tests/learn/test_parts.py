@@ -30,7 +30,7 @@ from tidegate.learn.objective import (
     GROUP,
     SAMPLE,
     Objective,
-    _spread,
+    _evenly_spaced,
     _thinned,
     rounding_bound,
 )
@@ -167,7 +167,7 @@ def test_many_parts_give_few_rows_to_the_preconditioner() -> None:
     F = Objective(parts, Logistic(), regularization=0.1, norm=1.0)
     one = Objective(whole, Logistic(), regularization=0.1, norm=1.0)
     np.testing.assert_allclose(F.precondition(np.ones(3)), one.precondition(np.ones(3)), rtol=0.5)
-    few = parts.fold(partial(_spread, stride=12), _thinned)
+    few = parts.fold(partial(_evenly_spaced, stride=12), _thinned)
     assert SAMPLE <= few.n <= 2 * SAMPLE
 
 

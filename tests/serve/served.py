@@ -19,7 +19,7 @@ from tidegate.gate.store import Batch
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.parser import Parser
-from tidegate.serve.server import kept, listen, server
+from tidegate.serve.server import listen, running_gate, server
 from tidegate.serve.tokens import Tokens
 
 SCOPES = ("ingest", "read", "admin", "erase")
@@ -127,7 +127,7 @@ def served(
     limits = limits or Limits(rate=10_000, burst=10_000)
     gate = gate or Gate.open(folder, settings or config())
     ahead = nullcontext() if parsing else patch.object(Parser, "start")
-    with ahead, listen("127.0.0.1", 0) as listening, kept(gate, limits) as runner:
+    with ahead, listen("127.0.0.1", 0) as listening, running_gate(gate, limits) as runner:
         tokens = Tokens(folder)
         known = {scope: tokens.create(f"{scope}-{len(tokens.all())}", [scope]) for scope in SCOPES}
         running = server(runner, folder, limits)

@@ -30,7 +30,7 @@ from tidegate.gate import Config, Gate
 from tidegate.serve import arrow as arrow_bodies
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.limits import Limits
-from tidegate.serve.server import kept, listen, run, server
+from tidegate.serve.server import listen, run, running_gate, server
 from tidegate.serve.service import MAX_INLINE_BODY_BYTES
 from tidegate.serve.tokens import Tokens
 
@@ -312,7 +312,10 @@ def serve_limited(folder: Path, ready: Any) -> None:
         }
     )
     limits = Limits(rate=10_000, burst=10_000)
-    with listen("127.0.0.1", 0) as listening, kept(Gate.open(folder, settings), limits) as runner:
+    with (
+        listen("127.0.0.1", 0) as listening,
+        running_gate(Gate.open(folder, settings), limits) as runner,
+    ):
         ready.send((listening.getsockname()[1], Tokens(folder).create("app", ["ingest", "read"])))
         run(server(runner, folder, limits), listening)
 

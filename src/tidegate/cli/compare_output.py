@@ -162,7 +162,7 @@ class Report:
                 self._behind(result, recommendation),
                 words.beside.cell(result.measure(words.beside.name, self.times)),
                 f"{result.seconds:.2f}",
-                _kept(result),
+                _records_kept(result),
                 style="bold" if is_best or result.contender.configured else None,
             )
         Screen().print(table)
@@ -219,7 +219,7 @@ class Report:
         if self.runs == 1:
             yield "One run does not show the noise: use --runs 2 or more."
         elif ties := recommendation.ties:
-            names = "; ".join(f"{_name(each)} (keeps {_kept(each)})" for each in ties)
+            names = "; ".join(f"{_name(each)} (keeps {_records_kept(each)})" for each in ties)
             yield f"The runs cannot tell these from it: {names}. Choose by what they keep."
         for each in recommendation.baselines_ahead:
             size = words.difference(-recommendation.behind(each).size)
@@ -312,7 +312,7 @@ def _name(result: Result) -> str:
     return result.contender.name + " *" * result.contender.configured
 
 
-def _kept(result: Result) -> str:
+def _records_kept(result: Result) -> str:
     schedule = result.contender.schedule
     if schedule is None:
         return "-"

@@ -10,7 +10,7 @@ from tidegate.cli import options
 from tidegate.cli.person_id import ReadsId, read_id
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
-from tidegate.gate.lock import held
+from tidegate.gate.lock import is_locked
 
 EPILOG = """\b
 Examples:
@@ -45,7 +45,7 @@ def erase(state: Path, person: bool, record: int | None, stream: str | None, for
     try:
         gate = Gate.open(state, upgrade=False)
     except StoreError as error:
-        if state.is_dir() and held(state):
+        if state.is_dir() and is_locked(state):
             other = "if that is tidegate serve, send POST /v1/erasures to it"
             raise StoreError(f"{error}; {other}, see docs/erasure.md") from error
         raise

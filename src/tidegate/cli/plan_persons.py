@@ -23,7 +23,7 @@ def summary(budget: Budget, person: Person, admission: "Admission") -> dict[str,
         "period": person.period,
         "typical": str(person.typical),
         "record": _record(budget),
-        "kept_steps": _kept(admission),
+        "kept_steps": _records_kept(admission),
         "visits": [
             {
                 "every": each.every,
@@ -43,7 +43,7 @@ def _record(budget: Budget) -> dict[str, float]:
     return {"mu": amount, "epsilon": gaussian_epsilon(amount, budget.delta), "delta": budget.delta}
 
 
-def _kept(admission: "Admission") -> int | None:
+def _records_kept(admission: "Admission") -> int | None:
     """For how many steps owners are kept; None for ever."""
     now = 2**53
     needed = admission.needed(now)
@@ -62,7 +62,7 @@ def show(console: Screen, budget: Budget, person: Person, admission: "Admission"
     console.print()
     console.print(_table(visits(admission), period))
     console.print()
-    kept = _kept(admission)
+    kept = _records_kept(admission)
     console.print(
         "Whose the records are is kept for ever."
         if kept is None

@@ -82,7 +82,7 @@ class Planned:
         )
 
 
-def _made(kind: str, sizes: dict[str, int], label: str | None = None) -> Schedule:
+def _schedule_of(kind: str, sizes: dict[str, int], label: str | None = None) -> Schedule:
     """Build a schedule; refuse missing and unknown sizes."""
     required = {each.name: each.required for each in parameters(SCHEDULES[kind])}
     _refuse_unknown(label or kind, sizes, list(required))
@@ -154,7 +154,7 @@ def one_stream(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
     person: Person | None = None,
 ) -> Planned:
     """The plan of a kind of schedule for one stream."""
-    schedule = _made(kind, sizes)
+    schedule = _schedule_of(kind, sizes)
     planned = Plan(
         schedule=schedule,
         budget=budget,
@@ -209,7 +209,7 @@ def two_streams(  # noqa: PLR0913, PLR0917 (an argument for each part of a plan)
         first = " or ".join(f"{option_name(own[0])} 1024" for own in names.values())
         raise InvalidValueError(f"twostream needs sizes for its source, such as {first}")
     kind = max(candidates, key=lambda kind: len(sizes.keys() & names[kind]))
-    source = _made(kind, sizes, f"a {kind} source")
+    source = _schedule_of(kind, sizes, f"a {kind} source")
     planned = TwoStreamPlan(
         schedule=TwoStream(source=source, step=target_step),
         budget=budget,

@@ -25,7 +25,7 @@ try:
     from tidegate.serve.gate_runner import GateRunner
     from tidegate.serve.limits import Limits
     from tidegate.serve.quiet import Quiet
-    from tidegate.serve.server import LOOPBACK, kept, listen, run, server
+    from tidegate.serve.server import LOOPBACK, listen, run, running_gate, server
     from tidegate.serve.tokens import Tokens
     from tidegate.serve.training_process import TrainingProcessGate
 except ModuleNotFoundError as error:
@@ -97,20 +97,20 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
     limits = Limits(rate=rate, burst=2 * rate)
     with (
         listen(host, port) as listening,
-        kept(TrainingProcessGate.open(state, settings), limits) as runner,
+        running_gate(TrainingProcessGate.open(state, settings), limits) as runner,
     ):
         if runner.gate.corrected is not None:
             click.echo(f"tidegate: {runner.gate.corrected}", err=True)
         served = server(runner, state, limits)
         where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-        with _shown(state, where, link, form), _fed(runner, demo):
+        with _announced(state, where, link, form), _fed(runner, demo):
             run(served, listening)
     if form == "table":
         click.echo("Stopped; all acknowledged records are stored.")
 
 
 @contextmanager
-def _shown(state: Path, where: str, link: bool, form: str) -> Iterator[None]:
+def _announced(state: Path, where: str, link: bool, form: str) -> Iterator[None]:
     """Print the service's address; a link has its own token, revoked when the server stops."""
     tokens, name, secret = Tokens(state), f"link-{secrets.token_hex(4)}", None
     if link:

@@ -128,7 +128,7 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it is damaged"
         raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
-    found = _found(config, reader, path, columns) if public else None
+    found = _findings(config, reader, path, columns) if public else None
     advice: Iterable[str] = ()
     if found is not None and columns.kinds is not None:
         advice = column_advice(columns.kinds, found, pure=config.budget.delta is None)
@@ -335,7 +335,7 @@ def _released(plan: Plan | TwoStreamPlan, kind: str, records: int) -> Released:
     )
 
 
-def _found(config: Config, reader: Format, path: Path, columns: SourceColumns) -> Findings:
+def _findings(config: Config, reader: Format, path: Path, columns: SourceColumns) -> Findings:
     """What the records of a public file show."""
     examined = Examined(
         features=config.feature_map(),

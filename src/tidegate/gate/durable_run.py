@@ -20,7 +20,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.sources.source import checked_first
 from tidegate.gate.stopped import nobodys_line, stop_in, stop_of
-from tidegate.gate.store import Evaluation, Made, Store, StoredSurvey, readable
+from tidegate.gate.store import Evaluation, FitToStore, Store, StoredSurvey, readable
 from tidegate.learn.fold import Fold
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Fitted, Task, Weights
@@ -281,7 +281,7 @@ class DurableRun:
         self.after_commit()
         return released
 
-    def _made(self, fit: TrainedFit, measured: Card | None, surveyed: Card | None) -> Made:
+    def _made(self, fit: TrainedFit, measured: Card | None, surveyed: Card | None) -> FitToStore:
         release = fit.release(0)  # the store assigns the number
         evaluations = {"step_before": measured, "holdout": self._on_holdout(fit)}
         card = make_card(
@@ -292,7 +292,7 @@ class DurableRun:
             survey=surveyed,
         )
         settings = {SETTINGS: text_digest(self.store.settings())}
-        return Made(line=fit.line, weights=fit.weights, card={**card, **settings})
+        return FitToStore(line=fit.line, weights=fit.weights, card={**card, **settings})
 
     # --- quality of the releases
 

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from tidegate.checks import check_numbers, exact, json_of
 from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
-from tidegate.gate.store import Evaluation, Made, Step, StoredSurvey, readable
+from tidegate.gate.store import Evaluation, FitToStore, Step, StoredSurvey, readable
 from tidegate.learn.rules import rules_of
 from tidegate.privacy import Line
 from tidegate.release import canonical, seal
 from tidegate.schedule import RecordFit, SlotWeight, Span
 
 
-def fit_row(stream: str, made: Made, previous: str, number: int, history: str) -> tuple[Any, ...]:
+def fit_row(
+    stream: str, made: FitToStore, previous: str, number: int, history: str
+) -> tuple[Any, ...]:
     """The row of a fit. Its last columns are release number, previous hash and hash, or None.
 
     Args:

@@ -14,7 +14,7 @@ from tidegate.gate.config.source_identity import of_path, shared
 from tidegate.gate.config.source_tables import STANDARD_INPUT
 from tidegate.gate.config.texts import tables_in
 from tidegate.gate.gate import Gate
-from tidegate.gate.lock import held
+from tidegate.gate.lock import is_locked
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import NoStateError
 from tidegate.gate.taken import PUBLIC
@@ -76,7 +76,7 @@ class Fleet:
 
     def statuses(self) -> dict[str, MemberStatus]:
         """The status of each member; "stopped" instead of "running" if no run is active."""
-        recorded, active = self._recorded(), held(self.root)
+        recorded, active = self._recorded(), is_locked(self.root)
         statuses = {}
         for member in self.members:
             status = recorded.get(member.name)
@@ -119,7 +119,7 @@ def _config(shared: Mapping[str, Any], name: str, own: object) -> Config:
         raise ConfigError(["the name must not be lock, which the fleet uses: choose another"])
     if not isinstance(own, Mapping):
         raise ConfigError([f"must be a table, headed [members.{name}]"])
-    config = Config.of(_named(merged(shared, own), name))
+    config = Config.of(_with_member(merged(shared, own), name))
     if config.source is None:
         raise ConfigError(["source is missing: add a [source] section"])
     if Path(STANDARD_INPUT) in config.files():
@@ -143,12 +143,12 @@ def merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _named(value: Any, name: str) -> Any:
+def _with_member(value: Any, name: str) -> Any:
     """A configuration with {member} replaced by the member's name in every text."""
     if isinstance(value, Mapping):
-        return {key: _named(each, name) for key, each in value.items()}
+        return {key: _with_member(each, name) for key, each in value.items()}
     if isinstance(value, list):
-        return [_named(each, name) for each in value]
+        return [_with_member(each, name) for each in value]
     return value.replace(PLACE, name) if isinstance(value, str) else value
 
 

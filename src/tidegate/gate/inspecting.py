@@ -19,7 +19,7 @@ from tidegate.gate import lock, person_key
 from tidegate.gate.database import Database
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA
 from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
-from tidegate.gate.lock import Lock, held
+from tidegate.gate.lock import Lock, is_locked
 from tidegate.gate.opening import checked_layout, migrate_state, no_state, refuse_remains
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
@@ -156,7 +156,7 @@ class InspectedSqlite(SqliteDatabase):
         path, log = self._folder / FILE, self._folder / LOG
         size = os.lstat(path).st_size + (os.lstat(log).st_size if log.exists() else 0)
         self._left = LEAST + PER_BYTE * size
-        if held(self._folder) and log.exists():
+        if is_locked(self._folder) and log.exists():
             self._open(path, "mode=ro", size)
             if 0 < self.layout() < LAYOUT:
                 raise StoreError(f"{self._folder} is in use by an older version: stop that first")

@@ -132,14 +132,14 @@ class LedgerView:
 
 def _of_fit(stream: str, line: Line, record: int, release: int | None) -> Row:
     fit, share = line.fit, down(line.paid(record))
-    made = {"stream": stream, "kind": "fit", "fit": fit.number, "release": release, "at": fit.at}
-    return {**made, "start": fit.span.start, "stop": fit.span.stop, "share": share}
+    source = {"stream": stream, "kind": "fit", "fit": fit.number, "release": release, "at": fit.at}
+    return {**source, "start": fit.span.start, "stop": fit.span.stop, "share": share}
 
 
 def _of_step(step: Step, kind: str, share: Fraction, release: int | None = None) -> Row:
     start, stop = step.span
-    made = {"stream": step.stream, "kind": kind, "fit": None, "release": release}
-    return {**made, "at": stop, "start": start, "stop": stop, "share": down(share)}
+    source = {"stream": step.stream, "kind": kind, "fit": None, "release": release}
+    return {**source, "at": stop, "start": start, "stop": stop, "share": down(share)}
 
 
 def _block(line: Line) -> Row:

@@ -102,7 +102,7 @@ def _parse(data: bytes) -> Witness | None:
     return witness if data in (_line(*witness), b"%20d %20d\n" % witness) else None
 
 
-def held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether any process holds the lock of a folder."""
     for path in (folder, folder / FILE):
         with suppress(FileNotFoundError):

@@ -91,12 +91,12 @@ class MeasuredSteps:
 
     def fresh(self, *, full: int = MAX_STEPS_MEASURED) -> list[MeasuredStep]:
         """The steps noted since the last call of `fresh`, `newest` or `skip`."""
-        made = []
+        measured = []
         while self._noted:
             step = self._noted.popleft()
-            made.append(self._measured(step, full=len(self._noted) < full))
-        self._known += made
-        return made
+            measured.append(self._measured(step, full=len(self._noted) < full))
+        self._known += measured
+        return measured
 
     def skip(self) -> None:
         """Leave out the steps noted so far."""

@@ -14,7 +14,7 @@ from tidegate.checks import StoreError, json_of
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_recent import RecentSteps
-from tidegate.gate.person_rows import MAX_UNMERGED_RANGES, PersonRows, spread
+from tidegate.gate.person_rows import MAX_UNMERGED_RANGES, PersonRows, admissions_in
 from tidegate.gate.person_runs import (
     EMPTY,
     Numbers,
@@ -134,7 +134,7 @@ class PersonLog:
         else:  # many, and a bound within the period is enough
             first = number - admission.period + 1
             histories = self._recent.histories(names, first, self.rows.histories)
-            states = folded(*spread(histories), len(names), compact)
+            states = states_after(*admissions_in(histories), len(names), compact)
         for place in np.flatnonzero(states == np.uint64(UNKNOWN)).tolist():
             ranges = histories.ranges(place)
             last = ranges[-1][1] - 1 if ranges else -1
@@ -272,10 +272,10 @@ def _states(run: Run, compact: Compact) -> tuple[Words, Words]:
     whose = persons[which]
     if len(names) < len(run.owners):  # owners that share a name are one person
         whose, steps = np.unique(np.stack([whose, steps]), axis=1)
-    return names, folded(whose, steps, len(names), compact)
+    return names, states_after(whose, steps, len(names), compact)
 
 
-def folded(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compact) -> Words:
+def states_after(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compact) -> Words:
     """The states of persons after their steps, which are in order for each; UNKNOWN if many."""
     counts = np.bincount(whose, minlength=persons)
     begins = np.cumsum(counts) - counts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.gate.person_rows import histories_of, spread
+from tidegate.gate.person_rows import admissions_in, histories_of
 from tidegate.gate.person_runs import Numbers, Words, numbers_in
 from tidegate.privacy.admission import Histories
 
@@ -19,7 +19,7 @@ MAX_CACHED = 2**18
 """Steps and persons in the cache; beyond that it is emptied, and read again when needed."""
 
 
-class Known(NamedTuple):
+class CachedSteps(NamedTuple):
     """The steps of some persons, by the names of persons in the index."""
 
     names: Words  # persons whose steps are known, ascending
@@ -29,31 +29,31 @@ class Known(NamedTuple):
     def has(self, names: Words) -> NDArray[np.bool_]:
         """Which persons are known."""
         places = np.searchsorted(self.names, names)
-        known = places < len(self.names)
-        known[known] = self.names[places[known]] == names[known]
-        return known
+        cached = places < len(self.names)
+        cached[cached] = self.names[places[cached]] == names[cached]
+        return cached
 
-    def plus(self, places: Numbers, whose: Words, steps: Numbers) -> "Known":
+    def plus(self, places: Numbers, whose: Words, steps: Numbers) -> "CachedSteps":
         """With more steps, inserted at these places."""
         inserted = np.insert(self.whose, places, whose), np.insert(self.steps, places, steps)
-        return Known(self.names, *inserted)
+        return CachedSteps(self.names, *inserted)
 
-    def since(self, first: int) -> "Known":
+    def since(self, first: int) -> "CachedSteps":
         """Without the steps before one, and the persons who have no others."""
         recent = self.steps >= first
         whose = self.whose[recent]
-        return Known(np.unique(whose), whose, self.steps[recent])
+        return CachedSteps(np.unique(whose), whose, self.steps[recent])
 
-    def learn(self, names: Words, histories: Histories) -> "Known":
+    def learn(self, names: Words, histories: Histories) -> "CachedSteps":
         """With the steps of persons who were not known."""
-        which, steps = spread(histories)
+        which, steps = admissions_in(histories)
         whose = names[which]
-        found = self.plus(np.searchsorted(self.whose, whose), whose, steps)
+        extended = self.plus(np.searchsorted(self.whose, whose), whose, steps)
         places = np.searchsorted(self.names, names)
-        return found._replace(names=np.insert(self.names, places, names))
+        return extended._replace(names=np.insert(self.names, places, names))
 
 
-NOBODY = Known(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+NOBODY = CachedSteps(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
 
 
 class RecentSteps:
@@ -97,5 +97,5 @@ class RecentSteps:
         places = np.searchsorted(known.whose, names, "right")
         self._keep(known.plus(places, names, np.full(len(names), step)))
 
-    def _keep(self, known: Known) -> None:
+    def _keep(self, known: CachedSteps) -> None:
         self._known = known if len(known.names) + len(known.steps) <= MAX_CACHED else NOBODY

@@ -219,7 +219,7 @@ def histories_of(persons: Numbers, steps: Numbers, many: int) -> Histories:
     return Histories(offsets, steps[begins], steps[ends] + 1)
 
 
-def spread(histories: Histories) -> tuple[Numbers, Numbers]:
+def admissions_in(histories: Histories) -> tuple[Numbers, Numbers]:
     """Every admission: whose it is, and the step."""
     lengths = histories.stops - histories.starts
     return np.repeat(histories.rows, lengths), numbers_in(histories.starts, histories.stops)

@@ -177,30 +177,30 @@ def _parquet_sample(path: Path, names: Sequence[str]) -> tuple[dict[str, list[An
 def _by_type(name: str, kind: pa.DataType | None) -> Proposed:
     """What a column may be, by its type in a Parquet file."""
     keys: dict[str, Any] = {}
-    known = PLACEHOLDER
+    proposed_kind = PLACEHOLDER
     if kind is None or is_text(kind) or isinstance(kind, pa.DictionaryType):
         pass
     elif pa.types.is_boolean(kind):
-        known = "flag"
+        proposed_kind = "flag"
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        known, keys = "time", {"parts": [*CYCLES]}
+        proposed_kind, keys = "time", {"parts": [*CYCLES]}
     elif pa.types.is_fixed_size_list(kind):
-        known, keys = "vector", {"size": kind.list_size, "norm": PLACEHOLDER}
+        proposed_kind, keys = "vector", {"size": kind.list_size, "norm": PLACEHOLDER}
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        known, keys = "number", {"low": PLACEHOLDER, "high": PLACEHOLDER}
-    return Proposed(name=name, kind=known, keys=keys, active=True)
+        proposed_kind, keys = "number", {"low": PLACEHOLDER, "high": PLACEHOLDER}
+    return Proposed(name=name, kind=proposed_kind, keys=keys, active=True)
 
 
 def _by_values(name: str, values: Sequence[Any], kind: pa.DataType | None = None) -> Proposed:
     """What a column may be, by its public values, and a note on those that it does not have."""
-    made = _kind_by_values(name, values, kind)
-    if not made.active or len(values) < MIN_VALUES_TO_JUDGE:
-        return made
-    cells = column_of({"name": name, "kind": made.kind, **made.keys}).cells(list(values))
+    proposed = _kind_by_values(name, values, kind)
+    if not proposed.active or len(values) < MIN_VALUES_TO_JUDGE:
+        return proposed
+    cells = column_of({"name": name, "kind": proposed.kind, **proposed.keys}).cells(list(values))
     notes = [] if cells.gap.any() else ["no gaps"]
-    if "values" in made.keys:  # which are all that there are
+    if "values" in proposed.keys:  # which are all that there are
         notes.append("no others")
-    return replace(made, note=", ".join(notes))
+    return replace(proposed, note=", ".join(notes))
 
 
 def _kind_by_values(  # noqa: PLR0911 (a table of kinds)

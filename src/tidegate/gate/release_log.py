@@ -30,7 +30,7 @@ from tidegate.gate.store import (
     RESTORE,
     ErasedError,
     Evaluation,
-    Made,
+    FitToStore,
     Step,
     StoredSurvey,
     readable,
@@ -70,7 +70,7 @@ class ReleaseLog:
         self,
         stream: str,
         at: int,
-        made: Sequence[Made],
+        made: Sequence[FitToStore],
         state: str | None = None,
         evaluation: Evaluation | None = None,
         *,
@@ -124,7 +124,7 @@ class ReleaseLog:
         if before not in {None, self.erasures()}:
             raise ErasedError("records were erased while this step was trained: train it again")
 
-    def _charge(self, step: Step, made: Sequence[Made]) -> None:
+    def _charge(self, step: Step, made: Sequence[FitToStore]) -> None:
         """Within a transaction, charge a step; refuse to take a record above its budget.
 
         The ledger is computed from the database, whatever the plan says. `publish` discards it if
@@ -156,7 +156,7 @@ class ReleaseLog:
         if stream in self._ledgers:
             self._ledgers[stream].forget(before)
 
-    def _insert_fits(self, stream: str, made: Sequence[Made]) -> tuple[int, str]:
+    def _insert_fits(self, stream: str, made: Sequence[FitToStore]) -> tuple[int, str]:
         """Add the fits of a step; return the number of the first release and the new history."""
         newest = self.newest()  # raises if it is damaged: the next hash covers it
         first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)

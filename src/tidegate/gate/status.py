@@ -162,14 +162,14 @@ def _of_stream(gate: Gate, stream: str) -> Row:
         "step": gate.progress.step(stream),
         "next_model": gate.progress.next_model(stream),
         **_behind(gate, stream),
-        **_held(gate, stream, count),
+        **_raw_data_held(gate, stream, count),
     }
 
 
 def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
     """The numbers of a stream, including those for the operator only."""
     count = gate.store.count(stream)
-    held = _held(gate, stream, count)
+    held = _raw_data_held(gate, stream, count)
     because = held.pop("held_because")
     sizes = (segment.size for segment in gate.store.held() if segment.stream == stream)
     return {
@@ -201,7 +201,7 @@ def behind_in_words(row: Row) -> str:
     )
 
 
-def _held(gate: Gate, stream: str, count: int) -> Row:
+def _raw_data_held(gate: Gate, stream: str, count: int) -> Row:
     starts = [segment.span.start for segment in gate.store.held() if segment.stream == stream]
     start, needed = min([count, *starts]), gate.progress.needed(stream)
     why = f"future fits may read records from {needed:,} on" if starts else "nothing is held"

@@ -84,7 +84,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
+class FitToStore:
     """A fit to be stored; the store adds the release number to its card."""
 
     line: Line
@@ -281,7 +281,7 @@ class Store(Protocol):
         self,
         stream: str,
         at: int,
-        made: Sequence[Made],
+        made: Sequence[FitToStore],
         state: str | None = None,
         evaluation: Evaluation | None = None,
         *,

@@ -105,8 +105,10 @@ class Objective:
 
         A'A approximates X'X, and one curvature that of all records; L-BFGS learns the rest.
         """
-        few = self.records.fold(partial(_spread, stride=-(-self.records.n // SAMPLE)), _thinned)
-        few = _spread(few, stride=-(-few.n // SAMPLE))
+        few = self.records.fold(
+            partial(_evenly_spaced, stride=-(-self.records.n // SAMPLE)), _thinned
+        )
+        few = _evenly_spaced(few, stride=-(-few.n // SAMPLE))
         rows = few.X[few.usable].astype(np.float64)
         count = rows.shape[0]
         if count == 0:
@@ -155,7 +157,7 @@ def _draft(records: Records) -> Records:
     return replace(records, X=records.X.astype(np.float32))
 
 
-def _spread(records: Records, *, stride: int) -> Records:
+def _evenly_spaced(records: Records, *, stride: int) -> Records:
     """Every stride-th slot, copied: a view would keep all the others in memory."""
     return records.take(slice(None, None, stride)).copy()
 
@@ -163,7 +165,7 @@ def _spread(records: Records, *, stride: int) -> Records:
 def _thinned(one: Records, other: Records) -> Records:
     """Both joined, and halved if long: each part gives at least a slot, and parts may be many."""
     both = join([one, other])
-    return both if both.n <= 2 * SAMPLE else _spread(both, stride=2)
+    return both if both.n <= 2 * SAMPLE else _evenly_spaced(both, stride=2)
 
 
 def _chunks(X: Matrix, dtype: Any, outputs: int) -> Iterator[tuple[slice, Matrix]]:

@@ -102,7 +102,7 @@ class OutputPerturbation:
             task: A task with a lambda.
             n: Number of slots; None for the worst case over all n.
         """
-        pull, bound = _given(task), task.loss.lipschitz(task.norm)
+        pull, bound = _given_regularization(task), task.loss.lipschitz(task.norm)
         # With more features or another center, the tolerance is no smaller.
         tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
         proved = _provable(task, 1, tolerance)
@@ -121,7 +121,7 @@ class OutputPerturbation:
         """
         if task.regularization is not None:
             return task.regularization
-        allowed = allowance.amount / _spread(task, d, allowance)
+        allowed = allowance.amount / _coordinate_deviation(task, d, allowance)
         least = task.loss.smoothness(task.norm) / (2 * (LARGEST_CONDITION - 1))
         return max(8 * task.norm * task.loss.lipschitz(task.norm) / (n * allowed), least)
 
@@ -153,7 +153,7 @@ class OutputPerturbation:
         """
         tolerance = self.tolerance(task, n, d, prior, rules)
         exact = Fraction(_steepest(task, prior, rules)) / Fraction(n) + Fraction(tolerance)
-        return up(exact / Fraction(_given(task)))
+        return up(exact / Fraction(_given_regularization(task)))
 
     def settings(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[str, float]:
         """The public numbers of a fit; `noise_scale` is Delta/epsilon or Delta/mu, rounded up."""
@@ -183,7 +183,7 @@ class OutputPerturbation:
         task = replace(task, regularization=least["regularization"])
         total = Fraction(up(mass(terms.slot_weights, n)))
         exact = Fraction(task.loss.lipschitz(task.norm)) / total + Fraction(tolerance)
-        sensitivity = up(exact / Fraction(_given(task)))
+        sensitivity = up(exact / Fraction(_given_regularization(task)))
         return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
     def person_factors(
@@ -223,7 +223,7 @@ def _steepest(task: Task, prior: Weights | None, rules: int) -> float:
         return task.loss.lipschitz(task.norm)
     center = _length(prior) * (1 + 1e-6)
     return task.loss.lipschitz_at_minimum(
-        task.norm, center_norm=center, regularization=_given(task)
+        task.norm, center_norm=center, regularization=_given_regularization(task)
     )
 
 
@@ -248,11 +248,11 @@ def _settings(
     """The public numbers of a fit."""
     noise_scale = up(Fraction(sensitivity) / Fraction(allowance.amount))
     return {
-        "regularization": _given(task),
+        "regularization": _given_regularization(task),
         "sensitivity": sensitivity,
         "tolerance": tolerance,
         "noise_scale": noise_scale,
-        "lattice": lattice(noise_scale * _spread(task, d, allowance)),
+        "lattice": lattice(noise_scale * _coordinate_deviation(task, d, allowance)),
     }
 
 
@@ -281,13 +281,13 @@ def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None
         task.loss,
         d=d,
         norm=task.norm,
-        regularization=_given(task),
+        regularization=_given_regularization(task),
         center_norm=_length(prior) * (1 + 1e-6),
         tolerance=tolerance,
     )
 
 
-def _spread(task: Task, d: int, allowance: Allowance) -> float:
+def _coordinate_deviation(task: Task, d: int, allowance: Allowance) -> float:
     """The deviation of one released coordinate, in units of the noise scale."""
     return 1.0 if allowance.unit == "mu" else math.sqrt(math.prod(task.loss.shape(d)) + 1)
 
@@ -302,7 +302,7 @@ def _two_digits_up(value: float) -> str:
     return f"{math.ceil(value / unit) * unit:.2g}"
 
 
-def _given(task: Task) -> float:
+def _given_regularization(task: Task) -> float:
     """The task's lambda, which must be set."""
     if task.regularization is None:
         raise refuse("regularization", "a number above 0 in this task", None)

@@ -117,7 +117,7 @@ def of_scores(scores: TargetScores) -> TargetMeasures:
     >>> of_scores(scores).as_json()["mae"], float((15 * np.abs(truths)).mean().round(2))
     ({'value': 7.34369, 'deviation': 0.20918}, 7.5)
     """
-    known, width = _Known(scores), scores.high - scores.low
+    known, width = _EstimatedSums(scores), scores.high - scores.low
     mean, spread, rest = known.mean("truth"), known.spread, known.unexplained
     return TargetMeasures(
         records=scores.slots,
@@ -152,7 +152,7 @@ def _root(ratio: Ratio | None, unit: float) -> Measure | None:
     return Measure(unit * value, unit * max(high - value, value - low) / COVERED_DEVIATIONS)
 
 
-class _Known:
+class _EstimatedSums:
     """What noisy scores say about the exact sums; their noises are independent."""
 
     def __init__(self, scores: TargetScores) -> None:

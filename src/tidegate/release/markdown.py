@@ -18,7 +18,7 @@ def to_markdown(card: Card) -> str:
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
-        warning = shown(str(card["warning"]))
+        warning = escaped(str(card["warning"]))
         title += [f"**{warning}**: the guarantee below holds for no release of this run.", ""]
     title += [
         f"All that is ever released about {_whom(person)}, this model included, is "
@@ -177,12 +177,12 @@ def _words(thing: Mapping[str, Any] | None) -> str | None:
     return f"{thing['kind']} ({inside})" if inside else str(thing["kind"])
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     r"""A text of a card so that Markdown shows it and does nothing with it, in one line.
 
     A class or a column can be named so that a reader's terminal or browser obeys it.
 
-    >>> print(shown("a|b\n<img> ![x](y) \x1b[2J"))
+    >>> print(escaped("a|b\n<img> ![x](y) \x1b[2J"))
     a\|b &lt;img> ![x]\(y) \u001b[2J
     """
     plain = " ".join(text.split("\n"))
@@ -192,7 +192,7 @@ def shown(text: str) -> str:
 
 def _table(rows: Mapping[str, str]) -> str:
     """A Markdown table of two columns that line up as plain text too."""
-    safe = {shown(key): shown(text) for key, text in rows.items()}
+    safe = {escaped(key): escaped(text) for key, text in rows.items()}
     left, right = max(map(len, safe)), max(map(len, safe.values()))
     lines = [
         f"| {'what':<{left}} | {'value':<{right}} |",

@@ -226,7 +226,9 @@ class Reader:
             of = values if self.config.records.rule == 1 else labels_of
             y = _joined([of(arrow.decoded(batch).column("y")) for batch in batches])
         ids = _ids(batches) if owned else None
-        return RawBatch(X=X, y=y, arrived=lambda slot: shown(X[slot], y[slot]), persons=ids)
+        return RawBatch(
+            X=X, y=y, arrived=lambda slot: record_as_json(X[slot], y[slot]), persons=ids
+        )
 
     def _holds_labels(self, schema: Any) -> bool:
         """Whether the column "y" can hold labels: by rule 2 of spelling, in any plain type."""
@@ -367,10 +369,10 @@ def _number(value: Any, rule: int) -> float:
     return number_of(value, rule) if isinstance(value, float | int | str) else np.nan
 
 
-def shown(record: Any, label: Any) -> str:
+def record_as_json(record: Any, label: Any) -> str:
     """A record as JSON text, written a few numbers at a time so that other threads can run.
 
-    >>> shown(np.array([1.5, np.nan]), 0)
+    >>> record_as_json(np.array([1.5, np.nan]), 0)
     '{"x": [1.5,null], "y": 0}'
     """
     if isinstance(record, Table):

@@ -21,7 +21,7 @@ from tidegate.gate.config import Config
 from tidegate.gate.sources import RawBatch
 from tidegate.gate.sources.source import objects
 from tidegate.learn.labels import class_codes, cut_codes
-from tidegate.serve.bodies import ARROW, Reader, shown
+from tidegate.serve.bodies import ARROW, Reader, record_as_json
 from tidegate.serve.process import Answer, Process
 
 Wrong = Mapping[str, NDArray[np.bool_]]
@@ -83,7 +83,11 @@ class Parsed:
         y = objects(self.y)
 
         def arrived(slot: int) -> str:
-            return self.odd[slot] if slot in self.odd else shown(_record(self.X, slot), y[slot])
+            return (
+                self.odd[slot]
+                if slot in self.odd
+                else record_as_json(_record(self.X, slot), y[slot])
+            )
 
         return RawBatch(X=self.X, y=y, arrived=arrived, persons=self.persons, reasons=self.reasons)
 

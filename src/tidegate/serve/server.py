@@ -28,20 +28,20 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 chooses a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns on TCP_NODELAY only for sockets with an explicit IPPROTO_TCP.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(512)  # clients wait until the server is ready
+        listener.bind((host, port))
+        listener.listen(512)  # clients wait until the server is ready
     except OSError as error:
-        made.close()
+        listener.close()
         wrong = f"cannot listen at {host}, port {port}: {error.strerror}"
         raise InvalidValueError(f"{wrong}; choose another --host or --port") from None
-    return made
+    return listener
 
 
 @contextmanager
-def kept(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
+def running_gate(gate: Gate, limits: Limits) -> Iterator[GateRunner]:
     """Run a gate beside a server, so that training leaves time for requests."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)

@@ -49,7 +49,7 @@ def draw(path: Path, recommendations: Sequence[Recommendation], words: Wording) 
         _measure(beside, each, colors, words.beside)
         _measure(another, each, colors, _defined(words.plotted, each))
         _bars(seconds, [result.seconds for result in ordered], ordered, colors, "seconds of a run")
-        _kept(kept, ordered, colors)
+        _draw_kept(kept, ordered, colors)
     figure.savefig(path, dpi=150)
 
 
@@ -171,7 +171,7 @@ def _means(
     axes.locator_params("x", nbins=3)
 
 
-def _kept(axes: "Axes", ordered: Sequence[Result], colors: dict[int, str]) -> None:
+def _draw_kept(axes: "Axes", ordered: Sequence[Result], colors: dict[int, str]) -> None:
     """How many records stay stored; "all" if none is ever deleted."""
     schedules = [result.contender.schedule for result in ordered]
     counts = [None if each is None else retained(each).records for each in schedules]

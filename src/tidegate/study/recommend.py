@@ -76,10 +76,12 @@ def margin(ahead: Floats, behind: Floats) -> Margin:
     size = float(differences.mean())
     if len(differences) == 1:
         return Margin(size, None)
-    return Margin(size, math.hypot(_spread(differences, axis=0), _spread(differences, axis=1)))
+    return Margin(
+        size, math.hypot(_half_width(differences, axis=0), _half_width(differences, axis=1))
+    )
 
 
-def _spread(differences: Floats, axis: int) -> float:
+def _half_width(differences: Floats, axis: int) -> float:
     """Student's t times the standard error of the mean along an axis; 0 if it has one entry."""
     means = differences.mean(axis=1 - axis)
     if len(means) == 1:
@@ -117,7 +119,7 @@ class Recommendation:
     def ranked(self) -> list[Result]:
         """The schedules, the best first; a tie goes to the one that retains less."""
         schedules = [each for each in self.results if each.contender.schedule is not None]
-        return sorted(schedules, key=lambda each: (-self.gain(each), _kept(each)))
+        return sorted(schedules, key=lambda each: (-self.gain(each), _records_kept(each)))
 
     @property
     def best(self) -> Result:
@@ -166,7 +168,7 @@ class Recommendation:
         return [r for r in private if margins[id(r)].size < 0 and not margins[id(r)].within_noise]
 
 
-def _kept(result: Result) -> float:
+def _records_kept(result: Result) -> float:
     """How many records a schedule retains."""
     schedule = result.contender.schedule
     kept = None if schedule is None else retained(schedule).records

@@ -48,7 +48,7 @@ def column_table(path: str, given: object) -> ColumnTable:
         _check_keys(path, given, chosen, list(checks))
     elif isinstance(given, Mapping):  # what its other keys must be depends on the kind
         given = {name: value for name, value in given.items() if name in required}
-    return read_keys(path, given, checks, required, partial(_made, path))
+    return read_keys(path, given, checks, required, partial(_table_of_kind, path))
 
 
 def _check_keys(path: str, given: object, kind: str, allowed: list[str]) -> None:
@@ -66,7 +66,7 @@ def _check_keys(path: str, given: object, kind: str, allowed: list[str]) -> None
         raise ConfigError(mistakes)
 
 
-def _made(path: str, kind: str, **given: Any) -> ColumnTable:
+def _table_of_kind(path: str, kind: str, **given: Any) -> ColumnTable:
     try:
         built = column_of({"kind": kind, **given}, spelling=1)  # [records] may say so
     except InvalidValueError as error:

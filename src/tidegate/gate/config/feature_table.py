@@ -42,10 +42,10 @@ def feature_table(path: str, given: object) -> FeatureTable:
     maps = configurable()
     chosen = given.get("map") if isinstance(given, Mapping) else None
     checks = {**checks_of({"": FeatureTable}, None), **checks_of(maps, chosen)}
-    return read_keys(path, given, checks, {"map"}, _made)
+    return read_keys(path, given, checks, {"map"}, _table_of_map)
 
 
-def _made(map: str, **given: Any) -> FeatureTable:  # noqa: A002 (the name of the key)
+def _table_of_map(map: str, **given: Any) -> FeatureTable:  # noqa: A002 (the name of the key)
     table = FeatureTable(map=map, parameters=given)
     built = table.build()
     if isinstance(built, Pinned):

@@ -83,10 +83,10 @@ def learner_table(path: str, given: object) -> LearnerTable:
     """Read the table, and report every mistake with the path of its key."""
     chosen = given.get("kind") if isinstance(given, Mapping) else None
     checks = {**checks_of({"": LearnerTable}, None), **checks_of(LEARNERS, chosen)}
-    return read_keys(path, given, checks, (), _made)
+    return read_keys(path, given, checks, (), _table_of_kind)
 
 
-def _made(
+def _table_of_kind(
     *, kind: str = "auto", loss: str = "auto", regularization: float | None = None, **given: Any
 ) -> LearnerTable:
     table = LearnerTable(kind=kind, loss=loss, regularization=regularization, parameters=given)

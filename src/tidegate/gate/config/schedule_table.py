@@ -57,10 +57,10 @@ def source_table(path: str, given: object) -> ScheduleTable:
 def _read(path: str, given: object, table: type[Any]) -> ScheduleTable:
     chosen = given.get("kind") if isinstance(given, Mapping) else None
     checks = {**checks_of({"": table}, None), **checks_of(SCHEDULES, chosen)}
-    return read_keys(path, given, checks, {"kind"}, _made)
+    return read_keys(path, given, checks, {"kind"}, _table_of_kind)
 
 
-def _made(kind: str, source: ScheduleTable | None = None, **sizes: Any) -> ScheduleTable:
+def _table_of_kind(kind: str, source: ScheduleTable | None = None, **sizes: Any) -> ScheduleTable:
     table = ScheduleTable(kind=kind, parameters=sizes, source=source)
     built = table.build()
     return table if isinstance(built, TwoStream) else replace(table, parameters=values_of(built))

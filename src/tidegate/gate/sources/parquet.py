@@ -168,7 +168,7 @@ class Parquet:
             kind, text = kinds[place], textual.get(name, False)
             if (kind, text) in sound:
                 continue
-            held = _held(kind)
+            held = _value_type(kind)
             if not (is_text(held) if text else is_number(held)):
                 wanted = "text" if text else "numbers"
                 wrong = f"column {name} of {where} must hold {wanted}, got {held}"
@@ -178,7 +178,7 @@ class Parquet:
             self._check_ids(kinds[places[-1]], where)
 
     def _check_ids(self, kind: pa.DataType, where: str) -> None:
-        if not holds_ids(held := _held(kind)):
+        if not holds_ids(held := _value_type(kind)):
             wanted = "text or whole numbers, because it is person.id"
             raise SourceError(
                 f"column {self.columns.person} of {where} must hold {wanted}, got {held}"
@@ -186,7 +186,7 @@ class Parquet:
 
     def _check_kinds(self, columns: Columns, schema: pa.Schema, where: str) -> None:
         for each in columns.checked:
-            held = _held(schema.field(self.columns.called(each.name)).type)
+            held = _value_type(schema.field(self.columns.called(each.name)).type)
             if not each.takes(held):
                 wrong = f"column {each.name} of {where} holds {held}"
                 raise SourceError(f"{wrong}, which a {each.kind} column cannot be: change its kind")
@@ -224,7 +224,7 @@ def holds_ids(kind: pa.DataType) -> bool:
     return is_text(kind) or bool(pa.types.is_integer(kind))
 
 
-def _held(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: pa.DataType) -> pa.DataType:
     """The type of a column's values, which a dictionary may hold."""
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 

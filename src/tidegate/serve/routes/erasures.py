@@ -48,7 +48,7 @@ def erasures(service: Service) -> APIRouter:
         if kind != JSON:
             raise HTTPException(415, f"the body must be {JSON}")
         async with service.body(request) as body:
-            target = wanted(body)
+            target = erasure_asked_for(body)
         async with whole_ticks(limits.erasing):
             try:
                 erasing = runner.erase(**target)
@@ -86,7 +86,7 @@ async def _rest(begun: float, tick: float) -> None:
     await asyncio.sleep(tick - (time.monotonic() - begun) % tick)
 
 
-def wanted(body: bytearray) -> dict[str, Any]:
+def erasure_asked_for(body: bytearray) -> dict[str, Any]:
     """What a body wants to be erased, as arguments of `GateRunner.erase`."""
     try:
         given = orjson.loads(body)
