@@ -239,3 +239,16 @@ def test_a_mistake_gets_one_clear_line(change: tuple[str, str], message: str) ->
     with pytest.raises(ConfigError, match=message) as caught:
         Config.parse(text.replace(*change, 1))
     assert len(caught.value.mistakes) == 1
+
+
+def test_predictions_say_why_there_is_none(tmp_path: Path) -> None:
+    with run(tmp_path, full_rows(300)):
+        pass
+    row = full_rows(1)[0]
+    for column, value, why in (
+        ("age", "", "its age is missing or not a number"),
+        ("ward", "elsewhere", "its ward is missing or not a listed value"),
+    ):
+        write(tmp_path / "new.csv", [row, {**row, column: value}])
+        done = tidegate("predict", str(tmp_path / "state"), str(tmp_path / "new.csv"))
+        assert done.stderr == f"tidegate: 1 record cannot be used; the first is 1: {why}\n"

@@ -91,6 +91,13 @@ def test_a_range_of_whole_numbers_has_whole_ends(tmp_path: Path) -> None:
     [
         (["0.0", "1.0", ""], ["classes = [0, 1]  # all possible labels"]),
         (["yes", "no"], ['classes = ["no", "yes"]  # all possible labels']),
+        (
+            ["3", "1", "2"],
+            [
+                "classes = [1, 2, 3]  # all possible labels",
+                "# To predict it as a number: target = [1, 3], without classes",
+            ],
+        ),
         (["", ""], []),
         (["NA", "NA"], []),
     ],

@@ -19,7 +19,7 @@ from tidegate.cli.chosen_model import chosen_model, number
 from tidegate.cli.prediction_file import check_output, write_predictions
 from tidegate.cli.types import PATH
 from tidegate.features.codec import columns_in, takes_text
-from tidegate.features.columns import Columns, Table
+from tidegate.features.columns import Column, Columns, Table
 from tidegate.features.numbers import as_numbers
 from tidegate.gate.propose import likely_delimiter
 from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns
@@ -119,11 +119,17 @@ def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> It
         table: Table = raw.X
         bad = columns.bad(table)
         why = {
-            slot: f"its {each.shown} is not a {each.kind}"
+            slot: f"its {each.name} is {_fault(each)}"
             for each in columns.checked
             for slot in np.flatnonzero(bad[each.name]).tolist()
         }
         yield table, dict(sorted((why | dict(raw.reasons)).items()))
+
+
+def _fault(column: Column) -> str:
+    """What is wrong with a value that contradicts a column."""
+    what = "a listed value" if "others" in column.without else f"a {column.kind}"
+    return f"missing or not {what}" if "gaps" in column.without else f"not {what}"
 
 
 def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Any:

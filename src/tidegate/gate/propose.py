@@ -317,7 +317,11 @@ def _outcome(values: Sequence[Any]) -> list[str]:
         return []
     if _whole(numbers) and np.unique(numbers).size <= CLASSES:
         classes = sorted(map(int, set(numbers.tolist())))
-        return [f"classes = {in_toml(classes)}  # all possible labels"]
+        lines = [f"classes = {in_toml(classes)}  # all possible labels"]
+        if len(classes) > 2:
+            low, high = classes[0], classes[-1]
+            lines.append(f"# To predict it as a number: target = [{low}, {high}], without classes")
+        return lines
     ends = _range(numbers)
     below = numbers[numbers < numbers.max()]  # so that both classes have records
     middle = float(min(np.quantile(numbers, 0.5), below.max(initial=numbers.min())))
