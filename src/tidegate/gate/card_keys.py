@@ -1,4 +1,8 @@
-"""The keys that a card may have. One that is not known here is reported: nobody has checked it."""
+"""The keys that a card may have. One that is not known here is reported: nobody has checked it.
+
+Three tables are open. Others look into `settings`, which are recomputed. The parameters of
+`features` are those of any map, and the scores of a holdout are about public records.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -10,6 +14,7 @@ from tidegate.learn.learner import LEARNERS
 from tidegate.learn.loss import every_loss
 from tidegate.privacy import Paper, Tapered
 from tidegate.release import Card
+from tidegate.release.card import PACKAGES
 from tidegate.schedule import TwoStream
 from tidegate.schedule.registry import SCHEDULES
 
@@ -39,8 +44,14 @@ INSIDE: Mapping[tuple[str, ...], set[str]] = {
     },
     ("evaluation", "holdout"): {"records", "accuracy", "mae", "scores"},
     ("survey",): MEASURED | {"classes", "parts", "unusable", "total", "settings"},
+    ("versions",): {*PACKAGES, "python"},
 }
 """The keys of each table of a card."""
+
+DESCRIBED = {("schedule", "source"): "schedule"} | {
+    (key,): key for key in ("schedule", "allocation", "learner", "loss")
+}
+"""The tables with the parameters of something, whose keys depend on its kind."""
 
 
 def unknown_keys(card: Card) -> Iterator[str]:
@@ -52,14 +63,15 @@ def unknown_keys(card: Card) -> Iterator[str]:
     yield from _others((), card, TOP)
     for place, known in INSIDE.items():
         yield from _others(place, _at(card, place), known)
-    for key, kinds in _kinds().items():
-        described = card.get(key)
+    known_kinds = parameters()
+    for place, key in DESCRIBED.items():
+        described, kinds = _at(card, place), known_kinds[key]
         kind = described.get("kind") if isinstance(described, dict) else None
         if isinstance(kind, str) and kind in kinds:
-            yield from _others((key,), described, {"kind", *kinds[kind]})
+            yield from _others(place, described, {"kind", *kinds[kind]})
 
 
-def _kinds() -> dict[str, dict[str, set[str]]]:
+def parameters() -> dict[str, dict[str, set[str]]]:
     """The parameters of each kind of schedule, allocation, learner and loss, by class name."""
     classes: dict[str, list[Any]] = {
         "schedule": [*SCHEDULES.values(), TwoStream],

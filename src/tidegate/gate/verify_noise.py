@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,8 @@ def problems_of_card(card: Card) -> Iterator[str]:
 def _differences(card: Card) -> Iterator[str]:
     """Where a card differs from what follows from it."""
     wanted = {**_from_card(card), **_evaluation_from_card(card), **_survey_from_card(card)}
-    for name in [*unknown_keys(card), *unknown_settings(card, wanted)]:
+    settings = (unknown_settings(card, wanted, place) for place in ("settings", "survey.settings"))
+    for name in chain(unknown_keys(card), *settings):
         yield f"its card has {name}, which no card has"
     for key, value in wanted.items():
         stated = value_of(card, key)
@@ -231,10 +233,16 @@ def value_of(card: Card, key: str) -> Any:
     return value
 
 
-def unknown_settings(card: Card, wanted: Mapping[str, Any]) -> list[str]:
-    """Settings on a card that it should not have. They may have any name, also one with dots."""
-    names = (f"settings.{key}" for key in card["settings"])
-    known = {key for key in wanted if key.count(".") == 1}
+def unknown_settings(card: Card, wanted: Mapping[str, Any], place: str = "settings") -> list[str]:
+    """Settings on a card that it should not have. They may have any name, also one with dots.
+
+    Args:
+        card: The card.
+        wanted: What it must state, by key; a dot separates nested keys.
+        place: The key of the settings: of the fit, or of the survey.
+    """
+    names = (f"{place}.{key}" for key in value_of(card, place) or {})
+    known = {key for key in wanted if key.rpartition(".")[0] == place}
     return [name for name in names if name not in known]
 
 
