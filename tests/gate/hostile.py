@@ -189,7 +189,7 @@ def rows(path: Path) -> Any:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             return [*connection.iterdump(), *connection.execute("PRAGMA user_version")]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # its message may quote what is damaged
         return str(error)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gate.hostile import bases
 from tests.gate.test_forgery import made
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.verify import _verify_state
@@ -68,3 +69,50 @@ def test_a_flipped_bit_is_found(flips: int, tmp_path: Path) -> None:
     assert {path.suffix for path in files} >= {".db", ".arrow", ".json", ".md", ".sha256"}
     assert not is_found(state)
     assert missed(state, files, flips, random.Random(seed)) == [], f"seed {seed}"
+
+
+@pytest.mark.thorough
+def test_a_flipped_bit_is_found_where_persons_are_protected(tmp_path: Path) -> None:
+    state, seed = bases(tmp_path)["persons"], secrets.randbits(32)
+    files = [path for path in state.rglob("*") if path.is_file() and path.stat().st_size]
+    assert not is_found(state)
+    assert missed(state, files, 50, random.Random(seed)) == [], f"seed {seed}"
+
+
+def flipped(path: Path, text: bytes, at: int, bit: int) -> None:
+    """Flip a bit of a text that stands in a file once."""
+    data = bytearray(path.read_bytes())
+    assert data.count(text) == 1
+    data[data.index(text) + at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        (b"indexsqlite_autoindex_fits_1fits", 0),  # its type
+        (b"indexsqlite_autoindex_fits_1fits", 28),  # its table
+        (b"tablestatestate", 7),  # a name, which is then no text that SQLite could quote
+    ],
+)
+@pytest.mark.parametrize("bit", [2, 7])
+def test_a_bit_of_a_name_is_found(text: bytes, at: int, bit: int, tmp_path: Path) -> None:
+    """SQLite itself passes over what it can derive from a statement."""
+    state = made(tmp_path)
+    flipped(state / "state.db", text, at, bit)
+    with pytest.raises(StoreError, match=r"tables are|malformed|decode") as error:
+        _verify_state(state, Consent(), str)
+    assert "with text" not in str(error.value)  # no error quotes what is stored
+
+
+@pytest.mark.parametrize("table", ["persons", "admitted"])
+def test_nothing_stands_in_a_pad(table: str, tmp_path: Path) -> None:
+    """Before the data of persons is an empty page, so that deleting a row erases all of it."""
+    state = bases(tmp_path)["persons"]
+    with closing(sqlite3.connect(state / "state.db")) as connection:
+        (number, data), *_ = connection.execute(f"SELECT rowid, data FROM {table}")
+        assert data[:4096] == bytes(4096)
+        other = (data[:99] + b"x" + data[100:], number)
+        connection.execute(f"UPDATE {table} SET data = ? WHERE rowid = ?", other)
+        connection.commit()
+    assert is_found(state)

@@ -274,6 +274,15 @@ def test_a_key_that_no_card_has_is_reported(published: Path, path: tuple[str, ..
     assert (done.returncode, "release 0" in done.stdout) == (1, True)
 
 
+@pytest.mark.parametrize("number", [None, "", "9" * 5000, "/dev/zero", True, -1, 0.5, []])
+def test_a_release_without_a_number_is_reported(published: Path, number: Any) -> None:
+    card = json.loads(json.dumps(export.load_release(published / "000001.safetensors").card))
+    card["release"] = number
+    redo(published, _releases(published), 1, card)
+    done = verified(published)
+    assert (done.returncode, "000001.safetensors is damaged" in done.stdout) == (1, True)
+
+
 def _releases(folder: Path) -> list[Any]:
     return [export.load_release(path) for path in sorted(folder.glob("*.safetensors"))]
 

@@ -30,6 +30,8 @@ from tidegate.privacy.compact import Compact, Decisions, States
 
 Change = Callable[[Run], Run]
 
+PAD = bytes(PAGE)
+
 
 def lived(folder: Path, kind: str) -> Path:
     with opened(folder / "state", settings(kind)) as gate:
@@ -65,7 +67,7 @@ def change_run(change: Change, step: int) -> Callable[[sqlite3.Connection], None
         digest, data = connection.execute(
             f"SELECT digest, data FROM persons {where}", (step,)
         ).fetchone()
-        new = change(unpacked(digest, data, PAGE))
+        new = change(unpacked(digest, data, PAD))
         packed = new.pack()
         connection.execute(
             f"UPDATE persons SET entries = ?, digest = ?, data = ? {where}",
@@ -110,7 +112,7 @@ def test_a_step_that_says_what_was_edited_is_found_by_the_cards(tmp_path: Path) 
             "SELECT digest, data FROM persons WHERE first = 1"
         ).fetchone()
         (text,) = connection.execute("SELECT persons FROM steps WHERE number = 2").fetchone()
-        said = json.loads(text) | {"admitted": step_digest(unpacked(digest, data, PAGE).owners)}
+        said = json.loads(text) | {"admitted": step_digest(unpacked(digest, data, PAD).owners)}
         new = json.dumps(said, sort_keys=True, separators=(",", ":"))
         connection.execute("UPDATE steps SET persons = ? WHERE number = 2", (new,))
 

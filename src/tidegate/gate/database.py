@@ -72,3 +72,14 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Close the connection, if there is one."""
+
+
+def without_pad(data: bytes, pad: bytes) -> bytes:
+    """The data of a row after its pad; ValueError if something else stands in the pad's place.
+
+    >>> without_pad(bytes(2) + b"data", bytes(2))
+    b'data'
+    """
+    if bytes(memoryview(data)[: len(pad)]) != pad:
+        raise ValueError("pad")
+    return bytes(memoryview(data)[len(pad) :])

@@ -76,13 +76,19 @@ def release_of(path: Path, data: bytes) -> StoredRelease:
     try:
         weights, text = READERS[path.suffix](data)
         release = StoredRelease(weights=weights, **json_of(text))
-        intact = release.intact and release.text == text and _plain(weights)
+        intact = release.intact and release.text == text and _plain(weights) and _numbered(release)
     except Exception:  # a damaged file can raise anything
         intact = False
     if not intact:
         raise InvalidValueError(f"{path} is damaged or not a release: do not use it")
     weights.flags.writeable = False
     return release
+
+
+def _numbered(release: StoredRelease) -> bool:
+    """Whether a card says which release it belongs to; a text can be a number without end."""
+    number = release.card["release"]
+    return type(number) is int and number >= 0
 
 
 def _plain(weights: NDArray[Any]) -> bool:

@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -256,7 +257,21 @@ def check_tables(database: SqliteDatabase) -> None:
     layout, found = database.layout(), sorted(database.schema())
     wanted = sorted(each.strip() for each in SCHEMA.split(";"))
     digest = hashlib.sha256("\n".join(found).encode(errors="replace")).hexdigest()
-    if found != wanted if layout == LAYOUT else layout in TABLES and digest != TABLES[layout]:
+    if layout != LAYOUT and layout not in TABLES:
+        return  # refused by its number
+    known = found == wanted if layout == LAYOUT else digest == TABLES[layout]
+    if not known or sorted(database.execute(LISTED), key=str) != _listed_by(found):
         raise StoreError(
             f"{database.where}: its tables are not those of layout {layout}: {RESTORE}"
         )
+
+
+LISTED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+
+
+def _listed_by(statements: list[str]) -> list[tuple[str | None, ...]]:
+    """What SQLite lists after statements: also the names and kinds that it derives from them."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in sorted(statements, key=lambda each: "TABLE" not in each.split()):
+            fresh.execute(statement)
+        return sorted(fresh.execute(LISTED), key=str)

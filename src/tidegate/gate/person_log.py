@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
+from tidegate.gate.database import without_pad
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
 from tidegate.gate.person_recent import RecentSteps
@@ -240,7 +241,7 @@ class PersonLog:
 
     def bits(self, slots: int, digest: str, data: bytes) -> Admitted:
         """The bits of a row of `admitted`; ValueError if they are damaged."""
-        packed = bytes(memoryview(data)[len(self._db.pad) :])
+        packed = without_pad(data, self._db.pad)
         if hashlib.sha256(packed).hexdigest() != digest or len(packed) != -(-slots // 8):
             raise ValueError(digest)
         return np.unpackbits(np.frombuffer(packed, np.uint8), count=slots).view(np.bool_)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.checks import StoreError
+from tidegate.gate.database import without_pad
 from tidegate.gate.person_index import NAME_REST, NAME_SHIFT, names_of
 from tidegate.gate.person_runs import (
     PARTS,
@@ -105,7 +106,7 @@ class PersonRows:
             raise StoreError(f"{self._db.where}: {DAMAGED}")
         digest, data = row
         with readable("the ledger of persons"):
-            return unpacked(digest, data, 0 if place.level else len(self._db.pad))
+            return unpacked(digest, data, b"" if place.level else self._db.pad)
 
     # --- within a transaction
 
@@ -225,9 +226,9 @@ def admissions_in(histories: Histories) -> tuple[Numbers, Numbers]:
     return np.repeat(histories.rows, lengths), numbers_in(histories.starts, histories.stops)
 
 
-def unpacked(digest: str, data: bytes, pad: int) -> Run:
-    """The run of a row's data, after its pad; ValueError if it is damaged."""
-    packed = bytes(memoryview(data)[pad:])
+def unpacked(digest: str, data: bytes, pad: bytes) -> Run:
+    """The run of a row's data, after its pad; ValueError if either is damaged."""
+    packed = without_pad(data, pad)
     if hashlib.sha256(packed).hexdigest() != digest:
         raise ValueError(digest)
     return Run.unpack(packed)

@@ -142,8 +142,8 @@ class SqliteDatabase:
                 yield what
 
     def message(self, error: Exception) -> str:
-        """The text of an error in one line."""
-        return " ".join(str(error).split())
+        """The text of an error in one line; where text is not UTF-8, without that text."""
+        return " ".join(str(error).partition(" with text ")[0].split())
 
     def damaged(self, error: Exception) -> bool:
         """Whether an error means that stored data is corrupt."""

@@ -56,6 +56,8 @@ class StateDatabase:
                 f"{where}: {error.strerror or error}; the state is intact: "
                 "check free space and write permission, then try again"
             ) from error
+        except UnicodeDecodeError as error:  # SQLite quotes a name that is damaged
+            raise StoreError(f"{self.db.where}: its tables are damaged: {RESTORE}") from error
         except self.db.errors as error:
             reopen = "fix the cause, then open the state again"
             advice = RESTORE if self.db.damaged(error) else reopen
