@@ -14,7 +14,7 @@ from tidegate.learn.gradient import clipped_residuals
 from tidegate.learn.loss import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.records import Records
-from tidegate.learn.scores import Cells
+from tidegate.learn.score_cells import Cells
 from tidegate.learn.target import RESOLUTION
 from tidegate.learn.target_scores import exact_sums
 from tidegate.privacy.budget import Allowance

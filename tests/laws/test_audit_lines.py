@@ -43,7 +43,7 @@ from tests.laws.test_audit import (
     event,
     noiseless,
 )
-from tidegate.learn import scores, survey
+from tidegate.learn import score_cells, scores, survey
 from tidegate.learn.records import Records
 from tidegate.plan import Plan
 from tidegate.privacy import Budget
@@ -129,7 +129,7 @@ def test_the_bound_of_a_line_comes_near_the_claim_and_stays_below(name: str) -> 
     assert_near(audit, epsilon_bound(audit, event(audit)))
 
 
-SCALES, SCALE = survey.scales, scores._scale
+SCALES, SCALE = survey.scales, score_cells._scale
 TOO_LITTLE: dict[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
     "half of the noise of sums": (
         "survey",
@@ -141,7 +141,7 @@ TOO_LITTLE: dict[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
     ),
     "counts as if nothing else were released": (
         "scores",
-        lambda: patch.object(scores, "_scale", lambda *a: SCALE(*a) / 3**0.5),
+        lambda: patch.object(score_cells, "_scale", lambda *a: SCALE(*a) / 3**0.5),
     ),
 }
 

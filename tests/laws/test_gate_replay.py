@@ -25,7 +25,7 @@ from tests.laws.test_replay import NEIGHBOURS
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.gate import Gate
 from tidegate.gate.store import Step
-from tidegate.learn import private_accuracy, scores, target_scores
+from tidegate.learn import private_accuracy, score_cells, target_scores
 from tidegate.privacy.rounding import up
 from tidegate.schedule import Span
 
@@ -171,7 +171,7 @@ def scored(*, pure: bool, scores: bool = True, classes: int = 2) -> GateScene:
 
 
 RIGHT, WRONG = (R * E1, 1), (-R * E1, 1)
-SCALE, EVALUATION = scores._scale, DurableRun._evaluation
+SCALE, EVALUATION = score_cells._scale, DurableRun._evaluation
 Patch = AbstractContextManager[Any]
 
 
@@ -198,12 +198,12 @@ def not_charged(kind: str) -> Patch:
 MISTAKES: dict[str, tuple[bool, Callable[[], Patch], str]] = {
     "counts and tables with noise of their own": (
         False,
-        lambda: patch.object(scores, "_scale", alone),
+        lambda: patch.object(score_cells, "_scale", alone),
         "fit",
     ),
     "counts and tables with noise of their own, pure": (
         True,
-        lambda: patch.object(scores, "_scale", alone),
+        lambda: patch.object(score_cells, "_scale", alone),
         "fit",
     ),
     "records that the release has read": (
@@ -246,7 +246,7 @@ def test_scores_noised_for_right_answers_alone_break_a_law(pure: bool) -> None:
     """Three classes: a right answer counts in fewer tables than a wrong one."""
     scene = scored(pure=pure, classes=3)
     assert gate_laws_broken(scene, RIGHT, WRONG) == set()
-    wrong = patch.object(scores, "OUTCOMES", ("right",))
+    wrong = patch.object(score_cells, "OUTCOMES", ("right",))
     with wrong, patch("tests.laws.gate_replay.verify", return_value=[]):
         assert "fit" in gate_laws_broken(scene, RIGHT, WRONG)
 

@@ -34,6 +34,19 @@ def descended(gradient: Any, start: Floats, pace: Pace) -> Floats:
     return weights
 
 
+def plain_course(horizon: float, **more: Any) -> Course:
+    """The course of a fit of six surveyed columns that goes on from the release before."""
+    usual: dict[str, Any] = {
+        "smoothness": 0.25,
+        "regularization": 0.0,
+        "features": 6,
+        "target": False,
+        "continues": True,
+        "surveyed": True,
+    }
+    return Course(horizon=horizon, **{**usual, **more})
+
+
 @st.composite
 def courses(draw: st.DrawFn, *, features: int = 6) -> Course:
     return Course(
@@ -57,15 +70,7 @@ def test_no_direction_of_a_quadratic_is_overshot(course: Course, share: float) -
 
 
 def test_the_rules_before_overshot() -> None:
-    course = Course(
-        horizon=250.0,
-        smoothness=0.25,
-        regularization=0.0,
-        features=6,
-        target=False,
-        continues=True,
-        surveyed=True,
-    )
+    course = plain_course(250.0)
     pace = course.earlier_pace(steps=None, rate=None)
     assert (pace.steps, round(pace.rate)) == (2, 111)
     left = descended(lambda w: 0.25 * w, np.ones(1), pace)
@@ -95,15 +100,7 @@ def test_the_rate_is_never_raised_for_a_longer_way(
 
 @given(steps=st.integers(1, MAX_STEPS), rate=st.floats(1e-3, 1e3), horizon=st.floats(1e-3, 1e7))
 def test_given_steps_and_rates_are_kept(steps: int, rate: float, horizon: float) -> None:
-    course = Course(
-        horizon=horizon,
-        smoothness=0.25,
-        regularization=0.0,
-        features=6,
-        target=False,
-        continues=True,
-        surveyed=True,
-    )
+    course = plain_course(horizon)
     assert course.pace(steps=steps, rate=rate) == (steps, rate)
     assert course.pace(steps=None, rate=rate).rate == rate
 
@@ -174,15 +171,7 @@ def test_fits_of_fewer_than_three_records_do_not_swing_on_their_short_way(
     """The curvature may be `excess` times its bound; a longer way than `horizon` may swing."""
 
     def left(horizon: float) -> float:
-        course = Course(
-            horizon=horizon,
-            smoothness=1.0,
-            regularization=0.0,
-            features=6,
-            target=False,
-            continues=continues,
-            surveyed=True,
-        )
+        course = plain_course(horizon, smoothness=1.0, continues=continues)
         pace = course.pace(steps=None, rate=None)
         return float(np.abs(factors(pace.steps, pace.rate * np.linspace(0, excess, 401))).max())
 

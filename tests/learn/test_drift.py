@@ -29,7 +29,8 @@ from tidegate.learn.drift import (
 )
 from tidegate.learn.moments import Moments
 from tidegate.learn.records import Records
-from tidegate.learn.scores import Cells, Scores
+from tidegate.learn.score_cells import Cells
+from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey, scales, survey
 from tidegate.learn.target_scores import score_targets
 from tidegate.privacy.bits import NotPrivateBits

@@ -15,7 +15,8 @@ from sklearn import metrics
 from tidegate.learn.bins import Bins
 from tidegate.learn.measure_values import RANGES
 from tidegate.learn.measures import Measure, Measures, exact, of_scores
-from tidegate.learn.scores import Cells, Scores, score
+from tidegate.learn.score_cells import Cells
+from tidegate.learn.scores import Scores, score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
 

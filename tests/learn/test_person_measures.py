@@ -16,7 +16,8 @@ from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Owned, once, with_persons
 from tidegate.learn.private_accuracy import correct, private_accuracy
 from tidegate.learn.records import Records
-from tidegate.learn.scores import Cells, Scores, score
+from tidegate.learn.score_cells import Cells
+from tidegate.learn.scores import Scores, score
 from tidegate.learn.stop import stops
 from tidegate.learn.survey import (
     cells_of,

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn import scores as scores_module
-from tidegate.learn.scores import Cells, Scores, score
+from tidegate.learn import score_cells
+from tidegate.learn.score_cells import Cells
+from tidegate.learn.scores import Scores, score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
 
@@ -86,7 +87,7 @@ def test_the_whole_allowance_is_used(allowance: Allowance, classes: int, slots: 
 def test_pairs_left_out_of_the_maximum_are_found(
     allowance: Allowance, outcomes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores_module, "OUTCOMES", outcomes)
+    monkeypatch.setattr(score_cells, "OUTCOMES", outcomes)
     assert most_used(Cells.of(3, 4096, allowance), allowance) > 1.02 * allowance.amount
 
 

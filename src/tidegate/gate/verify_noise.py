@@ -22,8 +22,9 @@ from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weight
 from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.rules import UNNUMBERED, rules_of
+from tidegate.learn.score_cells import layout_of
 from tidegate.learn.score_kinds import AnyScores, headline, read_scores
-from tidegate.learn.scores import Scores, layout_of
+from tidegate.learn.scores import Scores
 from tidegate.learn.survey import settings, total_of
 from tidegate.learn.target import Target
 from tidegate.learn.trainer import Trainer

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.learn.scores import Floats, Name, Scores
+from tidegate.learn.score_cells import Floats, Name
+from tidegate.learn.scores import Scores
 
 
 class Ratio(NamedTuple):

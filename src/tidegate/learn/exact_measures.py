@@ -14,7 +14,7 @@ from tidegate.learn.measure_values import (
     Measures,
     Threshold,
 )
-from tidegate.learn.scores import MAX_CLASSES_WITH_CELLS
+from tidegate.learn.score_cells import MAX_CLASSES_WITH_CELLS
 
 
 def exact(  # noqa: PLR0913 (records are three arrays)

@@ -20,7 +20,8 @@ from tidegate.learn.measure_values import (
     Measures,
     Threshold,
 )
-from tidegate.learn.scores import Name, Scores
+from tidegate.learn.score_cells import Name
+from tidegate.learn.scores import Scores
 
 __all__ = [
     "CalibrationBin",

@@ -1,0 +1,287 @@
+"""What scores count: the cells of their tables, how far a record moves them, and their noise.
+
+Proof: docs/proofs/quality.md.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.checks import whole
+from tidegate.features.rows import lane_sum
+from tidegate.learn.bins import Bins, level_of
+from tidegate.learn.elementary import exp, logistic
+from tidegate.learn.exact import exact_bits, truncate
+from tidegate.learn.labels import predicted_codes
+from tidegate.privacy.budget import Allowance
+from tidegate.privacy.rounding import sqrt_down, up
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+LAYOUTS = range(1, 3)
+"""The versions of scores that can be read. The first noised three or more classes for more than
+any record moves; see `Cells.moved`. Layout 2 came with rules 2."""
+
+MAX_CLASSES_WITH_CELLS = 60
+"""With more classes than this, cells by class and the confusion matrix are left out."""
+
+CELLS_MU = Fraction(2)
+"""The squared weight of all tables together, where that of the counts is 1 (Gaussian noise).
+
+With it, the deviation of the accuracy is at most twice that of a single count.
+"""
+
+CELLS_EPSILON = Fraction(2, 9)
+"""The weight of all tables together, where that of the counts is 1 (Laplace noise)."""
+
+Name = Literal["classes", "bins", "confidence", "truth", "confusion"]
+Outcome = Literal["right", "wrong", "unusable"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+POSITION_BITS = 11
+"""Fractional bits of a position in a bin; see `bins.STEPS`."""
+
+COUNT, POSITION = Fraction(1), Fraction(1, 2)
+"""Relative (squared) weights of a table of counts and of one of positions."""
+
+
+def layout_of(rules: int) -> int:
+    """The version of scores that a release of these rules has.
+
+    >>> layout_of(1), layout_of(2)
+    (1, 2)
+    """
+    return min(rules, LAYOUTS[-1])
+
+
+class Table(NamedTuple):
+    """A histogram; each record counts in at most one of its cells.
+
+    Attributes:
+        name: "classes" has the cells (right or wrong, true class); "bins" (true class, bin of the
+            probability of class 1); "confidence" (right or wrong, bin of the predicted class's
+            probability); "truth" (bin of the true class's probability) of wrong answers;
+            "confusion" (true class, predicted class).
+        size: How many cells it has.
+        part: Its part of the weight of all tables.
+        positions: Whether a cell has the sum of the positions of its records in their bin, each
+            from -1/2 to 1/2, and not their number.
+    """
+
+    name: Name
+    size: int
+    part: Fraction
+    positions: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The layout of the histograms: a rule of public numbers alone.
+
+    The last cell is for unusable records. The cells of the tables come before it, in order.
+
+    Attributes:
+        classes: The number of classes.
+        bins: The bins of the probability of class 1 (two classes) or of the predicted class.
+        truth: The bins of "truth"; None for two classes.
+        tables: The histograms.
+    """
+
+    classes: int
+    bins: Bins
+    truth: Bins | None
+    tables: tuple[Table, ...]
+
+    @classmethod
+    def of(cls, classes: int, slots: int, allowance: Allowance) -> "Cells":
+        """The layout for a number of classes, slots per step and the price of a score.
+
+        >>> cells = Cells.of(2, 4096, Allowance("mu", 0.05))
+        >>> cells.bins.edges, cells.size
+        ((0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98), 53)
+        """
+        classes = whole("classes", classes, least=2)
+        typical = deviation_of(_scale(allowance, _at_most(allowance), Fraction(1, 3)), allowance)
+        level = level_of(typical / whole("slots", slots))
+        if classes == 2:
+            bins, truth = Bins.two(level), None
+            wanted = [_Wanted("classes", 4, COUNT / 3), *_with_positions("bins", 2 * bins.count)]
+        else:
+            bins, truth = Bins.confidence(level, classes), Bins.truth(level)
+            wanted = [
+                *_with_positions("confidence", 2 * bins.count),
+                *_with_positions("truth", truth.count),
+            ]
+            if classes <= MAX_CLASSES_WITH_CELLS:
+                by_class = _Wanted("classes", 2 * classes, COUNT)
+                wanted = [by_class, *wanted, _Wanted("confusion", classes**2, COUNT)]
+        return cls(classes=classes, bins=bins, truth=truth, tables=_tables(wanted, allowance))
+
+    @property
+    def size(self) -> int:
+        """The number of cells, that of unusable records included."""
+        return sum(table.size for table in self.tables) + 1
+
+    def moved(self, unit: str) -> Fraction:
+        """The most that replacing one record moves all of it, exactly: squared for Gaussian noise.
+
+        Counts have the weight 1, tables together `CELLS_MU` or `CELLS_EPSILON`. An answer that is
+        right is in no cell of "truth", so no pair of records changes two cells of every table.
+        """
+        pure = unit == "epsilon"
+        position = Fraction(1, 2) if pure else Fraction(1, 4)  # half a bin, or its square
+        cells = CELLS_EPSILON if pure else CELLS_MU
+
+        def added(outcome: Outcome) -> Fraction:
+            """What a record with this outcome adds, which is gone if it is replaced."""
+            if outcome == "unusable":
+                return self.tables[0].part
+            counting = (each for each in self.tables if outcome == "wrong" or each.name != "truth")
+            return sum(
+                (each.part * (position if each.positions else 1) for each in counting), Fraction(0)
+            )
+
+        return max(
+            (2 if one != other else 0) + cells * (added(one) + added(other))
+            for one, other in combinations_with_replacement(OUTCOMES, 2)
+        )
+
+    def table(self, name: Name, *, positions: bool = False) -> slice | None:
+        """Where the cells of a table are; None if it is left out."""
+        start = 0
+        for table in self.tables:
+            if (table.name, table.positions) == (name, positions):
+                return slice(start, start + table.size)
+            start += table.size
+        return None
+
+    def scales(self, allowance: Allowance, layout: int = LAYOUTS[-1]) -> Floats:
+        """The scale of the noise of each cell; unusable records have that of the first table."""
+        parts = [(table.part, table.size) for table in self.tables] + [(self.tables[0].part, 1)]
+        moved = self._noised_for(allowance, layout)
+        return np.repeat(
+            [_scale(allowance, moved, part) for part, _ in parts], [size for _, size in parts]
+        )
+
+    def count_scale(self, allowance: Allowance, layout: int = LAYOUTS[-1]) -> float:
+        """The scale of the noise of a count."""
+        return _scale(allowance, self._noised_for(allowance, layout))
+
+    def _noised_for(self, allowance: Allowance, layout: int) -> Fraction:
+        return _at_most(allowance) if layout == 1 else self.moved(allowance.unit)
+
+    def count(
+        self,
+        margins: Floats,
+        y: Indices,
+        usable: NDArray[np.bool_],
+        person_weights: Floats | None = None,
+    ) -> tuple[Any, Any]:
+        """How many records are right, wrong and unusable, and how many are in each cell: secret.
+
+        Args:
+            margins: Shape (n,) for two classes, else (n, K).
+            y: The index of each record's class, from 0 to K - 1 where the record is usable.
+            usable: Whether each record can be used.
+            person_weights: How much each record counts, if persons are protected.
+        """
+        each = None
+        if person_weights is not None:  # on a lattice on which also sums of positions are exact
+            each = truncate(person_weights, exact_bits(usable.size, 1.0) - POSITION_BITS)
+        unusable = _counted(~usable, each)
+        margins, y, each = margins[usable], y[usable], None if each is None else each[usable]
+        right = predicted_codes(margins) == y
+        counts = [_counted(right, each), _counted(~right, each), unusable]
+        cells: list[Floats] = []
+        for table in self.tables:
+            places, weights = self._places(table.name, margins, y, right)
+            if not table.positions:
+                weights = None
+            if each is not None:
+                of_table = each[~right] if table.name == "truth" else each
+                weights = of_table if weights is None else of_table * weights
+            cells.append(np.bincount(places, weights, minlength=table.size).astype(np.float64))
+        return np.array(counts, np.float64), np.concatenate([*cells, [unusable]])
+
+    def _places(
+        self, name: Name, margins: Floats, y: Indices, right: NDArray[np.bool_]
+    ) -> tuple[Indices, Floats | None]:
+        """The cell of each usable record that counts in a table, and its position in its bin."""
+        wrong = (~right).astype(np.intp)
+        if name == "classes":
+            return wrong * self.classes + y, None
+        if name == "confusion":
+            return y * self.classes + predicted_codes(margins), None
+        if name == "bins":
+            place = np.searchsorted(self.bins.margins, margins)  # one half predicts class 0
+            return y * self.bins.count + place, self.bins.positions(logistic(margins), place)
+        if name == "truth" and self.truth is not None:
+            p = _of_class(margins[~right], y[~right])
+            place = np.searchsorted(self.truth.edges, p)
+            return place, self.truth.positions(p, place)
+        p = _of_class(margins, predicted_codes(margins))
+        place = np.searchsorted(self.bins.edges, p)
+        return wrong * self.bins.count + place, self.bins.positions(p, place)
+
+
+def _counted(of: NDArray[np.bool_], weights: Floats | None) -> float:
+    """How many records these are, or how much they count together: exactly."""
+    return float(np.count_nonzero(of) if weights is None else weights[of].sum())
+
+
+class _Wanted(NamedTuple):
+    """A table before its weight is scaled."""
+
+    name: Name
+    size: int
+    weight: Fraction
+    positions: bool = False
+
+
+def _with_positions(name: Name, size: int) -> list[_Wanted]:
+    return [_Wanted(name, size, COUNT), _Wanted(name, size, POSITION, positions=True)]
+
+
+def _tables(wanted: list[_Wanted], allowance: Allowance) -> tuple[Table, ...]:
+    """Tables whose parts add up to 1; the positions cost a part of what counts cost."""
+    cost = Fraction(1, 2) if allowance.unit == "epsilon" else Fraction(1, 4)
+    total = sum(each.weight * (cost if each.positions else 1) for each in wanted)
+    return tuple(Table(e.name, e.size, e.weight / total, e.positions) for e in wanted)
+
+
+def _of_class(margins: Floats, codes: Indices) -> Floats:
+    """The probability that the margins give to a class of each row."""
+    lanes = np.ascontiguousarray(margins.T)
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of a record
+        return np.asarray(1 / lane_sum(exp(lanes - lanes[codes, np.arange(codes.size)])))
+
+
+def _at_most(allowance: Allowance) -> Fraction:
+    """A bound on `Cells.moved` for all layouts: two counts, and two cells of every table."""
+    return 2 * (1 + (CELLS_EPSILON if allowance.unit == "epsilon" else CELLS_MU))
+
+
+def _scale(allowance: Allowance, moved: Fraction, part: Fraction | None = None) -> float:
+    """The scale of the noise of a count, or of the cells of a table with a part of the weight.
+
+    Args:
+        allowance: What each record pays.
+        moved: What `Cells.moved` gives.
+        part: The table's part of the weight; None for a count.
+    """
+    amount = Fraction(allowance.amount)
+    if allowance.unit == "epsilon":
+        weight = Fraction(1) if part is None else part * CELLS_EPSILON
+        return up(moved / weight / amount)
+    weight = Fraction(1) if part is None else part * CELLS_MU
+    return math.nextafter(sqrt_down(moved / weight / amount**2), math.inf)
+
+
+def deviation_of(scale: float, allowance: Allowance) -> float:
+    """The standard deviation of noise of a scale: Laplace for epsilon, else Gaussian."""
+    return scale * math.sqrt(2) if allowance.unit == "epsilon" else scale
