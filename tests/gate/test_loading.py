@@ -24,6 +24,13 @@ from tidegate.release import Model, RegressionModel, StoredRelease, seal
 FILES = ["model.safetensors", "model.npz", "model.onnx", "model.joblib"]
 MAPS = [None, AppendIntercept(0.5), make_pipeline(NormClip(2.0), AppendIntercept())]
 
+COLUMNS = {
+    "columns": [{"kind": "number", "name": "age", "low": 0.0, "high": 100.0, "log": False}],
+    "kind": "Columns",
+    "spelling": 2,
+}
+"""A map that makes fewer features than the releases here have weights."""
+
 
 def written(release: StoredRelease, path: Path) -> Path:
     if path.suffix == ".onnx":
@@ -189,6 +196,12 @@ def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
         {"classes": ["a"]},
         {"classes": ["a", "b", "c"]},
         {"classes": [["a"], ["b"]]},
+        {"classes": ["a", "a"]},
+        {"classes": ["a", 1]},
+        {"classes": [True, 1]},
+        {"release": None},
+        {"release": "x"},
+        {"release": -1},
         {"norm": "wide"},
         {"norm": -1},
         {"features": 7},
@@ -196,6 +209,7 @@ def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
         {"features": [{"kind": "AppendIntercept", "nonsense": 1}]},
         {"transform": {"scale": 1}},
         {"target": {"low": 3}},
+        {"features": [COLUMNS], "transform": None},
     ],
     ids=json.dumps,
 )

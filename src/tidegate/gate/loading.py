@@ -151,8 +151,9 @@ def checked_model(
         features: The feature map, if the card only names it.
     """
     try:
+        whole("release", release.card.get("release"), least=0)
         model = release.model(features)
-        sound = _sound(model)
+        sound = _sound(model) and (features is not None or _named(model))
     except InvalidValueError:
         raise
     except Exception:  # a card that is no card can raise anything
@@ -173,8 +174,23 @@ def _sound(model: Model | RegressionModel) -> bool:
     if isinstance(model, RegressionModel):
         return weights.ndim == 1
     margins = 2 if weights.ndim == 1 else weights.shape[1]
-    plain = model.classes.ndim == 1 and model.classes.dtype.kind in "biufU"
-    return weights.ndim <= 2 and plain and margins == model.classes.size
+    return weights.ndim <= 2 and _distinct(model) and margins == model.classes.size
+
+
+def _distinct(model: Model) -> bool:
+    """Whether the classes are distinct texts, or distinct numbers."""
+    classes = model.classes
+    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
+        return False
+    stated: list[Any] = classes.tolist() if model.card is None else model.card["classes"]
+    kinds = {type(each) for each in stated}
+    return len(set(stated)) == classes.size and (len(kinds) == 1 or kinds <= {int, float})
+
+
+def _named(model: Model | RegressionModel) -> bool:
+    """Whether the feature map of a card makes as many features as there are weights."""
+    found = model.coefficients
+    return len(found.names) == len(found.units) == int(found.weights.shape[1])
 
 
 def _from_joblib(path: Path) -> Model | RegressionModel:
