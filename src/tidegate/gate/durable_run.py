@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -301,15 +301,15 @@ class DurableRun:
         share, newest = self.config.quality.share, self.store.newest()
         if not share or newest is None:
             return None
-        scored = partial(quality.scored, rules=self.rules)
-        evaluate = scored if self.config.quality.scores else quality.evaluate
-        return evaluate(
+        return quality.evaluate(
             newest,
             self._counted(stream, step),
+            with_scores=bool(self.config.quality.scores),
             norm=self._task.norm,
             budget=self.plan.budget,
             share=share,
             bits=self._bits(self.progress.streams.index(stream), step.stop, 1),
+            rules=self.rules,
         )
 
     @cached_property

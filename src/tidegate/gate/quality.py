@@ -32,57 +32,39 @@ def evaluate(  # noqa: PLR0913 - the release, the step and public numbers
     release: StoredRelease,
     step: Records,
     *,
-    norm: float,
-    budget: Budget,
-    share: Fraction,
-    bits: Bits,
-) -> Evaluation:
-    """The accuracy of a release on the step after it. Every record of the step pays the share.
-
-    Args:
-        release: The release.
-        step: The records of the step.
-        norm: The public bound on the norm of every record.
-        budget: The budget of the state.
-        share: What each record pays.
-        bits: Source of randomness.
-    """
-    spent = allowance_of(budget, share)
-    accuracy = private_accuracy(
-        release.weights, step, release.transform, norm=norm, allowance=spent, bits=bits
-    )
-    return Evaluation(
-        release=release.number,
-        share=share,
-        value=accuracy,
-        deviation=deviation(step.n, spent),
-    )
-
-
-def scored(  # noqa: PLR0913 - a release, a step and public numbers
-    release: StoredRelease,
-    step: Records,
-    *,
+    with_scores: bool,
     norm: float,
     budget: Budget,
     share: Fraction,
     bits: Bits,
     rules: int = RULES,
 ) -> Evaluation:
-    """The scores of a release on the step after it. Arguments as for `evaluate`."""
-    spent, seen = allowance_of(budget, share), without_owners(step)
-    scores = _scores(release, seen, norm=norm, allowance=spent, bits=bits, rules=rules)
+    """How good a release is on the step after it. Every record of the step pays the share.
+
+    Args:
+        release: The release.
+        step: The records of the step.
+        with_scores: Whether to count scores; otherwise only the accuracy is measured.
+        norm: The public bound on the norm of every record.
+        budget: The budget of the state.
+        share: What each record pays.
+        bits: Source of randomness.
+        rules: The number of the public rules that scores follow.
+    """
+    paid = allowance_of(budget, share)
+    found: dict[str, Any] = {"release": release.number, "share": share}
+    noise: dict[str, Any] = {"norm": norm, "allowance": paid, "bits": bits}
+    if not with_scores:
+        accuracy = private_accuracy(release.weights, step, release.transform, **noise)
+        return Evaluation(**found, value=accuracy, deviation=deviation(step.n, paid))
+    scores = _scores(release, without_owners(step), rules=rules, **noise)
     first = headline(scores)
     return Evaluation(
-        release=release.number,
-        share=share,
-        value=first.value,
-        deviation=first.deviation,
-        scores=scores.as_json(),
+        **found, value=first.value, deviation=first.deviation, scores=scores.as_json()
     )
 
 
-def _scores(  # noqa: PLR0913 - see `scored`
+def _scores(  # noqa: PLR0913 - see `evaluate`
     release: StoredRelease,
     step: Records,
     *,
