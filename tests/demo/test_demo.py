@@ -103,15 +103,16 @@ def test_without_noise_the_drift_is_followed(moments: list[Moment]) -> None:
 
 
 @pytest.mark.slow
-def test_at_epsilon_one_fading_follows_the_drift_best(tmp_path: Path) -> None:
+def test_at_epsilon_one_fading_and_the_refit_follow_the_drift(tmp_path: Path) -> None:
+    """Which of both is ahead is not said here: on this ring it is the refit."""
     means: dict[str, float] = {}
     moments = list(Comparison().run(tmp_path / "state"))
     for name in (FADING, REFIT, SLIDING, CUMULATIVE, NAIVE, NOT_PRIVATE):
         late = [m.accuracy[name] for m in moments if m.at >= Comparison.block]
         means[name] = float(np.mean(late))
     # Over five runs with surveys: docs/how-to/read-the-demo.md.
-    assert means[NOT_PRIVATE] > means[FADING] > means[SLIDING] > 0.9
-    assert means[REFIT] > means[SLIDING]
+    for name in (FADING, REFIT):
+        assert means[NOT_PRIVATE] > means[name] > means[SLIDING] > 0.9
     assert means[CUMULATIVE] < 0.5
     assert means[NAIVE] < 0.5
 
