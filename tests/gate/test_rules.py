@@ -40,12 +40,12 @@ GATES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(folder: Path, name: str) -> Path:
-    """A state of which half was made under rules 1."""
+def made(folder: Path, name: str, earlier: int = 1) -> Path:
+    """A state of which half was made under earlier rules."""
     sections = {"quality": {"share": "1/20", "scores": True}, **GATES[name]}
     settings = config(publish={"folder": str(folder / "out")}, **sections)
     X, y = stream(1200)
-    with patch.object(DurableRun, "rules", 1), opened(folder / "state", settings) as gate:
+    with patch.object(DurableRun, "rules", earlier), opened(folder / "state", settings) as gate:
         gate.ingest(X[:650], y[:650])
     with Gate.open(folder / "state") as gate:
         gate.ingest(X[650:], y[650:])
@@ -78,6 +78,28 @@ def test_a_state_with_both_rules_verifies(name: str, tmp_path: Path) -> None:
     if name.startswith("gaussian"):
         assert last["rate"] < first["rate"]
         assert last["steps"] > first["steps"]
+
+
+def test_surveys_go_on_where_those_before_had_no_products(tmp_path: Path) -> None:
+    state = made(tmp_path, "gaussian, survey and scores", earlier=2)
+    assert problems(state) == []
+    cards = fits_of(state)
+    assert {card["rules"] for card in cards} == {2, RULES}
+    for card in cards:
+        later = card["rules"] == RULES
+        assert ("mix" in card["transform"]) == later
+        assert ("noise_scale_pairs" in card["survey"]["settings"]) == later
+    for release in published(tmp_path):
+        assert list(problems_of_card(release.card)) == []
+    last = published(tmp_path)[-1].card
+    lost = {**last, "transform": {k: v for k, v in last["transform"].items() if k != "mix"}}
+    assert list(problems_of_card(lost))
+    with Gate.open(state) as gate:
+        first, later = (gate.store.survey("records", at) for at in (600, 1200))
+        assert first is not None
+        assert later is not None
+        assert first.pairs.size == first.mean_pairs.size == 0
+        assert later.pairs.size == later.mean_pairs.size > 0
 
 
 @pytest.mark.parametrize("name", GATES)

@@ -142,7 +142,7 @@ def shown(gate: Gate) -> Iterator[Any]:
         survey = gate.store.survey(step.stream, step.span.stop)
         yield repr(step)
         if survey is not None:
-            yield from (survey.cells, survey.moments)
+            yield from (survey.cells, survey.moments, survey.pairs, survey.mean_pairs)
 
 
 def files(folder: Path) -> Iterator[Any]:

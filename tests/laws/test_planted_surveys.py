@@ -59,6 +59,14 @@ SQUARES = scene(
 )
 """The records whose squares cost most beside their sums, if they weigh as much."""
 
+PRODUCTS = scene(
+    "independent",
+    GRADIENT,
+    before=(in_units(HALVES, HALVES), 1),
+    after=(in_units(HALVES, -HALVES), 0),
+)
+"""The records whose product of features moves most."""
+
 
 FARTHEST, FARTHEST_FROM_IT = (
     [R * value for value in row] for row in opposite(16).reshape(2, 16).tolist()
@@ -80,7 +88,7 @@ def refit_scene(schedule: str) -> Scene:
     )
 
 
-SCALES, CELLS = survey.scales, survey.cells_of
+SCALES, CELLS, PRODUCTS_OF = survey.scales, survey.cells_of, survey._products
 SENSITIVITY = survey.sensitivity
 TAKE_SURVEY, SURVEY, CENTRED = Ledger.take_survey, MemoryRun.survey, Task.centred
 
@@ -167,6 +175,11 @@ MISTAKES: dict[str, tuple[Scene, Callable[[], Patch], str]] = {
     "squares weigh as much as sums": (
         SQUARES,
         lambda: patch.object(survey, "scales", squares_as_sums),
+        "fit",
+    ),
+    "products of features count twice": (
+        PRODUCTS,
+        lambda: patch.object(survey, "_products", lambda *rows: 2 * PRODUCTS_OF(*rows)),
         "fit",
     ),
     "unusable slots are in every cell": (

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,11 @@ def records(seed: int, n: int, d: int, *, norm: float = 1.0, sparse: bool = Fals
     return Records(csr_array(X) if sparse else X, rng.integers(3, size=n) * usable, usable)
 
 
-def weighted_cells(data: Records, classes: int = 3) -> Floats:
+def weighted_cells(data: Records, classes: int = 3, *, pairs: bool = False) -> Floats:
     """The exact cells times their weights, in L2 or L1 the vector that noise of one scale hides."""
-    cells = cells_of(data, norm=1.0, classes=classes, bits=26)
+    cells = cells_of(data, norm=1.0, classes=classes, bits=26, pairs=pairs)
     weights = [1.0] * data.d + [math.sqrt(0.5)] * data.d + [0.5] * (classes + 1) + [1.0]
-    return cells * weights
+    return cells * (weights + [1.0] * (cells.size - len(weights)))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 4), st.booleans())
@@ -65,18 +66,25 @@ def test_cells_equal_sums_of_fractions(seed: int, n: int, d: int, sparse: bool) 
     squares = [sum((u * u for u in column), Fraction(0)) for column in zip(*units, strict=True)]
     counts = [int(((data.y == k) & data.usable).sum()) for k in range(3)]
     unusable = int((~data.usable).sum())
-    found = cells_of(data, norm=2.5, classes=3, bits=bits)
-    assert [*sums, *squares, *counts, unusable, sum(squares)] == list(map(Fraction, found))
+    products = [
+        sum((one * other for one, other in zip(units[i], units[j], strict=True)), Fraction(0))
+        for units in [list(zip(*units, strict=True))]
+        for i in range(d)
+        for j in range(i + 1, d)
+    ]
+    found = cells_of(data, norm=2.5, classes=3, bits=bits, pairs=not sparse)
+    expected = [*sums, *squares, *counts, unusable, sum(squares), *([] if sparse else products)]
+    assert expected == list(map(Fraction, found))
 
 
 @given(st.integers(0, 2**32), st.integers(2, 300), st.booleans())
 def test_cells_do_not_depend_on_order_or_parts(seed: int, n: int, sparse: bool) -> None:
     data, bits = records(seed, n, 5, sparse=sparse), lattice_bits(n)
     shuffled = data.take(np.random.default_rng(seed).permutation(n))
-    whole = cells_of(data, norm=1.0, classes=3, bits=bits)
-    assert np.array_equal(whole, cells_of(shuffled, norm=1.0, classes=3, bits=bits))
-    parts = [data.take(slice(0, n // 2)), data.take(slice(n // 2, None))]
-    halves = sum(cells_of(part, norm=1.0, classes=3, bits=bits) for part in parts)
+    cells = partial(cells_of, norm=1.0, classes=3, bits=bits, pairs=not sparse)
+    whole = cells(data)
+    assert np.array_equal(whole, cells(shuffled))
+    halves = sum(map(cells, (data.take(slice(0, n // 2)), data.take(slice(n // 2, None)))))
     assert np.array_equal(whole, halves)
 
 
@@ -87,6 +95,7 @@ def test_many_parts_give_the_same_survey() -> None:
         for parts in (data, Disk(small=1).parts([data], data.form))
     ]
     assert np.array_equal(found[0].cells, found[1].cells)
+    assert np.array_equal(found[0].pairs, found[1].pairs)
 
 
 def test_sparse_rows_give_the_same_survey() -> None:
@@ -121,16 +130,21 @@ def pair(values: Floats, d: int) -> tuple[Records, Records]:
 
 
 def farthest(
-    d: int, order: int, weights: tuple[float, float, float] = (1.0, math.sqrt(0.5), 1.0)
+    d: int,
+    order: int,
+    weights: tuple[float, float, float] = (1.0, math.sqrt(0.5), 1.0),
+    pairs: float = 0.0,
 ) -> Floats:
     """The pair of rows whose weighted cells are farthest apart, by random and local search."""
     rng = np.random.default_rng(d)
     a, b, length = weights
+    one, other = np.triu_indices(d, 1)
 
     def apart(values: Floats) -> float:
         u, v = (x / max(1.0, math.sqrt(x @ x)) for x in values.reshape(2, d))
         last = np.array([length * (u @ u - v @ v), 0.5, 0.5])
-        moved = np.concatenate([a * (u - v), b * (u * u - v * v), last])
+        products = pairs * (u[one] * u[other] - v[one] * v[other])
+        moved = np.concatenate([a * (u - v), b * (u * u - v * v), products, last])
         return -float(np.linalg.norm(moved, order))
 
     best = minimize(apart, rng.normal(size=2 * d), method="Nelder-Mead")
@@ -143,9 +157,10 @@ def farthest(
     return np.append(best.x, -best.fun)
 
 
-def distance(d: int, order: int) -> float:
+def distance(d: int, order: int, *, pairs: bool = False) -> float:
     """The distance of the farthest pair, by the real cells."""
-    one, other = map(weighted_cells, pair(farthest(d, order)[:-1], d))
+    found = pair(farthest(d, order, pairs=float(pairs))[:-1], d)
+    one, other = (weighted_cells(each, pairs=pairs) for each in found)
     return float(np.linalg.norm(one - other, order))
 
 
@@ -153,6 +168,7 @@ def distance(d: int, order: int) -> float:
 def test_the_gaussian_sensitivity_is_attained_and_not_exceeded(d: int) -> None:
     bound = sensitivity("mu", features=d)
     assert 0.999 * bound < distance(d, 2) <= bound
+    assert 0.999 * bound < distance(d, 2, pairs=True) <= bound
 
 
 @pytest.mark.parametrize(("d", "attained"), [(1, 0.97), (2, 0.9999), (3, 0.99)])
@@ -191,11 +207,16 @@ def test_larger_weights_would_exceed_it(weights: tuple[float, float, float]) -> 
     assert farthest(2, 2, weights)[-1] > 1.005 * sensitivity("mu", features=2)
 
 
+def test_products_that_weigh_more_would_exceed_it() -> None:
+    assert farthest(2, 2, pairs=1.3)[-1] > 1.005 * sensitivity("mu", features=2)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 50))
 def test_random_pairs_stay_within_both_sensitivities(seed: int, d: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = (weighted_cells(each) for each in pair(rng.normal(size=2 * d), d))
-    assert np.linalg.norm(one - other) <= sensitivity("mu", features=d)
+    paired = [weighted_cells(each, pairs=True) for each in pair(rng.normal(size=2 * d), d)]
+    assert np.linalg.norm(paired[0] - paired[1]) <= sensitivity("mu", features=d)
     assert np.abs(one - other).sum() <= sensitivity("epsilon", features=d)
 
 
@@ -242,6 +263,16 @@ def test_noise_has_the_stated_deviations(unit: Any) -> None:
     np.testing.assert_allclose(spread, expected, rtol=0.25)
 
 
+def test_the_noise_of_products_is_that_of_sums() -> None:
+    """2000 surveys of three products; 1/4 is 16 deviations of each sample deviation."""
+    data, bits, allowance = records(1, 5, 3), NotPrivateBits(4), Allowance("mu", 0.5)
+    drawn = [survey(data, norm=1.0, classes=3, allowance=allowance, bits=bits) for _ in range(2000)]
+    spread = np.std([each.pairs for each in drawn], axis=0)
+    np.testing.assert_allclose(spread, [drawn[0].deviations.sums] * 3, rtol=0.25)
+    stated = settings(allowance, features=3, pairs=True)
+    assert stated["noise_scale_pairs"] == stated["noise_scale_sums"]
+
+
 def test_the_parts_of_the_cells() -> None:
     data = records(2, 400, 6)
     found = survey(data, norm=1.0, classes=3, allowance=EXACT, bits=NotPrivateBits(1))
@@ -254,6 +285,27 @@ def test_the_parts_of_the_cells() -> None:
     assert found.unusable_share == pytest.approx((~data.usable).mean(), abs=1e-6)
     assert found.length == pytest.approx((X**2).sum(), abs=1e-3)
     assert isinstance(found.deviations, Kinds)
+    np.testing.assert_allclose(found.pairs, (X.T @ X)[np.triu_indices(6, 1)], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "d", "sparse", "rules"),
+    [
+        ("epsilon", 6, False, 3),
+        ("mu", 65, False, 3),
+        ("mu", 1, False, 3),
+        ("mu", 6, True, 3),
+        ("mu", 6, False, 2),
+        ("mu", 6, False, 1),
+    ],
+)
+def test_surveys_without_products(unit: Any, d: int, sparse: bool, rules: int) -> None:
+    """Under a pure budget, of many features, of sparse ones, and under rules before."""
+    data, allowance = records(2, 40, d, sparse=sparse), Allowance(unit, 1.0)
+    found = survey(
+        data, norm=1.0, classes=3, allowance=allowance, bits=NotPrivateBits(1), rules=rules
+    )
+    assert found.pairs.size == 0
 
 
 def test_refusals() -> None:
@@ -262,6 +314,7 @@ def test_refusals() -> None:
         lambda: survey(data, norm=1.0, classes=2, allowance=EXACT, bits=NotPrivateBits(1)),
         lambda: Survey(slots=1, classes=2, allowance=EXACT, cells=np.zeros(5)),
         lambda: Survey(slots=1, classes=2, allowance=EXACT, cells=np.zeros(6, np.float32)),
+        lambda: Survey(slots=1, classes=2, allowance=EXACT, cells=np.zeros(8), pairs=np.zeros(2)),
     ]
     for make in refused:
         with pytest.raises(InvalidValueError):

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
 from tidegate.features import clip_rows
+from tidegate.features.mix import LARGEST_ENTRY, LARGEST_MIX, MOST_MIXED, mixed, on_mix_lattice
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, shrunk
@@ -29,8 +30,13 @@ EXACT = Allowance("mu", 1e9)
 
 
 def transform(seed: int, d: int, *, centred: bool = True) -> Transform:
+    """A random transform; half of the centred ones mix features."""
     rng = np.random.default_rng(seed)
-    return Transform.of(rng.normal(size=d) * centred, rng.uniform(0.1, 9, size=d))
+    center, scale = rng.normal(size=d) * centred, rng.uniform(0.1, 9, size=d)
+    if not (centred and seed % 2 and 1 < d <= MOST_MIXED):
+        return Transform.of(center, scale)
+    turned = rng.normal(size=(d, d)) / d
+    return Transform.of(center, scale, np.eye(d) / 2 + turned @ turned.T)
 
 
 def squared_norm(row: Any) -> Fraction:
@@ -98,16 +104,22 @@ def test_carried_weights_have_the_same_margins(seed: int, d: int, classes: int |
     weights = rng.normal(size=shape)
     spread = rng.uniform(0.1, 1, size=(2, d)) / np.sqrt(d)
     moved = rng.uniform(-0.1, 0.1, size=(2, d))
-    old, new = (Transform.of(c, s) for c, s in zip(moved, spread, strict=True))
+    mixes = [transform(seed + i, d).mix for i in (0, rng.integers(2))]
+    old, new = (Transform.of(*numbers) for numbers in zip(moved, spread, mixes, strict=True))
     carried = new.carried(weights, old)
     assert carried.shape == weights.shape
     margins, before = np.asarray(new.rows(X)) @ carried, np.asarray(old.rows(X)) @ weights
-    np.testing.assert_allclose(margins, before, atol=1e-9)
+    np.testing.assert_allclose(margins, before, atol=1e-5 if old.mix.size or new.mix.size else 1e-9)
+    effects, intercepts = new.undone(carried)
+    raw = (X @ effects + intercepts).reshape(margins.shape)
+    np.testing.assert_allclose(raw, margins, atol=1e-5)
 
 
 def test_a_transform_to_itself_changes_nothing_but_roundings() -> None:
     found, weights = transform(1, 5), np.arange(6.0)
-    np.testing.assert_allclose(found.carried(weights, found), weights, rtol=1e-15)
+    np.testing.assert_allclose(found.carried(weights, found), weights, atol=1e-12)
+    plain = Transform(center=found.center, scale=found.scale)
+    np.testing.assert_allclose(plain.carried(weights, plain), weights, rtol=1e-15)
 
 
 @given(seeds, st.integers(1, 20))
@@ -116,6 +128,7 @@ def test_cards_restore_every_bit(seed: int, d: int) -> None:
     again = Transform.of_card(found.on_card())
     assert again.center.tobytes() == found.center.tobytes()
     assert again.scale.tobytes() == found.scale.tobytes()
+    assert again.mix.tobytes() == found.mix.tobytes()
 
 
 def test_a_center_of_zeros_takes_no_place_on_a_card() -> None:
@@ -137,8 +150,30 @@ def test_rows_are_those_of_clip_rows(seed: int, d: int, dtype: Any, size: float)
     X[rng.random(40) < 0.1] = np.nan
     found = transform(seed, d)
     moved = (X.astype(np.float64) - found.center.astype(np.float64)) * found.scale.astype(float)
+    if found.mix.size:
+        moved = mixed(moved, found.mix)
     naive = np.column_stack([clip_rows(moved.astype(dtype), 1.0), np.full(40, found.CONSTANT)])
     assert np.array_equal(found.rows(X), naive.astype(dtype), equal_nan=True)
+
+
+@given(seeds, st.integers(1, MOST_MIXED), st.booleans())
+def test_mixing_is_exact(seed: int, d: int, largest: bool) -> None:
+    """Also where all entries are as large as they may be, and of one sign."""
+    rng = np.random.default_rng(seed)
+    rows, matrix = rng.normal(size=(3, d)) * 9, rng.normal(size=(d, d))
+    if largest:
+        rows, matrix = np.full((3, d), 2 * LARGEST_ENTRY), np.abs(matrix)
+        rows[1] -= rng.random(d) * LARGEST_ENTRY * 1.5
+    matrix *= LARGEST_MIX / np.sqrt((matrix * matrix).sum(axis=0)) * (1 - 1e-3)
+    mix = on_mix_lattice(matrix).astype(np.float32)
+    Transform(center=np.zeros(d, np.float32), scale=np.ones(d, np.float32), mix=mix)
+    kept = [[Fraction(int(min(max(x, -32), 32) * 2**22), 2**22) for x in row] for row in rows]
+    columns = [[Fraction(float(x)) for x in column] for column in mix.T]
+    found = mixed(rows, mix)
+    for row, sums in zip(kept, found, strict=True):
+        for column, value in zip(columns, sums, strict=True):
+            exact = sum((x * m for x, m in zip(row, column, strict=True)), Fraction(0))
+            assert Fraction(float(value)) == exact
 
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
@@ -162,6 +197,11 @@ def test_no_rows_have_the_form_of_transformed_rows(kind: Any) -> None:
         {"scale": "AADAfwAAgD8="},
         {"scale": "AACAvwAAgD8="},
         {"scale": "AACAPw=="},
+        {"mix": "AACAPw=="},
+        {"mix": None},
+        {"mix": "AADAfwAAgD8AAIA/AACAPw=="},  # not a number
+        {"mix": "zczMPQAAgD8AAIA/AACAPw=="},  # not on the lattice
+        {"mix": "AADIQgAAgD8AAIA/AACAPw=="},  # too large
     ],
 )
 def test_a_damaged_card_is_refused(damage: dict[str, Any]) -> None:
@@ -275,7 +315,8 @@ def test_moments_are_forgetting_sums_and_are_restored_by_their_cells(drawn: list
         noise = Moments.KEEP**2 * noise + seen.deviations.sums**2
         moments = moments.after(seen)
     np.testing.assert_allclose(moments.cells, [*expected, slots, noise], rtol=1e-12)
-    again = Moments(classes=2, cells=np.frombuffer(moments.cells.tobytes()))
+    pairs = np.frombuffer(moments.pairs.tobytes())
+    again = Moments(classes=2, cells=np.frombuffer(moments.cells.tobytes()), pairs=pairs)
     one, other = (each.transform(norm=1.0, sparse=False) for each in (moments, again))
     assert one.on_card() == other.on_card()
     assert sum(again.class_shares) == pytest.approx(1)
@@ -305,3 +346,43 @@ def test_another_kind_of_survey_is_refused() -> None:
 def test_the_mean_is_shrunk_by_its_noise() -> None:
     assert shrunk(np.array([3.0, 4.0]), 1.0).tolist() == [3.0, 4.0]
     assert shrunk(np.full(4, 0.1), 1.0).tolist() == [0.0] * 4
+
+
+def correlated(n: int, d: int) -> Floats:
+    rng = np.random.default_rng(7)
+    X = 0.05 * (3 * rng.normal(size=(n, 1)) + rng.normal(size=(n, d)))
+    return np.asarray(clip_rows(X, 1.0))
+
+
+def test_features_are_uncorrelated_where_surveys_see_them_clearly() -> None:
+    X = correlated(4000, 6)
+    moments = Moments.before_first(6, 2).after(surveyed(X, np.zeros(4000, np.intp), norm=1.0))
+    found = moments.transform(norm=1.0, sparse=False)
+    before = np.corrcoef(X.T)[np.triu_indices(6, 1)]
+    moved = mixed((X - found.center) * found.scale, found.mix)
+    after = np.corrcoef(moved.T)[np.triu_indices(6, 1)]
+    assert before.min() > 0.8
+    assert np.abs(after).max() < 0.35  # what is added to small variances leaves a part
+    assert (moved**2).sum(axis=1).mean() == pytest.approx(1, rel=0.1)
+
+
+def test_where_noise_hides_products_features_are_hardly_mixed() -> None:
+    X = correlated(64, 6)
+    few = Allowance("mu", 1e-3)
+    seen = surveyed(X, np.zeros(64, np.intp), norm=1.0, allowance=few)
+    found = Moments.before_first(6, 2).after(seen).transform(norm=1.0, sparse=False)
+    np.testing.assert_allclose(found.mix, np.eye(6), atol=0.2)
+
+
+def test_streams_whose_first_surveys_had_no_products_start_uncorrelated() -> None:
+    X = correlated(400, 3) + 0.3
+    records = Records(X, np.zeros(400, np.intp), np.ones(400, np.bool_))
+    seen = [
+        survey(records, norm=1.0, classes=2, allowance=EXACT, bits=NotPrivateBits(1), rules=rules)
+        for rules in (2, 3)
+    ]
+    moments = Moments.before_first(3, 2).after(seen[0])
+    assert moments.pairs.size == 0
+    one, other = np.triu_indices(3, 1)
+    expected = seen[1].pairs + Moments.KEEP * seen[0].sums[one] * seen[0].sums[other] / 400
+    np.testing.assert_allclose(moments.after(seen[1]).pairs, expected, rtol=1e-12)

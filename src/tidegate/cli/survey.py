@@ -15,7 +15,6 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
 from tidegate.gate.quality import shares_of
 from tidegate.learn.feature_summary import FeatureSummary, summarize
-from tidegate.learn.moments import Moments
 from tidegate.learn.range_advice import (
     NeverPresent,
     NormAdvice,
@@ -157,7 +156,7 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
     stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
     if stored is None:
         return []
-    moments = Moments(classes=gate.about.task.groups, cells=stored.moments)
+    moments = stored.means(gate.about.task.groups)
     summary = summarize(moments, norm=gate.about.task.norm)
     columns = gate.config.feature_names
     named = len(columns) == summary.center.size
@@ -180,7 +179,7 @@ def _advice(gate: Gate, newest: MeasuredStep) -> list[NeverPresent | RangeAdvice
     if stored is None:
         return []
     moments, norm = (
-        Moments(classes=gate.about.task.groups, cells=stored.moments),
+        stored.means(gate.about.task.groups),
         gate.about.task.norm,
     )
     columns = None if gate.config.features else gate.config.column_map()

@@ -12,13 +12,24 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.clip import NormClip, clip_in_place
 from tidegate.features.feature_map import Graph, RecordMap
 from tidegate.features.intercept import AppendIntercept
+from tidegate.features.mix import mixed, mixes, on_mix_lattice
 from tidegate.features.rows import Rows, chunks, nan_if_not_finite, with_entries
 
+NO_MIX = np.zeros((0, 0), np.float32)
+"""The matrix of a transform that has none."""
 
-def centred_rows(X: Rows, center: NDArray[Any], scale: NDArray[Any], constant: float) -> Rows:
-    """The rows scale * (x - center), clipped to norm 1, and a constant column; X may be empty.
 
-    Each depends on its own row alone. A sparse row keeps its kind, so its center must be 0.
+def centred_rows(
+    X: Rows,
+    center: NDArray[Any],
+    scale: NDArray[Any],
+    constant: float,
+    mix: NDArray[Any] = NO_MIX,
+) -> Rows:
+    """The rows scale * (x - center), mixed, clipped to norm 1, and a constant column.
+
+    Each depends on its own row alone. A sparse row keeps its kind, so its center must be 0. There
+    may be no row.
 
     >>> centred_rows(np.array([[3.0, 4.0], [0.25, 0.5]]), np.zeros(2), np.ones(2), 0.15).round(3)
     array([[0.6 , 0.8 , 0.15],
@@ -28,15 +39,15 @@ def centred_rows(X: Rows, center: NDArray[Any], scale: NDArray[Any], constant: f
         raise refuse("X", f"of {center.size} columns", shown=f"{X.shape[1]}")
     center, scale = center.astype(np.float64), scale.astype(np.float64)
     if not isinstance(X, np.ndarray):
-        if center.any():
-            raise refuse("center", "0 for sparse rows", shown="another number")
+        if center.any() or mix.size:
+            raise refuse("center", "0 for sparse rows, without mix", shown="another number")
         return _scaled(X, scale, constant)
     result = np.empty((X.shape[0], center.size + 1), X.dtype)
     for part in chunks(result):  # few enough rows to stay in a core's cache
         moved = X[part].astype(np.float64)
         moved -= center
         moved *= scale
-        result[part, :-1] = moved
+        result[part, :-1] = mixed(moved, mix) if mix.size else moved
         clip_in_place(result[part, :-1], 1.0)
     result[:, -1] = constant
     return result
@@ -58,12 +69,15 @@ def _scaled(X: csr_array, scale: NDArray[np.float64], constant: float) -> csr_ar
 class CenterScale(OneToOneFeatureMixin, RecordMap):
     """Centre and scale each record by given public numbers, clip it to norm 1, add a constant.
 
+    A matrix may mix the scaled columns before the clipping, to make them uncorrelated.
+
     Exported releases contain it, with the numbers that their surveys gave.
 
     Args:
         center: subtracted from each record, one finite number for each column.
         scale: multiplies each column afterwards; above 0.
         constant: the value of the last column, which lets decision boundaries lie anywhere.
+        mix: a matrix that multiplies the scaled record; None for none.
 
     >>> CenterScale(center=[1.0, 0.0], scale=[1.0, 0.5]).transform([[1.5, 1.0]]).round(3)
     array([[0.5 , 0.5 , 0.15]])
@@ -72,29 +86,36 @@ class CenterScale(OneToOneFeatureMixin, RecordMap):
     center: Any
     scale: Any
     constant: float = 0.15
+    mix: Any = None
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the input columns, then "constant"."""
         return np.append(super().get_feature_names_out(input_features), "constant")
 
     def _map(self, rows: Rows) -> Rows:
-        center, scale = self._numbers()
-        if not isinstance(rows, np.ndarray) and center.any():
+        center, scale, mix = self._numbers()
+        if not isinstance(rows, np.ndarray) and (center.any() or mix.size):
             rows = rows.toarray()
-        return nan_if_not_finite(centred_rows(rows, center, scale, self.constant))
+        return nan_if_not_finite(centred_rows(rows, center, scale, self.constant, mix))
 
-    def _numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _numbers(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         center, scale = np.asarray(self.center, np.float64), np.asarray(self.scale, np.float64)
         good = center.ndim == 1 and center.shape == scale.shape and bool((scale > 0).all())
         if not good or not np.isfinite([center, scale]).all():
             advice = "one finite number for each column, the scale above 0"
             raise InvalidValueError(f"center and scale must have {advice}")
-        return center, scale
+        given = getattr(self, "mix", None)  # one that an earlier version pickled has none
+        mix = NO_MIX if given is None else on_mix_lattice(np.asarray(given, np.float64))
+        if not mixes(mix, center.size):
+            raise InvalidValueError("mix must be a small square matrix, a row for each column")
+        return center, scale, mix
 
     def onnx(self, graph: Graph, rows: str) -> str:
         """See `InOnnx`."""
-        center, scale = self._numbers()
+        center, scale, mix = self._numbers()
         moved = graph.add(f"Sub({rows}, {graph.constant(center)})")
         scaled = graph.add(f"Mul({moved}, {graph.constant(scale)})")
+        if mix.size:
+            scaled = graph.add(f"MatMul({scaled}, {graph.constant(mix)})")
         clipped = NormClip(norm=1.0).onnx(graph, scaled)
         return AppendIntercept(self.constant).onnx(graph, clipped)

@@ -34,7 +34,7 @@ INSIDE: Mapping[tuple[str, ...], set[str]] = {
     ("budget",): {"epsilon", "delta"},
     ("protects",): {"unit", "contributions", "period", "typical"},
     ("refit",): set(Fold._fields),
-    ("transform",): {"constant", "norm", "center", "scale"},
+    ("transform",): {"constant", "norm", "center", "scale", "mix"},
     ("evaluation",): {"step_before", "holdout"},
     ("evaluation", "step_before"): MEASURED
     | {"of_release", "accuracy", "mae", "scores", "noisy_counts"},

@@ -217,10 +217,8 @@ class DurableRun:
         if before is None:
             moments = Moments.before_first(seen.features, classes).after(seen)
         else:
-            moments = Moments(classes=classes, cells=before.moments).after(seen)
-        stored = StoredSurvey(
-            share=share, cells=seen.cells, moments=moments.cells, rules=seen.rules
-        )
+            moments = before.means(classes).after(seen)
+        stored = StoredSurvey.of(seen, moments, share)
         self._surveys[stream] = seen, stored
         stop = stop_of(self.config, stream, step, stored)
         return Surveyed(

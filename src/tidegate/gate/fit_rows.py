@@ -100,11 +100,19 @@ def _text(values: NDArray[np.float64]) -> str:
     return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode("ascii")
 
 
+ARRAYS = ("cells", "moments", "pairs", "mean_pairs")
+"""The arrays of a survey in the database."""
+
+
 def survey_columns(survey: StoredSurvey | None) -> tuple[str | None, str | None]:
     """The columns survey_share and survey of a step's row."""
     if survey is None:
         return None, None
-    arrays = {"cells": _text(survey.cells), "moments": _text(survey.moments)}
+    arrays = {
+        name: _text(values)
+        for name in ARRAYS
+        if (values := getattr(survey, name)).size  # a survey need not have pairs
+    }
     return str(survey.share), canonical({**arrays, "rules": survey.rules})
 
 
@@ -118,6 +126,8 @@ def survey_of(share: str, text: str) -> StoredSurvey:
         for name, each in stored.items()
         if name != "rules"
     }
+    if not {*arrays} <= {*ARRAYS}:
+        raise ValueError("a survey with arrays of other names")
     return StoredSurvey(share=exact(share), rules=rules, **arrays)
 
 

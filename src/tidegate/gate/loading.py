@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from tidegate.checks import InvalidValueError, positive, refuse, whole
 from tidegate.features import NormClip
-from tidegate.features.center import CenterScale
+from tidegate.features.center import NO_MIX, CenterScale
 from tidegate.features.feature_map import FeatureMap
 from tidegate.gate import export
 from tidegate.gate.opening import holds_state
@@ -222,7 +222,7 @@ def _of_pipeline(pipeline: Pipeline) -> Model | RegressionModel | None:
     card = getattr(pipeline, "card_", None)
     common: dict[str, Any] = {
         "norm": clip.norm,
-        "transform": None if scaled is None else Transform.of(scaled.center, scaled.scale),
+        "transform": None if scaled is None else _transform(scaled),
         "features": before[0] if len(before) == 1 else None,
         "columns": None if card is None else named_columns(card),
         "card": card,
@@ -234,3 +234,8 @@ def _of_pipeline(pipeline: Pipeline) -> Model | RegressionModel | None:
         target = Target(last.low, last.high)
         return RegressionModel(weights=last.coef_ / target.half, target=target, **common)
     return None
+
+
+def _transform(scaled: CenterScale) -> Transform:
+    mix = getattr(scaled, "mix", None)  # a pipeline of an earlier version has none
+    return Transform.of(scaled.center, scaled.scale, NO_MIX if mix is None else mix)

@@ -141,7 +141,14 @@ def survey_on_card(survey: Survey, share: Fraction, span: Span, *, counted: str)
         "unusable": survey.unusable_share,
         "deviation": count,
         **({"total": survey.total} if survey.persons else {}),
-        "settings": dict(settings(survey.allowance, features=survey.features, rules=survey.rules)),
+        "settings": dict(
+            settings(
+                survey.allowance,
+                features=survey.features,
+                rules=survey.rules,
+                pairs=survey.pairs.size > 0,
+            )
+        ),
     }
 
 

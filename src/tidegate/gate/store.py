@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, StoreError, refuse
 from tidegate.features.rows import Rows
 from tidegate.gate.erasure import Erasure, Target
+from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Admitted, Owned
 from tidegate.learn.records import Owners, Piece, Records, Slots
 from tidegate.learn.rules import RULES
 from tidegate.learn.step_admission import STEPS_LISTED, StepAdmission
-from tidegate.learn.survey import Survey
+from tidegate.learn.survey import NO_PAIRS, Survey
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.budget import allowance_of
@@ -111,6 +112,20 @@ class StoredSurvey:
     cells: NDArray[np.float64]  # the noisy sums
     moments: NDArray[np.float64]  # the forgetting means after the step
     rules: int = RULES  # the public rules that sized its noise
+    pairs: NDArray[np.float64] = field(default_factory=NO_PAIRS.copy)  # noisy sums of products
+    mean_pairs: NDArray[np.float64] = field(default_factory=NO_PAIRS.copy)  # means of those
+
+    @classmethod
+    def of(cls, survey: Survey, moments: Moments, share: Fraction) -> Self:
+        """A survey, and the means after it."""
+        return cls(
+            share=share,
+            cells=survey.cells,
+            moments=moments.cells,
+            rules=survey.rules,
+            pairs=survey.pairs,
+            mean_pairs=moments.pairs,
+        )
 
     def opened(self, *, slots: int, classes: int, budget: Budget, persons: bool) -> Survey:
         """The survey, given what the settings say about it."""
@@ -121,7 +136,12 @@ class StoredSurvey:
             cells=self.cells,
             persons=persons,
             rules=self.rules,
+            pairs=self.pairs,
         )
+
+    def means(self, classes: int) -> Moments:
+        """The forgetting means after the step."""
+        return Moments(classes=classes, cells=self.moments, pairs=self.mean_pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_cells import layout_of
 from tidegate.learn.score_kinds import AnyScores, headline, read_scores
 from tidegate.learn.scores import Scores
-from tidegate.learn.survey import settings, total_of
+from tidegate.learn.survey import has_pairs, settings, total_of
 from tidegate.learn.target import Target
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
@@ -339,7 +339,10 @@ def _survey_from_card(card: Card) -> Card:
     if survey is None:
         return {}
     allowance = allowance_of(_budget(card), exact(survey["share"]))
-    numbers = settings(allowance, features=card["shape"][0] - 1, rules=rules_of(card))
+    d, rules = card["shape"][0] - 1, rules_of(card)
+    possible = has_pairs(allowance.unit, features=d, sparse=False, rules=rules)
+    mixed = possible and value_of(card, "transform.mix") is not None
+    numbers = settings(allowance, features=d, rules=rules, pairs=mixed)
     factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
     count = factor * numbers["noise_scale_counts"]
     total = None if person_of(card) is None else _total(survey, count)
@@ -347,6 +350,7 @@ def _survey_from_card(card: Card) -> Card:
         **{f"survey.settings.{key}": value for key, value in numbers.items()},
         "survey.deviation": count / (total or _slots(survey)),
         "survey.total": total,
+        **({} if mixed else {"transform.mix": None, "survey.settings.noise_scale_pairs": None}),
     }
 
 

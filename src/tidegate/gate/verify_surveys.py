@@ -13,7 +13,7 @@ from tidegate.gate.stopped import stop_of
 from tidegate.gate.store import UNREADABLE, Problem, Step, StoredSurvey, damage
 from tidegate.learn.moments import Moments
 from tidegate.learn.rules import rules_of
-from tidegate.learn.survey import Survey
+from tidegate.learn.survey import Survey, has_pairs
 from tidegate.release import Card
 from tidegate.schedule import Span
 
@@ -41,9 +41,10 @@ class Surveys:
             if before is None:
                 before = Moments.before_first(seen.features, self._classes)
             moments = before.after(seen)
-            if not np.array_equal(moments.cells, stored.moments):
+            after = stored.means(self._classes)
+            if not _same(moments, after) or seen.pairs.size != self._pairs(stored, step.stream):
                 yield damage(where, "its means do not follow from the surveys")
-            self._moments[step.stream] = Moments(classes=self._classes, cells=stored.moments)
+            self._moments[step.stream] = after
         except (InvalidValueError, StoreError, *UNREADABLE):
             yield damage(where, "it cannot be recomputed")
 
@@ -68,14 +69,20 @@ class Surveys:
         if stored is None or form is None:
             raise LookupError(stream)
         span = Span(at - self._gate.progress.step(stream), at)
-        moments = Moments(classes=self._classes, cells=stored.moments)
-        transform = moments.transform(norm=self._norm, sparse=issparse(form))
+        transform = stored.means(self._classes).transform(norm=self._norm, sparse=issparse(form))
         seen = self._opened(stored, span)
         return {
             **({} if stored.rules == rules_of(card) else {"rules": stored.rules}),
             "transform": transform.on_card(),
             "survey": survey_on_card(seen, stored.share, span, counted=self._counted),
         }
+
+    def _pairs(self, stored: StoredSurvey, stream: str) -> int:
+        """How many products of two features the survey of a step must have summed."""
+        form, unit = self._gate.form(stream), self._gate.plan.budget.unit
+        d = 0 if form is None else form.shape[1]
+        paired = has_pairs(unit, features=d, sparse=issparse(form), rules=stored.rules)
+        return d * (d - 1) // 2 if paired else 0
 
     def _opened(self, stored: StoredSurvey, span: Span) -> Survey:
         plan = self._gate.plan
@@ -85,3 +92,8 @@ class Surveys:
             budget=plan.budget,
             persons=plan.person is not None,
         )
+
+
+def _same(one: Moments, other: Moments) -> bool:
+    cells = np.array_equal(one.cells, other.cells)
+    return cells and np.array_equal(one.pairs, other.pairs)

@@ -5,14 +5,15 @@ roots and `math.fsum` are used, so that every machine computes the same numbers.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
 
 from tidegate.checks import refuse
 from tidegate.learn.exact import Floats
-from tidegate.learn.survey import Survey, check_cells
+from tidegate.learn.survey import NO_PAIRS, Survey, check_cells, check_pairs
+from tidegate.learn.symmetric import eigen, product
 from tidegate.learn.transform import Transform
 
 TOTALS = 2
@@ -27,6 +28,8 @@ class Moments:
         classes: Number of classes.
         cells: Forgetting sums of the cells of all surveys, then of the slots (of `Survey.total`),
             then the variance of the noise in a sum of features.
+        pairs: Forgetting sums of the products of every two features; empty before the first
+            survey that has them.
     """
 
     KEEP: ClassVar[float] = 0.9
@@ -34,9 +37,11 @@ class Moments:
 
     classes: int
     cells: Floats
+    pairs: Floats = field(default_factory=NO_PAIRS.copy)
 
     def __post_init__(self) -> None:
         check_cells(self.cells, self.classes, extra=TOTALS)
+        check_pairs(self.pairs, self.features)
 
     @classmethod
     def before_first(cls, features: int, classes: int) -> Self:
@@ -50,7 +55,15 @@ class Moments:
         kept = np.full(self.cells.size, self.KEEP)
         kept[-1] = self.KEEP * self.KEEP
         new = np.append(survey.cells, [survey.total, survey.deviations.sums**2])
-        return Moments(classes=self.classes, cells=kept * self.cells + new)
+        pairs = self.KEEP * self._pairs_so_far() + survey.pairs if survey.pairs.size else NO_PAIRS
+        return Moments(classes=self.classes, cells=kept * self.cells + new, pairs=pairs)
+
+    def _pairs_so_far(self) -> Floats:
+        """The sums of products; those of uncorrelated features if the surveys so far had none."""
+        if self.pairs.size:
+            return self.pairs
+        slots = float(self.cells[-2]) or 1.0
+        return _products(self.cells[: self.features]) / slots
 
     @property
     def features(self) -> int:
@@ -117,7 +130,13 @@ class Moments:
         variances = np.clip(variances, LEAST_VARIANCE * each, 1.0)
         half_way = 1 / np.sqrt(np.sqrt(variances))
         size = math.sqrt(math.fsum((half_way * half_way * variances).tolist()))
-        return Transform.of(center * norm, half_way / size / norm)
+        scale = half_way / size
+        if not self.pairs.size:
+            return Transform.of(center * norm, scale / norm)
+        both = _products(scale)
+        covariances = both * (self.pairs / count - _products(mean))
+        mix = mixing(scale * scale * variances, covariances, both * math.sqrt(noise))
+        return Transform.of(center * norm, scale / norm, mix)
 
 
 LEAST_SPREAD = 0.05
@@ -141,3 +160,43 @@ def shrunk(mean: Floats, noise: float) -> Floats:
 
 def _sum_of_squares(values: Floats) -> float:
     return math.fsum((values * values).tolist())
+
+
+def _products(values: Floats) -> Floats:
+    """The products of every two numbers, in the order of `Moments.pairs`."""
+    one, other = np.triu_indices(values.size, 1)
+    return np.asarray(values[one] * values[other])
+
+
+def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
+    """A symmetric matrix that makes features uncorrelated, as far as the noise lets one see them.
+
+    Args:
+        variances: Of the features; they add up to 1.
+        covariances: Of every two of them, with noise.
+        noise: The deviation of that noise.
+
+    >>> mixing(np.array([0.5, 0.5]), np.array([0.4]), np.array([0.001])).round(2)
+    array([[ 1.45, -0.67],
+           [-0.67,  1.45]])
+    >>> mixing(np.array([0.5, 0.5]), np.array([0.4]), np.array([0.5])).round(2)  # nothing is seen
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    d, noisy = variances.size, _sum_of_squares(noise)
+    found, most = _sum_of_squares(covariances), math.fsum(_products(variances).tolist())
+    # As far as what was found exceeds its noise, and what there can be at most stands out of it.
+    seen = min(max(0.0, 1 - noisy / found), most / (most + noisy)) if found else 0.0
+    matrix = np.diag(variances)
+    one, other = np.triu_indices(d, 1)
+    matrix[one, other] = matrix[other, one] = seen * covariances
+    values, vectors = eigen(matrix)
+    spread = np.maximum(values, 0.0) / math.fsum(np.maximum(values, 0.0).tolist())
+    # The noise of a row of the matrix has this length; smaller variances are lost in it.
+    lost = max(LEAST_DIRECTION / d, math.sqrt(2 * noisy / d) / 2)
+    size = math.sqrt(math.fsum((spread / (spread + lost)).tolist()))
+    return product(vectors / (np.sqrt(spread + lost) * size), vectors.T)
+
+
+LEAST_DIRECTION = 0.05
+"""What is added to the variance in each direction, relative to the average one."""

@@ -10,6 +10,7 @@ The guarantee is the same under all of them.
 | 2 | less noise: the exact sensitivity of scores of three or more classes, a tighter one of surveys
       under a pure budget, and gradients at the minimiser in place of any in `OutputPerturbation`;
       rates of descents of at most 1 over the curvature, and steps to match |
+| 3 | surveys sum products of two features, and transforms decorrelate them |
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,14 @@ from typing import Any
 
 from tidegate.checks import whole
 
-RULES = 2
+RULES = 3
 """The rules that new releases follow."""
 
 UNNUMBERED = 1
 """The rules of cards without a number."""
+
+WITH_PAIRS = 3
+"""The first rules under which surveys sum products of features."""
 
 
 def rules_of(card: Mapping[str, Any]) -> int:

@@ -5,13 +5,14 @@ Proof: docs/proofs/survey.md.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from tidegate.checks import refuse, whole
 from tidegate.features.rows import Rows, entries_of, with_entries
@@ -19,7 +20,7 @@ from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
 from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Records, zeroed
-from tidegate.learn.rules import RULES
+from tidegate.learn.rules import RULES, WITH_PAIRS
 from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -31,6 +32,12 @@ SQRT2 = Fraction(1.4142135623730951)
 
 MOST_CLASSES = 2**20
 """The most classes that a survey counts."""
+
+MOST_PAIRED = 64
+"""The most features of which a survey sums the products of every two."""
+
+NO_PAIRS: Floats = np.zeros(0)
+"""The sums of products of a survey that has none."""
 
 
 class Kinds(NamedTuple):
@@ -64,6 +71,8 @@ class Survey:
         persons: Whether persons are protected: then a person's admitted slots count for one
             together, and others not at all.
         rules: The number of the public rules that sized its noise; see `tidegate.learn.rules`.
+        pairs: The noisy sums of the products of every two features, in the order of
+            `np.triu_indices`; empty if it has none, see `has_pairs`.
     """
 
     slots: int
@@ -72,9 +81,11 @@ class Survey:
     cells: Floats
     persons: bool = False
     rules: int = RULES
+    pairs: Floats = field(default_factory=NO_PAIRS.copy)
 
     def __post_init__(self) -> None:
         check_cells(self.cells, self.classes, extra=0)
+        check_pairs(self.pairs, self.features)
 
     @property
     def features(self) -> int:
@@ -172,25 +183,41 @@ def survey(  # noqa: PLR0913 - the records and public numbers
         whole("features", records.d, most=MAX_FEATURES),
     )
     whole("classes", classes, least=2, most=MOST_CLASSES)
+    paired = has_pairs(allowance.unit, features=d, sparse=issparse(records.form), rules=rules)
+    sums = partial(cells_of, bits=lattice_bits(n))
     if persons:
         features, shares = person_bits(n)
-        work = partial(cells_of_persons, norm=norm, classes=classes, bits=features, shares=shares)
-    else:
-        work = partial(cells_of, norm=norm, classes=classes, bits=lattice_bits(n))
-    exact = total(records, work)
+        sums = partial(cells_of_persons, bits=features, shares=shares)
+    exact = total(records, partial(sums, norm=norm, classes=classes, pairs=paired))
+    ends = 2 * d + classes + 2
     scale = scales(allowance, features=d, rules=rules)
     return Survey(
         slots=n,
         classes=classes,
         allowance=allowance,
-        cells=with_noise(exact, classes, scale, allowance.unit, bits),
+        cells=with_noise(exact[:ends], classes, scale, allowance.unit, bits),
         persons=persons,
         rules=rules,
+        pairs=gaussian(exact[ends:], scale.sums, bits) if paired else NO_PAIRS,
     )
 
 
-def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Floats:
-    """The exact sums over a part, which are secret; the sums of such sums are exact too."""
+def has_pairs(unit: str, *, features: int, sparse: bool, rules: int = RULES) -> bool:
+    """Whether a survey sums products of features: of few dense ones, under a Gaussian budget.
+
+    >>> has_pairs("mu", features=6, sparse=False), has_pairs("epsilon", features=6, sparse=False)
+    (True, False)
+    """
+    return unit == "mu" and rules >= WITH_PAIRS and 2 <= features <= MOST_PAIRED and not sparse
+
+
+def cells_of(
+    records: Records, *, norm: float, classes: int, bits: int, pairs: bool = False
+) -> Floats:
+    """The exact sums over a part, which are secret; the sums of such sums are exact too.
+
+    The sums of products come last, if `pairs` asks for them.
+    """
     weighing(records, expected=False)
     units = _units(records, norm, bits)
     squared = with_entries(units, entries_of(units) ** 2)
@@ -200,11 +227,12 @@ def cells_of(records: Records, *, norm: float, classes: int, bits: int) -> Float
         raise refuse("classes", f"{classes} class indices", shown="another class index")
     unusable = np.count_nonzero(~records.usable)
     sums = np.asarray(units.sum(axis=0)).reshape(-1)
-    return np.concatenate([sums, squares, counts, [unusable, squares.sum()]]).astype(np.float64)
+    more = _products(units, units) if pairs else NO_PAIRS
+    return np.concatenate([sums, squares, counts, [unusable, squares.sum()], more], dtype=float)
 
 
-def cells_of_persons(
-    records: Records, *, norm: float, classes: int, bits: int, shares: int
+def cells_of_persons(  # noqa: PLR0913 - the records and public numbers
+    records: Records, *, norm: float, classes: int, bits: int, shares: int, pairs: bool = False
 ) -> Floats:
     """The exact sums over a part in which each slot counts as much as its person weight says."""
     weighing(records, expected=False, persons=True)
@@ -217,7 +245,13 @@ def cells_of_persons(
         raise refuse("classes", f"{classes} class indices", shown="another class index")
     # Products and sums are exact, in any order: features, squares and weights are on lattices.
     sums, squares = np.asarray(units.T @ usable), np.asarray(squared.T @ usable)
-    return np.concatenate([sums, squares, counts, [(parts - usable).sum(), squares.sum()]])
+    more = _products(units, units * usable[:, None]) if pairs else NO_PAIRS
+    return np.concatenate([sums, squares, counts, [(parts - usable).sum(), squares.sum()], more])
+
+
+def _products(one: Rows, other: Rows) -> Floats:
+    """The sums of the products of every two features, exact in any order."""
+    return np.asarray(one.T @ other)[np.triu_indices(one.shape[1], 1)]
 
 
 def _units(records: Records, norm: float, bits: int) -> Rows:
@@ -239,8 +273,9 @@ def with_noise(exact: Floats, classes: int, scale: Kinds, unit: str, bits: Bits)
 def sensitivity(unit: str, *, features: int, rules: int = RULES) -> float:
     """The most that replacing one record moves the weighted cells, rounded up.
 
-    Sums, squares, counts and length are weighted by 1, 1/sqrt(2), 1/2 and 1. In the L2 norm,
-    squares and length are free; for a pure budget this is the L1 norm.
+    Sums, squares, products of two features, counts and length are weighted by 1, 1/sqrt(2), 1, 1/2
+    and 1. In the L2 norm, squares, products and length are free; for a pure budget, which has no
+    products, this is the L1 norm.
 
     >>> round(sensitivity("mu", features=784) ** 2, 9)
     4.5
@@ -266,12 +301,15 @@ def scales(allowance: Allowance, *, features: int, rules: int = RULES) -> Kinds:
     return Kinds(sums=float(one), squares=up(one * SQRT2), counts=float(2 * one), length=float(one))
 
 
-def settings(allowance: Allowance, *, features: int, rules: int = RULES) -> Mapping[str, float]:
+def settings(
+    allowance: Allowance, *, features: int, rules: int = RULES, pairs: bool = False
+) -> Mapping[str, float]:
     """The public numbers of a survey, for cards and verification; scales are of sums."""
     scale = scales(allowance, features=features, rules=rules)
     return {
         "sensitivity": sensitivity(allowance.unit, features=features, rules=rules),
         **{f"noise_scale_{kind}": each for kind, each in scale._asdict().items()},
+        **({"noise_scale_pairs": scale.sums} if pairs else {}),
     }
 
 
@@ -302,3 +340,10 @@ def check_cells(cells: Floats, classes: int, *, extra: int) -> None:
     if cells.dtype != np.float64 or cells.ndim != 1 or left < 2 or left % 2:
         allowed = f"a float64 array with the cells of {classes} classes"
         raise refuse("cells", allowed, shown=f"{cells.dtype} of shape {cells.shape}")
+
+
+def check_pairs(pairs: Floats, features: int) -> None:
+    """Refuse an array that cannot hold the sums of products of features; it may be empty."""
+    if pairs.dtype != np.float64 or pairs.shape not in {(0,), (features * (features - 1) // 2,)}:
+        allowed = f"a float64 array with the products of {features} features"
+        raise refuse("pairs", allowed, shown=f"{pairs.dtype} of shape {pairs.shape}")

@@ -1,4 +1,4 @@
-"""The public transform of features: centred, scaled, clipped, with a constant column.
+"""The public transform of features: centred, scaled, mixed, clipped, with a constant column.
 
 It comes from surveys (`learn/moments.py`), belongs to a release and is a function of one record
 and public numbers. Proof that it keeps the norm: docs/proofs/survey.md.
@@ -6,7 +6,7 @@ and public numbers. Proof that it keeps the norm: docs/proofs/survey.md.
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, ClassVar, Self
 
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.center import CenterScale, centred_rows
+from tidegate.features.center import NO_MIX, CenterScale, centred_rows
+from tidegate.features.mix import mixes, on_mix_lattice
 from tidegate.features.rows import Rows
 from tidegate.learn.records import Records, zeroed
+from tidegate.learn.symmetric import product, solved
 
 Floats32 = NDArray[np.float32]
 Weights = NDArray[np.float64]
@@ -24,11 +26,12 @@ Weights = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transform:
-    """Maps a row x to (scale * (x - center), clipped to norm 1) and a constant column.
+    """Maps a row x to (scale * (x - center) @ mix, clipped to norm 1) and a constant column.
 
     Attributes:
         center: Subtracted from each row; all zero for sparse rows.
         scale: Multiplies each feature.
+        mix: The matrix that makes features uncorrelated, on its lattice; empty if there is none.
     """
 
     CONSTANT: ClassVar[float] = 0.14999999105930328
@@ -39,6 +42,7 @@ class Transform:
 
     center: Floats32
     scale: Floats32
+    mix: Floats32 = field(default_factory=NO_MIX.copy)
 
     def __post_init__(self) -> None:
         for name in ("center", "scale"):
@@ -48,11 +52,17 @@ class Transform:
                 raise refuse(name, "one finite float32 per feature", shown="something else")
         if not (self.scale > 0).all():
             raise refuse("scale", "above 0 for every feature", shown="another number")
+        if self.mix.dtype != np.float32 or not mixes(self.mix, self.features):
+            raise refuse("mix", "a small float32 matrix on its lattice", shown="something else")
 
     @classmethod
-    def of(cls, center: NDArray[Any], scale: NDArray[Any]) -> Self:
-        """The transform of these numbers, rounded to float32."""
-        return cls(center=center.astype(np.float32), scale=scale.astype(np.float32))
+    def of(cls, center: NDArray[Any], scale: NDArray[Any], mix: NDArray[Any] = NO_MIX) -> Self:
+        """The transform of these numbers, rounded to float32, and the matrix to its lattice."""
+        return cls(
+            center=center.astype(np.float32),
+            scale=scale.astype(np.float32),
+            mix=on_mix_lattice(mix).astype(np.float32),
+        )
 
     @property
     def features(self) -> int:
@@ -67,11 +77,12 @@ class Transform:
         array([[0.6 , 0.8 , 0.15],
                [0.25, 0.5 , 0.15]])
         """
-        return centred_rows(X, self.center, self.scale, self.CONSTANT)
+        return centred_rows(X, self.center, self.scale, self.CONSTANT, self.mix)
 
     def feature_map(self) -> CenterScale:
         """The transform as a transformer of scikit-learn."""
-        return CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT)
+        mix = self.mix if self.mix.size else None
+        return CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT, mix=mix)
 
     def records(self, part: Records) -> Records:
         """The records with transformed rows; an unusable slot is all zeros, also its constant."""
@@ -87,13 +98,27 @@ class Transform:
             before: The transform that the weights were trained with.
         """
         columns = weights.reshape(len(weights), -1)
-        effects = columns[:-1] * before.scale.astype(np.float64)[:, None]  # on the raw features
+        effects = before._effects(columns)
         moved = (self.center.astype(np.float64) - before.center.astype(np.float64))[:, None]
         shift = [fsum(column) for column in (effects * moved).T.tolist()]
         result = np.empty_like(columns)
-        result[:-1] = effects / self.scale.astype(np.float64)[:, None]
+        scaled = effects / self.scale.astype(np.float64)[:, None]
+        result[:-1] = solved(self.mix.astype(np.float64), scaled) if self.mix.size else scaled
         result[-1] = columns[-1] + np.array(shift) / self.CONSTANT
         return result.reshape(weights.shape)
+
+    def _effects(self, columns: Weights) -> Weights:
+        """The weights of the features before the transform."""
+        return self.scaled(columns) * self.scale.astype(np.float64)[:, None]
+
+    def scaled(self, weights: Weights) -> Weights:
+        """The weights of the features after scaling and before mixing, shape (d, K).
+
+        Args:
+            weights: Shape (d + 1,) or (d + 1, K).
+        """
+        mixed = weights.reshape(len(weights), -1)[:-1]
+        return product(self.mix.astype(np.float64), mixed) if self.mix.size else mixed
 
     def undone(self, weights: Weights) -> tuple[Weights, Weights]:
         """Weights and intercepts that give the same margins without the transform.
@@ -113,7 +138,7 @@ class Transform:
         (array([[6.]]), array([-4.5]))
         """
         columns = weights.reshape(len(weights), -1)
-        effects = columns[:-1] * self.scale.astype(np.float64)[:, None]
+        effects = self._effects(columns)
         moved = effects * self.center.astype(np.float64)[:, None]
         shift = np.array([fsum(column) for column in moved.T.tolist()])
         return effects, self.CONSTANT * columns[-1] - shift
@@ -128,6 +153,7 @@ class Transform:
             "norm": self.NORM,
             "center": _text(self.center) if self.center.view(np.uint32).any() else None,
             "scale": _text(self.scale),
+            **({"mix": _text(self.mix)} if self.mix.size else {}),
         }
 
     @classmethod
@@ -143,10 +169,15 @@ class Transform:
         """
         try:
             known = stated["constant"] == cls.CONSTANT and stated["norm"] == cls.NORM
-            if known and len(stated) == 4:
+            if known and {*stated} - {"mix"} == {"constant", "norm", "center", "scale"}:
                 scale, center = _array(stated["scale"]), stated["center"]
                 zero = np.zeros(scale.shape, np.float32)
-                return cls(center=zero if center is None else _array(center), scale=scale)
+                shape = (scale.size, scale.size) if "mix" in stated else NO_MIX.shape
+                return cls(
+                    center=zero if center is None else _array(center),
+                    scale=scale,
+                    mix=_array(stated.get("mix", "")).reshape(shape),
+                )
         except (InvalidValueError, KeyError, TypeError, ValueError):
             pass
         raise refuse("transform", "one that a release states", shown="damage")

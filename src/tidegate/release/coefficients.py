@@ -61,7 +61,7 @@ class Coefficients:
         if transform is None:
             scaled, raw, intercepts = columnwise, columnwise, np.zeros(columnwise.shape[1])
         else:
-            scaled, (raw, intercepts) = columnwise[:-1], transform.undone(weights)
+            scaled, (raw, intercepts) = transform.scaled(weights), transform.undone(weights)
         names, maps = _names(features, columns, len(raw)), _maps(features)
         while maps and isinstance(maps[-1], AppendIntercept):
             intercepts = intercepts + raw[-1] * maps[-1].value
