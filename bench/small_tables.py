@@ -9,6 +9,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from time import process_time
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,10 @@ from tidegate import (
     SlidingWindowClassifier,
     SlidingWindowRegressor,
 )
+from tidegate.learn import survey
 from tidegate.learn.descent import Descent
 from tidegate.learn.gradient import GradientPerturbation
-from tidegate.learn.rules import UNNUMBERED
+from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.schedule import Independent, Schedule
 
 BUDGET = ApproxDP(1.0, 1e-6)
@@ -334,9 +336,13 @@ class Run(NamedTuple):
 def run(
     make: Callable[[Rng], Stream], method: str, steps: int | None, rules: int, seed: int
 ) -> Run:
-    """One run; steps None for the default."""
-    kind = EarlierRules if rules == UNNUMBERED else GradientPerturbation
-    with threadpool_limits(1):
+    """One run; steps None for the default.
+
+    Given steps cover the whole horizon, as under rules 1: later rules would shorten it.
+    """
+    kind = EarlierRules if steps or rules == UNNUMBERED else GradientPerturbation
+    most = 0 if rules == UNNUMBERED else survey.MOST_PAIRED
+    with threadpool_limits(1), patch.object(survey, "MOST_PAIRED", most):
         data = make(np.random.default_rng(seed))
         model, found, began = estimator(method, data, kind(steps=steps), seed), [], process_time()
         for number in range(data.steps):
@@ -369,13 +375,10 @@ def _shown(found: Summary, scale: float) -> str:
 
 
 def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[list[str]]:
-    """The rows of one stream; a target's errors are in units of half its range.
-
-    Given steps follow rules 1, which cover the whole horizon with them: rules 2 would shorten it.
-    """
+    """The rows of one stream; a target's errors are in units of half its range."""
     data = make(np.random.default_rng(0))
     scale = 1.0 if data.classes else (data.target[1] - data.target[0]) / 2
-    jobs = [(None, 1), (None, 2), *((steps, 1) for steps in GIVEN_STEPS)]
+    jobs = [(None, UNNUMBERED), *((steps, RULES) for steps in (None, *GIVEN_STEPS))]
     futures = {
         (method, steps, rules): [
             pool.submit(run, make, method, steps, rules, seed) for seed in range(SEEDS)
@@ -384,10 +387,10 @@ def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[l
         for steps, rules in jobs
     }
     found = {key: summary([each.result() for each in runs]) for key, runs in futures.items()}
-    alone = found["independent", None, 2]
+    alone = found["independent", None, RULES]
     for method in METHODS:
-        before, now = found[method, None, 1], found[method, None, 2]
-        best = min((found[method, steps, 1] for steps in GIVEN_STEPS), key=lambda each: each.mean)
+        before, now = found[method, None, UNNUMBERED], found[method, None, RULES]
+        best = min((found[method, steps, RULES] for steps in GIVEN_STEPS), key=lambda it: it.mean)
         near, behind = MAX_LOSS_BEHIND_BEST, MAX_LOSS_BEHIND_INDEPENDENT
         if not data.classes:
             near, behind = (
@@ -415,7 +418,7 @@ def main() -> None:
     if missing:
         say(f"Left out: real tables from {', '.join(missing)}, which are not installed.")
     real = [make for make, package in REAL.items() if package not in missing]
-    columns = ("stream", "schedule", "rules 1", "rules 2", "best of 8 to 64", "time", "met")
+    columns = ("stream", "schedule", "rules 1", f"rules {RULES}", "best of 8 to 64", "time", "met")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         shown = [row for make in (*real, *MADE_UP) for row in rows(pool, make)]
     show("Small tables: log-loss, or RMSE over half the range (standard error)", shown, columns)

@@ -46,7 +46,7 @@ def test_a_small_table_is_learnt_as_well_as_from_every_step_alone(
     make: Callable[[Rng], Stream], method: str
 ) -> None:
     ours, alone = errors(make, method, None, RULES), errors(make, "independent", None, RULES)
-    given = errors(make, method, 16, UNNUMBERED)
+    given = errors(make, method, 16, RULES)
     far, near = MAX_LOSS_BEHIND_INDEPENDENT, MAX_LOSS_BEHIND_BEST
     if not make(np.random.default_rng(0)).classes:
         far = MAX_ERROR_BEHIND_INDEPENDENT * float(np.mean(alone))

@@ -115,8 +115,8 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "fair baseline": "The strongest simple rival of a sliding window: retrain the whole window "
         "at every step and split the budget exactly over the windows that contain a record. "
         "tidegate compare calls it window-refit.",
-        "transform": "How a model centres and scales features before it reads them. It comes from "
-        "surveys, is part of the release and is contained in exports.",
+        "transform": "How a model centres, scales and decorrelates features before it reads them. "
+        "It comes from surveys, is part of the release and is contained in exports.",
         "majority class": "The most frequent class. Its share is the accuracy of a constant "
         "answer, which a model has to beat.",
         "balanced accuracy": "The mean over classes of the share of right answers. Every class "
@@ -186,9 +186,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "according to plan, and no cause for alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
-        "survey": "Noisy sums over the records of one step: of features, of their squares and of "
-        "squared norms, counts of classes (or of parts of a target's range) and of unusable "
-        "records. A share of the budget pays for it, once per record.",
+        "survey": "Noisy sums over the records of one step: of features, of their squares, of "
+        "products of two features and of squared norms, counts of classes (or of parts of a "
+        "target's range) and of unusable records. A share of the budget pays for it, once per record.",
         "scores": "Noisy counts of how a release does on the step after it: right and wrong "
         "answers, by class and by predicted probability, or sums of errors. All measures are "
         "computed from them.",

@@ -61,7 +61,7 @@ def to_markdown(card: Card) -> str:
         "columns": ", ".join(card.get("columns") or []) or None,
         "label": card.get("label"),
         "weights": " x ".join(map(str, card["shape"])),
-        "transform": "centred and scaled by the surveys so far" if card.get("transform") else None,
+        "transform": _transform(card.get("transform")),
         "survey": _survey(card),
         **_evaluations(card.get("evaluation") or {}),
         "versions": _words(card.get("versions")),
@@ -93,6 +93,14 @@ def _protects(person: Person) -> str:
         f"persons, {period}; contributions {person.contributions:,}: what all records of a person "
         f"may cost, in units of one record; typical {person.typical}"
     )
+
+
+def _transform(stated: Any) -> str | None:
+    """How features are transformed, in words."""
+    if not stated:
+        return None
+    mixed = "centred, scaled and decorrelated" if "mix" in stated else "centred and scaled"
+    return f"{mixed} by the surveys so far"
 
 
 def _survey(card: Card) -> str | None:
