@@ -6,6 +6,7 @@ anything, because nothing recomputes it.
 
 import copy
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import reduce
 from itertools import chain
 from operator import getitem
@@ -29,7 +30,8 @@ SPANS = {"block": 200, "step": 100, "window": 300}
 
 def of_kind(kind: str) -> dict[str, Any]:
     """A schedule, with the spans that it has."""
-    known = SCHEDULES[kind].__dataclass_fields__
+    schedule: Any = SCHEDULES[kind]
+    known = {field.name for field in fields(schedule)}
     return {"kind": kind, **{name: span for name, span in SPANS.items() if name in known}}
 
 
