@@ -366,6 +366,14 @@ def test_features_are_uncorrelated_where_surveys_see_them_clearly() -> None:
     assert (moved**2).sum(axis=1).mean() == pytest.approx(1, rel=0.1)
 
 
+def test_uncorrelated_features_are_not_mixed_whatever_their_variances() -> None:
+    rng = np.random.default_rng(5)
+    X = np.asarray(clip_rows(rng.normal(size=(4000, 4)) * [0.3, 0.1, 0.05, 0.02], 1.0))
+    moments = Moments.before_first(4, 2).after(surveyed(X, np.zeros(4000, np.intp), norm=1.0))
+    found = moments.transform(norm=1.0, sparse=False)
+    np.testing.assert_allclose(found.mix, np.eye(4), atol=0.05)
+
+
 def test_where_noise_hides_products_features_are_hardly_mixed() -> None:
     X = correlated(64, 6)
     few = Allowance("mu", 1e-3)

@@ -171,6 +171,8 @@ def _products(values: Floats) -> Floats:
 def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     """A symmetric matrix that makes features uncorrelated, as far as the noise lets one see them.
 
+    Uncorrelated features stay as they are, whatever their variances.
+
     Args:
         variances: Of the features; they add up to 1.
         covariances: Of every two of them, with noise.
@@ -183,19 +185,24 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     array([[1., 0.],
            [0., 1.]])
     """
-    d, noisy = variances.size, _sum_of_squares(noise)
-    found, most = _sum_of_squares(covariances), math.fsum(_products(variances).tolist())
+    d, both = variances.size, np.sqrt(_products(variances))
+    correlations, deviations = covariances / both, noise / both
+    found, noisy = _sum_of_squares(correlations), _sum_of_squares(deviations)
     # As far as what was found exceeds its noise, and what there can be at most stands out of it.
+    most = d * (d - 1) / 2
     seen = min(max(0.0, 1 - noisy / found), most / (most + noisy)) if found else 0.0
-    matrix = np.diag(variances)
+    matrix = np.eye(d)
     one, other = np.triu_indices(d, 1)
-    matrix[one, other] = matrix[other, one] = seen * covariances
+    matrix[one, other] = matrix[other, one] = seen * correlations
     values, vectors = eigen(matrix)
-    spread = np.maximum(values, 0.0) / math.fsum(np.maximum(values, 0.0).tolist())
-    # The noise of a row of the matrix has this length; smaller variances are lost in it.
-    lost = max(LEAST_DIRECTION / d, math.sqrt(2 * noisy / d) / 2)
-    size = math.sqrt(math.fsum((spread / (spread + lost)).tolist()))
-    return product(vectors / (np.sqrt(spread + lost) * size), vectors.T)
+    spread = np.maximum(values, 0.0)
+    spread *= d / math.fsum(spread.tolist())
+    # The noise of a row of the matrix has twice this length; smaller variances are lost in it.
+    lost = max(LEAST_DIRECTION, math.sqrt(2 * noisy / d) / 2)
+    mix = product(vectors / np.sqrt(spread + lost), vectors.T)
+    # The mean square of a row becomes 1 again: the trace of mix' C mix, C the covariances.
+    after = product(mix * np.sqrt(variances), vectors * np.sqrt(spread))
+    return mix / math.sqrt(_sum_of_squares(after.ravel()))
 
 
 LEAST_DIRECTION = 0.05

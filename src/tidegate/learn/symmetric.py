@@ -5,14 +5,19 @@ again. Here every entry is made by single IEEE operations or by `math.fsum`.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
-SWEEPS = 12
-"""Rounds over all pairs of coordinates; after about six, nothing changes any more."""
+MAX_SWEEPS = 16
+"""Most rounds over all pairs of coordinates; about six are enough."""
+
+TINY = 2.0**-50
+"""An entry beside the diagonal counts as 0 if it is this small, relative to the diagonal."""
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:
@@ -23,28 +28,43 @@ def eigen(matrix: Floats) -> tuple[Floats, Floats]:
     [1.0, 3.0]
     """
     left, vectors = matrix.astype(np.float64), np.eye(len(matrix))
-    for _ in range(SWEEPS):
-        for i in range(len(left)):
-            for j in range(i + 1, len(left)):
-                _turn(left, vectors, i, j)
+    for _ in range(MAX_SWEEPS):
+        if not sum(_turn(left, vectors, *pairs) for pairs in _rounds(len(left))):
+            break
     return left.diagonal().copy(), vectors
 
 
-def _turn(left: Floats, vectors: Floats, i: int, j: int) -> None:
-    """Rotate coordinates i and j, so that the entry (i, j) becomes 0."""
-    between = float(left[i, j])
-    first, last = float(left[i, i]), float(left[j, j])
-    if abs(between) <= 2.0**-60 * math.sqrt(abs(first * last)):
-        return
-    ratio = (last - first) / (2 * between)
-    if abs(ratio) > 2.0**500:
-        return
-    tangent = math.copysign(1 / (abs(ratio) + math.sqrt(1 + ratio * ratio)), ratio)
-    cosine = 1 / math.sqrt(1 + tangent * tangent)
-    sine = tangent * cosine
-    for turned in (left.T, left, vectors.T):
-        one, other = turned[i].copy(), turned[j].copy()
+@cache
+def _rounds(d: int) -> list[tuple[Indices, Indices]]:
+    """All pairs of coordinates, in rounds of pairs that have none in common.
+
+    >>> [list(zip(*(each.tolist() for each in pairs))) for pairs in _rounds(3)]
+    [[(1, 2)], [(0, 2)], [(0, 1)]]
+    """
+    seats, rounds = [*range(d + d % 2)], []
+    half = len(seats) // 2
+    for _ in seats[1:]:
+        met = zip(seats[:half], reversed(seats[half:]), strict=True)
+        pairs = sorted((min(pair), max(pair)) for pair in met if max(pair) < d)
+        one, other = np.array(pairs, np.intp).reshape(-1, 2).T
+        rounds.append((one, other))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return rounds
+
+
+def _turn(left: Floats, vectors: Floats, i: Indices, j: Indices) -> int:
+    """Rotate pairs of coordinates, so that the entries (i, j) become 0; how many had to be."""
+    between, first, last = left[i, j], left[i, i], left[j, j]
+    large = np.abs(between) > TINY * np.sqrt(np.abs(first * last))
+    ratio = np.where(large, last - first, 1.0) / np.where(large, 2 * between, 1.0)
+    tangent = np.copysign(1.0, ratio) / (np.abs(ratio) + np.sqrt(1 + ratio * ratio))
+    tangent = np.where(large, tangent, 0.0)
+    cosine = (1 / np.sqrt(1 + tangent * tangent))[:, None]
+    sine = tangent[:, None] * cosine
+    for turned in (left, left.T, vectors.T):
+        one, other = turned[i], turned[j]
         turned[i], turned[j] = cosine * one - sine * other, sine * one + cosine * other
+    return int(np.count_nonzero(large))
 
 
 def product(left: Floats, right: Floats) -> Floats:
