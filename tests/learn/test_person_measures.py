@@ -1,5 +1,6 @@
 """Surveys, scores and accuracy in which a person counts like one record."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -101,6 +102,25 @@ def test_a_person_moves_a_survey_like_one_record() -> None:
     weights = np.array([1, 1, 0.5**0.5, 0.5**0.5, 0.5, 0.5, 0.5, 1])
     moved = float(np.linalg.norm(weights * (a - b)))
     assert 2.1 < moved <= 4.5**0.5  # it is attained
+
+
+@given(st.integers(2, 40), st.integers(1, 5), st.integers(0, 2**32))
+def test_products_of_persons_are_the_weighted_sums_exactly(n: int, persons: int, seed: int) -> None:
+    records = counted(step(n, persons, seed=seed, usable=0.8), np.arange(n) % 4 > 0)
+    bits, shares = person_bits(n)
+    found = cells_of_persons(records, norm=1.0, classes=2, bits=bits, shares=shares, pairs=True)
+    expected = Fraction(0)
+    assert records.person_weights is not None
+    rows: Any = records.X
+    for row, good, weight in zip(rows, records.usable, records.person_weights, strict=True):
+        units = [
+            Fraction(math.trunc(x * (1 - 2.0**-50) * 2**bits), 2**bits) if good else Fraction(0)
+            for x in row.tolist()
+        ]
+        part = Fraction(math.trunc(weight * 2**shares), 2**shares)
+        expected += part * units[0] * units[1]
+    assert len(found) == 9
+    assert Fraction(found[-1]) == expected
 
 
 @pytest.mark.parametrize("allowance", [MU, EPSILON])
