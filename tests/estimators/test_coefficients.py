@@ -41,9 +41,16 @@ def unclipped(model: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
     rows = np.column_stack([X, *[np.full(len(X), each) for each in value]])
     whole: NDArray[np.bool_] = np.linalg.norm(rows, axis=1) < model.norm * (1 - 1e-6)
     if model.transform is not None:
-        scaled = (rows - model.transform.center) * model.transform.scale
-        whole &= np.linalg.norm(scaled, axis=1) < 1 - 1e-6
+        whole &= inside(model.transform, rows)
     return whole
+
+
+def inside(transform: Transform, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which rows a transform does not clip."""
+    scaled = (rows - transform.center) * transform.scale
+    moved = scaled @ transform.mix if transform.mix.size else scaled
+    found: NDArray[np.bool_] = np.linalg.norm(moved, axis=1) < 1 - 1e-6
+    return found
 
 
 @st.composite
@@ -190,10 +197,7 @@ def test_columns_have_names_and_number_columns_units() -> None:
 
 def unclipped_rows(clf: Any, rows: Any) -> NDArray[np.bool_]:
     """Which features the transform of the newest release does not clip."""
-    transform = clf.releases_[-1].transform
-    scaled = (rows - transform.center) * transform.scale
-    inside: NDArray[np.bool_] = np.linalg.norm(scaled, axis=1) < 1 - 1e-6
-    return inside
+    return inside(clf.releases_[-1].transform, rows)
 
 
 def test_features_are_named_as_their_map_names_them_or_numbered() -> None:

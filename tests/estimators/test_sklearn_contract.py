@@ -90,8 +90,8 @@ def excluded(face: BaseEstimator) -> dict[str, str]:
         return SLOT_RULE | TARGETS | noisy | (EXACT_DEFAULTS if exact else {})
     if not hasattr(face, "classes"):
         return SLOT_RULE
-    chained = isinstance(face, SlidingWindowClassifier)  # the seed is kind to the others
-    noisy = TOO_NOISY if chained and face.budget == SURVEYED else {}
+    unlucky = isinstance(face, TwoStreamClassifier)  # the seed is kind to the others
+    noisy = TOO_NOISY if unlucky and face.budget == SURVEYED else {}
     return SLOT_RULE | LABELS_OFF_THE_DATA | BY_NUMBER_OF_CLASSES[len(face.classes)] | noisy
 
 

@@ -12,7 +12,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.clip import NormClip, clip_in_place
 from tidegate.features.feature_map import Graph, RecordMap
 from tidegate.features.intercept import AppendIntercept
-from tidegate.features.mix import mixed, mixes, on_mix_lattice
+from tidegate.features.mix import mixed, mixed_in_onnx, mixes, on_mix_lattice
 from tidegate.features.rows import Rows, chunks, nan_if_not_finite, with_entries
 
 NO_MIX = np.zeros((0, 0), np.float32)
@@ -116,6 +116,6 @@ class CenterScale(OneToOneFeatureMixin, RecordMap):
         moved = graph.add(f"Sub({rows}, {graph.constant(center)})")
         scaled = graph.add(f"Mul({moved}, {graph.constant(scale)})")
         if mix.size:
-            scaled = graph.add(f"MatMul({scaled}, {graph.constant(mix)})")
+            scaled = mixed_in_onnx(graph, scaled, mix)
         clipped = NormClip(norm=1.0).onnx(graph, scaled)
         return AppendIntercept(self.constant).onnx(graph, clipped)

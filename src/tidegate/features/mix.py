@@ -8,20 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.features.feature_map import Graph
+
 Floats = NDArray[np.float64]
 
 MOST_MIXED = 64
 """The most features that a matrix mixes."""
 
-LARGEST_ENTRY, ENTRY_BITS = 32.0, 22
+LARGEST_ENTRY, ENTRY_BITS = 32.0, 28
 """An entry of a row counts as at most this large, and is truncated to so many fractional bits."""
 
-LARGEST_MIX, MIX_BITS = 64.0, 17
+LARGEST_MIX, MIX_BITS = 32.0, 12
 """The largest norm of a column of the matrix, and the number of its fractional bits."""
 
 
 def on_mix_lattice(matrix: NDArray[Any]) -> Floats:
-    """A matrix, rounded to the lattice on which products with it are exact."""
+    """A matrix, rounded to the lattice on which products with it are exact.
+
+    It is only roughly what was asked for, but all that is computed with it is exact.
+    """
     return np.asarray(np.rint(matrix * 2.0**MIX_BITS) * 2.0**-MIX_BITS)
 
 
@@ -47,3 +52,16 @@ def mixed(rows: Floats, matrix: NDArray[Any]) -> Floats:
     np.trunc(kept, out=kept)
     kept *= 2.0**-ENTRY_BITS
     return np.asarray(kept @ matrix.astype(np.float64)) + 0.0  # so that no zero has a sign
+
+
+def mixed_in_onnx(graph: Graph, rows: str, matrix: NDArray[Any]) -> str:
+    """Add what `mixed` computes, of rows of doubles; return the name of its result."""
+    most, finer, coarser = (
+        graph.constant(each) for each in (LARGEST_ENTRY, 2.0**ENTRY_BITS, 2.0**-ENTRY_BITS)
+    )
+    size, sign = graph.add(f"Abs({rows})"), graph.add(f"Sign({rows})")
+    beyond = graph.add(f"Greater({size}, {most})")  # false for NaN, which stays NaN
+    kept = graph.add(f"Where({beyond}, {most}, {size})")
+    whole = graph.add(f"Floor({graph.add(f'Mul({kept}, {finer})')})")
+    cut = graph.add(f"Mul({graph.add(f'Mul({whole}, {coarser})')}, {sign})")
+    return graph.add(f"MatMul({cut}, {graph.constant(matrix.astype(np.float64))})")

@@ -39,6 +39,8 @@ def marks_of_state(folder: Path) -> list[str]:
 
 def layout_of(folder: Path) -> int:
     """The layout of a state."""
+    if folder.is_file():
+        raise StoreError(f"{folder} is a file: name a state folder")
     if not holds_state(folder):
         refuse_remains(folder)
         raise no_state(folder)

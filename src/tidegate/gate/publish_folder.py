@@ -205,6 +205,9 @@ def verify(folder: Path | str, newest: int | None = None, *, cards: bool = True)
     """
     folder = Path(folder)
     numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
+    if not numbers and newest is None:
+        yield "it holds no release: name the folder that [publish] folder names"
+        return
     last = max(numbers, default=-1) if newest is None else newest
     if missing := last + 1 - len(numbers):
         first = next((at for at, number in enumerate(numbers) if at != number), len(numbers))

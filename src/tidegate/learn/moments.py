@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tidegate.checks import refuse
+from tidegate.features.mix import LARGEST_MIX
 from tidegate.learn.exact import Floats
 from tidegate.learn.survey import NO_PAIRS, Survey, check_cells, check_pairs
 from tidegate.learn.symmetric import eigen, product
@@ -202,7 +203,9 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     mix = product(vectors / np.sqrt(spread + lost), vectors.T)
     # The mean square of a row becomes 1 again: the trace of mix' C mix, C the covariances.
     after = product(mix * np.sqrt(variances), vectors * np.sqrt(spread))
-    return mix / math.sqrt(_sum_of_squares(after.ravel()))
+    mix /= math.sqrt(_sum_of_squares(after.ravel()))
+    longest = math.sqrt(max(_sum_of_squares(column) for column in mix.T))
+    return mix * min(1.0, 0.99 * LARGEST_MIX / longest)
 
 
 LEAST_DIRECTION = 0.05
