@@ -217,6 +217,15 @@ def test_no_rows_get_a_constant_column_too(kind: Any) -> None:
     assert (form.shape, form.dtype, type(form)) == ((0, 4), np.float32, type(kind(np.eye(2))))
 
 
+def test_sparse_rows_are_refused_by_what_needs_dense_ones() -> None:
+    mix = Transform.of(np.zeros(2), np.ones(2), np.eye(2))
+    for found in (mix, transform(2, 2)):
+        assert found.needs_dense_rows
+        with pytest.raises(InvalidValueError, match="sparse"):
+            found.rows(csr_array((1, 2)))
+    assert not transform(2, 2, centred=False).needs_dense_rows
+
+
 def test_rows_that_do_not_fit_are_refused() -> None:
     found = transform(1, 3)
     with pytest.raises(InvalidValueError, match="3 columns"):

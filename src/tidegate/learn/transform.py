@@ -69,6 +69,11 @@ class Transform:
         """Number of features before the constant column."""
         return int(self.center.size)
 
+    @property
+    def needs_dense_rows(self) -> bool:
+        """Whether it makes zeros other numbers, so that it refuses sparse rows."""
+        return bool(self.center.any() or self.mix.size)
+
     def rows(self, X: Rows) -> Rows:
         """The transformed rows; each depends on its own row alone.
 

@@ -99,7 +99,7 @@ class LinearModel(BaseEstimator):
         )
         rows = intake.rows(X, self.width)
         if self.transform is not None:
-            if not isinstance(rows, np.ndarray) and self.transform.center.any():
+            if not isinstance(rows, np.ndarray) and self.transform.needs_dense_rows:
                 rows = rows.toarray()
             rows = self.transform.rows(rows)
         margins = np.asarray(rows @ self.weights)
