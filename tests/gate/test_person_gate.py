@@ -173,7 +173,7 @@ def test_a_run_without_any_ids_tells_the_operator(n: int, tmp_path: Path) -> Non
     X, y = stream(n)
     rows = zip(X.tolist(), y.tolist(), strict=True)
     lines = [
-        json.dumps({**dict(zip("abc", x, strict=True)), "y": label, "P": SECRET})
+        json.dumps({**dict(zip("abc", x, strict=True)), "y": label, "P": SECRET, "p": None})
         for x, label in rows
     ]
     (tmp_path / "r.jsonl").write_text("\n".join(lines))

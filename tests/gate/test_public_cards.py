@@ -82,7 +82,8 @@ def public(card: Card, stream: str, gate: Gate) -> Card:
     if "survey" in card:
         check_paid(gate, "survey", stream, card["survey"])
         kept["survey"] = public_survey(card["survey"])
-        kept["transform"] = without(card["transform"], "center", "scale")
+        mixed = {"mix"} & card["transform"].keys()
+        kept["transform"] = without(card["transform"], "center", "scale", *mixed)
     return kept
 
 

@@ -759,7 +759,7 @@ def test_a_line_too_long_is_one_unusable_slot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("csv_file", "json_lines"):
-        monkeypatch.setattr(f"tidegate.gate.sources.{module}.LONGEST", 30)
+        monkeypatch.setattr(f"tidegate.gate.sources.{module}.MAX_LINE_BYTES", 30)
     part = JsonLines(columns=COLUMNS).part([b"1" * 31, (ROW % 1)[:-1]])
     assert part.reasons == {0: "longer than 30 bytes"}
     assert part.X[1].tolist() == [1.0, 2.0]
