@@ -28,7 +28,7 @@ from tidegate import (
 from tidegate.learn import survey
 from tidegate.learn.descent import Descent
 from tidegate.learn.gradient import GradientPerturbation
-from tidegate.learn.rules import RULES, UNNUMBERED
+from tidegate.learn.rules import RULES, UNNUMBERED, WITH_PAIRS
 from tidegate.schedule import Independent, Schedule
 
 BUDGET = ApproxDP(1.0, 1e-6)
@@ -341,7 +341,7 @@ def run(
     Given steps cover the whole horizon, as under rules 1: later rules would shorten it.
     """
     kind = EarlierRules if steps or rules == UNNUMBERED else GradientPerturbation
-    most = 0 if rules == UNNUMBERED else survey.MOST_PAIRED
+    most = survey.MOST_PAIRED if rules >= WITH_PAIRS else 0
     with threadpool_limits(1), patch.object(survey, "MOST_PAIRED", most):
         data = make(np.random.default_rng(seed))
         model, found, began = estimator(method, data, kind(steps=steps), seed), [], process_time()
@@ -378,7 +378,10 @@ def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[l
     """The rows of one stream; a target's errors are in units of half its range."""
     data = make(np.random.default_rng(0))
     scale = 1.0 if data.classes else (data.target[1] - data.target[0]) / 2
-    jobs = [(None, UNNUMBERED), *((steps, RULES) for steps in (None, *GIVEN_STEPS))]
+    jobs = [
+        *((None, rules) for rules in range(UNNUMBERED, RULES + 1)),
+        *((steps, RULES) for steps in GIVEN_STEPS),
+    ]
     futures = {
         (method, steps, rules): [
             pool.submit(run, make, method, steps, rules, seed) for seed in range(SEEDS)
@@ -404,8 +407,7 @@ def rows(pool: ProcessPoolExecutor, make: Callable[[Rng], Stream]) -> Iterator[l
         yield [
             data.name if method == METHODS[0] else "",
             method,
-            _shown(before, scale),
-            _shown(now, scale),
+            *(_shown(found[method, None, rules], scale) for rules in range(1, RULES + 1)),
             _shown(best, scale),
             f"{now.seconds / before.seconds:.1f}",
             yes(now.mean <= min(bars) + chance),
@@ -418,7 +420,8 @@ def main() -> None:
     if missing:
         say(f"Left out: real tables from {', '.join(missing)}, which are not installed.")
     real = [make for make, package in REAL.items() if package not in missing]
-    columns = ("stream", "schedule", "rules 1", f"rules {RULES}", "best of 8 to 64", "time", "met")
+    rules = (f"rules {number}" for number in range(1, RULES + 1))
+    columns = ("stream", "schedule", *rules, "best of 8 to 64", "time", "met")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         shown = [row for make in (*real, *MADE_UP) for row in rows(pool, make)]
     show("Small tables: log-loss, or RMSE over half the range (standard error)", shown, columns)

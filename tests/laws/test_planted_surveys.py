@@ -102,7 +102,7 @@ def squares_as_sums(*given: Any, **more: Any) -> Any:
 def everywhere(records: Records, **given: Any) -> Floats:
     """Unusable slots enter their own cell and all others."""
     cells = CELLS(replace(records, usable=np.ones(records.n, bool)), **given)
-    cells[-2] = np.count_nonzero(~records.usable)
+    cells[2 * records.d + given["classes"]] = np.count_nonzero(~records.usable)
     return cells
 
 

@@ -12,6 +12,7 @@ from tests.gate.gatelife import config, opened
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import StoppedError
 from tidegate.learn import survey as surveys
+from tidegate.learn.records import Records
 from tidegate.learn.stop import SURE_DEVIATIONS, most_unusable, stops
 from tidegate.learn.survey import Survey
 from tidegate.privacy.bits import NotPrivateBits
@@ -101,9 +102,9 @@ def test_deciding_by_the_exact_number_breaks_the_law(run: Any, place: str, tmp_p
     exact: list[float] = []
     cells_of = surveys.cells_of
 
-    def watched(*given: Any, **how: Any) -> Any:
-        cells = cells_of(*given, **how)
-        exact.append(float(cells[-2]))
+    def watched(records: Records, **how: Any) -> Any:
+        cells = cells_of(records, **how)
+        exact.append(float(cells[2 * records.d + how["classes"]]))
         return cells
 
     with (
