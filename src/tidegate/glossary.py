@@ -186,10 +186,9 @@ GLOSSARY: Mapping[str, Mapping[str, str]] = {
         "according to plan, and no cause for alarm.",
         "certificate": "The most that any record can ever pay under a plan, proved before the "
         "first record arrives. In the proofs also the solver's proof that its gradient is small.",
-        "survey": "Noisy sums over the records of one step: of features, of their squares, of "
-        "products of two features and of squared norms, counts of classes (or of parts of a "
-        "target's range) and of unusable records. A share of the budget pays for it, once per "
-        "record.",
+        "survey": "Noisy sums over the records of one step: of features, squares, products of two "
+        "and squared norms, counts of classes (or of parts of a target's range) and of unusable "
+        "records. A share of the budget pays for it, once per record.",
         "scores": "Noisy counts of how a release does on the step after it: right and wrong "
         "answers, by class and by predicted probability, or sums of errors. All measures are "
         "computed from them.",
