@@ -95,8 +95,8 @@ def test_a_password_is_used_and_told_to_nobody(
     assert not (folder / "gate.state" / "elsewhere.json").exists()
     right = given(way, RIGHT, server, home)
     done = [
-        tidegate(command, place, *how, HOME=str(home), **right)
-        for command, place in [("run", config), ("status", state), ("verify", state)]
+        tidegate(*command, *how, HOME=str(home), **right)
+        for command in [("run", config), ("status", state), ("verify", state, "--connect")]
         for how in [(), ("--format", "json")]
     ]
     assert {one.returncode for one in done} == {0}, done

@@ -737,7 +737,7 @@ def test_a_hundred_thousand_columns_are_open_in_seconds(tmp_path: Path, kind: st
     with Gate.open(tmp_path / "state", config) as gate:
         (source,) = config.sources().values()
         assert gate.take(next(iter(source.batches(None))), source=source.name) in {8, rows}
-    assert time.process_time() - start < 10  # 3 to 5 where others are at work, minutes if quadratic
+    assert time.process_time() - start < 60  # 3 to 12 on a busy machine, minutes if quadratic
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
