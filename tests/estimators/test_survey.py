@@ -72,7 +72,7 @@ def test_a_prior_is_carried_from_the_source_to_the_target() -> None:
     assert inside.sum() > 100
     carried = target.transform.carried(source.weights, source.transform)
     before, after = both[0] @ source.weights, both[1] @ carried
-    np.testing.assert_allclose(after[inside], before[inside], atol=1e-6)
+    np.testing.assert_allclose(after[inside], before[inside], atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)

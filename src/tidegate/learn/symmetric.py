@@ -1,10 +1,9 @@
 """Powers of symmetric matrices and their equations, the same numbers on every machine.
 
 A library's routines may add in another order on another machine, and `verify` computes transforms
-again. Here every entry is made by single IEEE operations or by `math.fsum`.
+again. Here every entry is made by single IEEE operations in a fixed order.
 """
 
-import math
 from functools import cache
 
 import numpy as np
@@ -27,11 +26,12 @@ def eigen(matrix: Floats) -> tuple[Floats, Floats]:
     >>> sorted(values.round(9).tolist())
     [1.0, 3.0]
     """
-    left, vectors = matrix.astype(np.float64), np.eye(len(matrix))
+    d = len(matrix)
+    turned = np.vstack([matrix, np.eye(d)])  # below the matrix, the product of all rotations
     for _ in range(MAX_SWEEPS):
-        if not sum(_turn(left, vectors, *pairs) for pairs in _rounds(len(left))):
+        if not sum(_turn(turned, *pairs) for pairs in _rounds(d)):  # `any` would stop too early
             break
-    return left.diagonal().copy(), vectors
+    return turned.diagonal().copy(), turned[d:]
 
 
 @cache
@@ -52,25 +52,30 @@ def _rounds(d: int) -> list[tuple[Indices, Indices]]:
     return rounds
 
 
-def _turn(left: Floats, vectors: Floats, i: Indices, j: Indices) -> int:
-    """Rotate pairs of coordinates, so that the entries (i, j) become 0; how many had to be."""
-    between, first, last = left[i, j], left[i, i], left[j, j]
+def _turn(turned: Floats, i: Indices, j: Indices) -> bool:
+    """Rotate pairs of coordinates, so that the entries (i, j) become 0; whether one was not."""
+    diagonal = turned.diagonal()
+    between, first, last = turned[i, j], diagonal[i], diagonal[j]
     large = np.abs(between) > TINY * np.sqrt(np.abs(first * last))
+    if not large.any():
+        return False
     ratio = np.where(large, last - first, 1.0) / np.where(large, 2 * between, 1.0)
     tangent = np.copysign(1.0, ratio) / (np.abs(ratio) + np.sqrt(1 + ratio * ratio))
-    tangent = np.where(large, tangent, 0.0)
-    cosine = (1 / np.sqrt(1 + tangent * tangent))[:, None]
-    sine = tangent[:, None] * cosine
-    for turned in (left, left.T, vectors.T):
-        one, other = turned[i], turned[j]
-        turned[i], turned[j] = cosine * one - sine * other, sine * one + cosine * other
-    return int(np.count_nonzero(large))
+    cosine = 1 / np.sqrt(1 + np.where(large, tangent * tangent, 0.0))
+    sine = np.where(large, tangent, 0.0) * cosine
+    one, other = turned[:, i], turned[:, j]
+    turned[:, i], turned[:, j] = one * cosine - other * sine, one * sine + other * cosine
+    one, other, cosine, sine = turned[i], turned[j], cosine[:, None], sine[:, None]
+    turned[i], turned[j] = one * cosine - other * sine, one * sine + other * cosine
+    return True
 
 
 def product(left: Floats, right: Floats) -> Floats:
-    """A matrix product, each entry rounded once."""
-    columns = right.T
-    return np.array([[math.fsum((row * each).tolist()) for each in columns] for row in left])
+    """A matrix product, its terms added one after the other."""
+    found = np.zeros((len(left), right.shape[1]))
+    for column, row in zip(left.T, right, strict=True):
+        found += column[:, None] * row
+    return found
 
 
 def solved(matrix: Floats, right: Floats) -> Floats:
