@@ -81,8 +81,17 @@ class LineAudit:
 
 def surveyed(side: int, budget: Budget) -> object:
     """Four records; the first is on one side of the ball or on the other, and of another class."""
-    X, y = np.zeros((4, 1)), np.zeros(4, np.intp)
-    X[0], y[0] = side * R, side > 0
+    return surveyed_at([side * R], side, budget)
+
+
+def surveyed_in_pairs(side: int, budget: Budget) -> object:
+    """The same for two features, in directions 120 degrees apart: their product moves as well."""
+    return surveyed_at([R / 2, side * R * 0.75**0.5], side, budget)
+
+
+def surveyed_at(first: list[float], side: int, budget: Budget) -> object:
+    X, y = np.zeros((4, len(first))), np.zeros(4, np.intp)
+    X[0], y[0] = first, side > 0
     return survey.survey(
         Records(X, y, np.ones(4, bool)),
         norm=R,
@@ -108,6 +117,7 @@ def scored(side: int, budget: Budget) -> object:
 
 LINES = {
     "survey": LineAudit(release=surveyed, budget=GAUSSIAN, runs=100_000, near=0.8),
+    "survey, pairs": LineAudit(release=surveyed_in_pairs, budget=GAUSSIAN, runs=100_000, near=0.8),
     "scores": LineAudit(release=scored, budget=GAUSSIAN, runs=100_000, near=0.8),
     # No two records differ most in sums, squares and length at once. One feature reaches 0.55 of
     # the L1 sensitivity here, and 0.71 at most; many features reach nearly all of it, but in too
@@ -119,8 +129,9 @@ LINES = {
 
 
 def test_every_line_that_is_not_a_fit_is_audited() -> None:
-    """Those that `Step.measured` charges, under both kinds of budget."""
-    assert {*LINES} == {f"{line}{kind}" for line in ("survey", "scores") for kind in ("", ", pure")}
+    """Those that `Step.measured` charges, under both kinds of budget; surveys also with pairs."""
+    kinds = {f"{line}{kind}" for line in ("survey", "scores") for kind in ("", ", pure")}
+    assert {*LINES} == {*kinds, "survey, pairs"}
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -129,7 +140,7 @@ def test_the_bound_of_a_line_comes_near_the_claim_and_stays_below(name: str) -> 
     assert_near(audit, epsilon_bound(audit, event(audit)))
 
 
-SCALES, SCALE = survey.scales, score_cells._scale
+SCALES, SCALE, PRODUCTS = survey.scales, score_cells._scale, survey._products
 TOO_LITTLE: dict[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
     "half of the noise of sums": (
         "survey",
@@ -138,6 +149,10 @@ TOO_LITTLE: dict[str, tuple[str, Callable[[], AbstractContextManager[Any]]]] = {
             "scales",
             lambda *a, **k: SCALES(*a, **k)._replace(sums=SCALES(*a, **k).sums / 2),
         ),
+    ),
+    "products that weigh twice as much": (
+        "survey, pairs",
+        lambda: patch.object(survey, "_products", lambda *a: 2 * PRODUCTS(*a)),
     ),
     "counts as if nothing else were released": (
         "scores",
