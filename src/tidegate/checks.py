@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from fractions import Fraction
 from importlib import import_module
@@ -34,6 +36,14 @@ class SpentAgainWarning(UserWarning):
 
 class UnprotectedInputWarning(UserWarning):
     """Records were prepared by a step that learns from them, which no budget covers."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn, and name the line outside this package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "tidegate":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 class StoreError(RuntimeError):

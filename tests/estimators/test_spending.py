@@ -84,6 +84,21 @@ def test_a_second_fit_says_so_and_points_to_the_caller(make: Any) -> None:
     assert "\n" not in str(seen[0].message)
 
 
+def test_every_warning_points_to_the_caller() -> None:
+    X, y = records()
+    private().fit(X, y)
+    standardised = (X - X.mean(0)) / X.std(0)
+    for again in (
+        lambda: private().fit(X, y),
+        lambda: fading().partial_fit(X, y),
+        lambda: private().fit(standardised, y),
+        lambda: fading().partial_fit(standardised, y),
+    ):
+        with pytest.warns((SpentAgainWarning, UnprotectedInputWarning)) as seen:
+            again()
+        assert {each.filename for each in seen} == {__file__}
+
+
 def test_a_grid_search_says_so() -> None:
     X, y = records()
     with pytest.warns(SpentAgainWarning, match="GridSearchCV and cross_val_score do so"):

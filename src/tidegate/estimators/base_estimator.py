@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from secrets import token_bytes
 from typing import Any, Self
-from warnings import warn
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse
+from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
 from tidegate.compute import Engine
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.features.codec import described_map
@@ -178,7 +177,7 @@ class StreamEstimator(BaseEstimator):
             person = begun.run.plan.person
             if name not in before and person is not None:  # not again at every step after
                 said = warning(step, person, "In a new stream")
-                warn(said, FewAdmittedWarning, stacklevel=4)  # the caller of fit or partial_fit
+                warn_caller(said, FewAdmittedWarning)
         return self
 
     def _warn(self, run: MemoryRun, X: Any, *, new: bool) -> None:

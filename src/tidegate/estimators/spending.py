@@ -10,14 +10,13 @@ import secrets
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
-from warnings import warn
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from tidegate.checks import SpentAgainWarning, UnprotectedInputWarning
+from tidegate.checks import SpentAgainWarning, UnprotectedInputWarning, warn_caller
 
 Hashes = NDArray[np.uint64]
 
@@ -38,9 +37,6 @@ ROWS = 2**13
 
 HALF = 0.5
 """The mean of one row in many, of columns with mean 0 and deviation 1, is closer to 0 than this."""
-
-CALLER_STACK_LEVEL = 5
-"""How far up the stack the caller of `fit` is, for warnings."""
 
 FIT_AGAIN = (
     "{name}.fit was called again and starts a new stream with a budget of its own: records of the "
@@ -89,9 +85,9 @@ def note_batch(name: str, run: Any, X: Any, *, again: bool) -> None:
     hashes = row_hashes(X)
     sketch = _live.get(run, Sketch())
     if again:
-        warn(FIT_AGAIN.format(name=name), SpentAgainWarning, stacklevel=CALLER_STACK_LEVEL)
+        warn_caller(FIT_AGAIN.format(name=name), SpentAgainWarning)
     elif not sketch.warned and _seen_elsewhere(hashes, sketch):
-        warn(OVERLAP.format(name=name), SpentAgainWarning, stacklevel=CALLER_STACK_LEVEL)
+        warn_caller(OVERLAP.format(name=name), SpentAgainWarning)
         sketch.warned = True
     if run not in _live:  # only now: if warnings are errors, the batch is refused
         _live[run] = sketch
@@ -165,7 +161,7 @@ def _mixed(values: NDArray[Any]) -> Hashes:
 def warn_if_standardised(X: Any) -> None:
     """Warn if every column of a batch has mean 0 and deviation 1, as after a StandardScaler."""
     if standardised(X):
-        warn(STANDARDISED, UnprotectedInputWarning, stacklevel=CALLER_STACK_LEVEL)
+        warn_caller(STANDARDISED, UnprotectedInputWarning)
 
 
 def standardised(X: Any) -> bool:

@@ -1,6 +1,5 @@
 """Turns labels into class indices, each independently of the others."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, refuse, warn_caller
 from tidegate.features.arrow_values import as_objects
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.spelling import NEWEST, key_of, places_in
@@ -33,7 +32,7 @@ def as_labels(y: Any, name: str = "y") -> list[Any]:
         labels[np.ma.getmaskarray(y)] = object()
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = f"A column-vector {name} was passed when a 1d array was expected"
-        warnings.warn(message, DataConversionWarning, stacklevel=2)
+        warn_caller(message, DataConversionWarning)
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InvalidValueError(
