@@ -41,10 +41,11 @@ def test_sparse_records_stay_sparse_unless_they_are_centred() -> None:
         np.testing.assert_allclose(dense, each.transform(rows()), rtol=1e-12)
 
 
-def test_a_record_that_is_not_finite_becomes_nan_alone() -> None:
+@pytest.mark.parametrize("mix", [None, np.eye(3)])
+def test_a_record_that_is_not_finite_becomes_nan_alone(mix: Any) -> None:
     X = rows()
     X[4, 1] = np.inf
-    found = np.asarray(CenterScale(CENTER, SCALE).transform(X))
+    found = np.asarray(CenterScale(CENTER, SCALE, mix=mix).transform(X))
     assert np.isnan(found[4]).all()
     assert np.isfinite(np.delete(found, 4, axis=0)).all()
 

@@ -47,7 +47,8 @@ def mixed(rows: Floats, matrix: NDArray[Any]) -> Floats:
     >>> mixed(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]]))
     array([[2. , 2.5]])
     """
-    kept = np.clip(rows, -LARGEST_ENTRY, LARGEST_ENTRY)
+    with np.errstate(invalid="ignore"):
+        kept = np.clip(rows, -LARGEST_ENTRY, LARGEST_ENTRY) + 0 * rows  # what is infinite: NaN
     kept *= 2.0**ENTRY_BITS
     np.trunc(kept, out=kept)
     kept *= 2.0**-ENTRY_BITS
@@ -61,7 +62,9 @@ def mixed_in_onnx(graph: Graph, rows: str, matrix: NDArray[Any]) -> str:
     )
     size, sign = graph.add(f"Abs({rows})"), graph.add(f"Sign({rows})")
     beyond = graph.add(f"Greater({size}, {most})")  # false for NaN, which stays NaN
-    kept = graph.add(f"Where({beyond}, {most}, {size})")
+    bounded = graph.add(f"Where({beyond}, {most}, {size})")
+    nothing = graph.add(f"Mul({rows}, {graph.constant(0.0)})")  # NaN if infinite
+    kept = graph.add(f"Add({bounded}, {nothing})")
     whole = graph.add(f"Floor({graph.add(f'Mul({kept}, {finer})')})")
     cut = graph.add(f"Mul({graph.add(f'Mul({whole}, {coarser})')}, {sign})")
     return graph.add(f"MatMul({cut}, {graph.constant(matrix.astype(np.float64))})")

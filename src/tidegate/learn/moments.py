@@ -63,8 +63,7 @@ class Moments:
         """The sums of products; those of uncorrelated features if the surveys so far had none."""
         if self.pairs.size:
             return self.pairs
-        slots = float(self.cells[-2]) or 1.0
-        return _products(self.cells[: self.features]) / slots
+        return _products(self.cells[: self.features]) / (self.usable or 1.0)
 
     @property
     def features(self) -> int:
@@ -136,7 +135,8 @@ class Moments:
             return Transform.of(center * norm, scale / norm)
         both = _products(scale)
         covariances = both * (self.pairs / count - _products(mean))
-        mix = mixing(scale * scale * variances, covariances, both * math.sqrt(noise))
+        noises = np.sqrt(noise * (1 + _sums(mean * mean)))  # of a product and of two means
+        mix = mixing(scale * scale * variances, covariances, both * noises)
         return Transform.of(center * norm, scale / norm, mix)
 
 
@@ -169,10 +169,17 @@ def _products(values: Floats) -> Floats:
     return np.asarray(values[one] * values[other])
 
 
-def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
-    """A symmetric matrix that makes features uncorrelated, as far as the noise lets one see them.
+def _sums(values: Floats) -> Floats:
+    """The sums of every two numbers, in the order of `Moments.pairs`."""
+    one, other = np.triu_indices(values.size, 1)
+    return np.asarray(values[one] + values[other])
 
-    Uncorrelated features stay as they are, whatever their variances.
+
+def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
+    """A matrix that makes features uncorrelated, as far as the noise lets one see them.
+
+    It keeps the ratios of their variances: if none are correlated, all stay as they are. Rows are
+    multiplied by it from the right.
 
     Args:
         variances: Of the features; they add up to 1.
@@ -186,9 +193,11 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     array([[1., 0.],
            [0., 1.]])
     """
-    d, both = variances.size, np.sqrt(_products(variances))
-    correlations, deviations = covariances / both, noise / both
-    found, noisy = _sum_of_squares(correlations), _sum_of_squares(deviations)
+    d, deviations = variances.size, np.sqrt(variances)
+    both = _products(deviations)
+    correlations, noises = covariances / both, np.minimum(noise / both, HIDDEN)
+    correlations = np.clip(correlations, -HIDDEN, HIDDEN)
+    found, noisy = _sum_of_squares(correlations), _sum_of_squares(noises)
     # As far as what was found exceeds its noise, and what there can be at most stands out of it.
     most = d * (d - 1) / 2
     seen = min(max(0.0, 1 - noisy / found), most / (most + noisy)) if found else 0.0
@@ -200,13 +209,16 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     spread *= d / math.fsum(spread.tolist())
     # The noise of a row of the matrix has twice this length; smaller variances are lost in it.
     lost = max(LEAST_DIRECTION, math.sqrt(2 * noisy / d) / 2)
-    mix = product(vectors / np.sqrt(spread + lost), vectors.T)
+    root = product(vectors / np.sqrt(spread + lost), vectors.T)
     # The mean square of a row becomes 1 again: the trace of mix' C mix, C the covariances.
-    after = product(mix * np.sqrt(variances), vectors * np.sqrt(spread))
-    mix /= math.sqrt(_sum_of_squares(after.ravel()))
+    after = product((vectors * np.sqrt(spread)).T, root * deviations)
+    mix = root * deviations / deviations[:, None] / math.sqrt(_sum_of_squares(after.ravel()))
     longest = math.sqrt(max(_sum_of_squares(column) for column in mix.T))
     return mix * min(1.0, 0.99 * LARGEST_MIX / longest)
 
+
+HIDDEN = 2.0**100
+"""Noise this large hides any correlation; larger numbers need not be told apart."""
 
 LEAST_DIRECTION = 0.05
 """What is added to the variance in each direction, relative to the average one."""

@@ -16,7 +16,7 @@ MAX_SWEEPS = 16
 """Most rounds over all pairs of coordinates; about six are enough."""
 
 TINY = 2.0**-50
-"""An entry beside the diagonal counts as 0 if it is this small, relative to the diagonal."""
+"""An entry beside the diagonal counts as 0 if it is this small, relative to the largest of all."""
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:
@@ -26,10 +26,12 @@ def eigen(matrix: Floats) -> tuple[Floats, Floats]:
     >>> sorted(values.round(9).tolist())
     [1.0, 3.0]
     """
-    d = len(matrix)
+    d, small = len(matrix), TINY * float(np.abs(matrix).max())
     turned = np.vstack([matrix, np.eye(d)])  # below the matrix, the product of all rotations
     for _ in range(MAX_SWEEPS):
-        if not sum(_turn(turned, *pairs) for pairs in _rounds(d)):  # `any` would stop too early
+        if not sum(
+            _turn(turned, small, *pairs) for pairs in _rounds(d)
+        ):  # `any` would stop too early
             break
     return turned.diagonal().copy(), turned[d:]
 
@@ -52,11 +54,11 @@ def _rounds(d: int) -> list[tuple[Indices, Indices]]:
     return rounds
 
 
-def _turn(turned: Floats, i: Indices, j: Indices) -> bool:
+def _turn(turned: Floats, small: float, i: Indices, j: Indices) -> bool:
     """Rotate pairs of coordinates, so that the entries (i, j) become 0; whether one was not."""
     diagonal = turned.diagonal()
     between, first, last = turned[i, j], diagonal[i], diagonal[j]
-    large = np.abs(between) > TINY * np.sqrt(np.abs(first * last))
+    large = np.abs(between) > small
     if not large.any():
         return False
     ratio = np.where(large, last - first, 1.0) / np.where(large, 2 * between, 1.0)
@@ -80,6 +82,8 @@ def product(left: Floats, right: Floats) -> Floats:
 
 def solved(matrix: Floats, right: Floats) -> Floats:
     """The x with matrix x = right, for a symmetric matrix of positive eigenvalues.
+
+    Or for one whose rows are divided by positive numbers and its columns multiplied by them.
 
     >>> solved(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
     array([[1. ],
