@@ -14,7 +14,7 @@ MINUTES ?= 10
 .PHONY: help demo test test-thorough test-slow test-slow-share test-ci coverage check bench reference clean
 
 help:
-	@echo "make demo       run the demo (about a minute)"
+	@echo "make demo       run the demo (under a minute)"
 	@echo "make test       run a sample of all tests (five minutes)"
 	@echo "make test-thorough  run every case of all tests except the slow ones"
 	@echo "make test-slow  run all tests, including those that take minutes"

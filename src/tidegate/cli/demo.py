@@ -43,7 +43,7 @@ ROWS = 6
 
 EPILOG = """\b
 Examples:
-  tidegate demo                          about a minute
+  tidegate demo                          under a minute
   tidegate demo --records 20480          a shorter stream
   tidegate demo --format json            one line per step
 """

@@ -34,14 +34,14 @@ class DriftingStream:
     >>> X.shape, y[:8]
     ((512, 24), array([2, 3, 3, 0, 3, 1, 4, 2]))
     >>> stream.angle(20_000), round(stream.angle(stream.records) / (2 * math.pi), 2)
-    (0.0, 0.75)
+    (0.0, 0.6)
     """
 
-    records: int = 100_352
+    records: int = 80_384
     classes: int = 5
     columns: int = 24
     still: float = 0.25
-    turns: float = 0.75
+    turns: float = 0.6
     seed: int = 1
 
     norm = 1.5
