@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
@@ -23,6 +24,7 @@ from tidegate.features.mix import (
     mixed,
     on_mix_lattice,
 )
+from tidegate.gate.store import UNREADABLE
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, mixing, shrunk
@@ -357,6 +359,18 @@ def test_means_are_over_usable_slots_where_many_are_not() -> None:
     assert moments.unusable_share == pytest.approx(0.4)
     assert moments.class_shares[0] == pytest.approx(1, abs=1e-3)
     np.testing.assert_allclose(moments.transform(norm=1.0, sparse=False).center, 0.4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("huge", [1e308, -1e308, math.inf, -math.inf, math.nan, 1e154, 1e-308])
+def test_numbers_that_somebody_has_changed_are_an_error_at_most(huge: float) -> None:
+    """`verify` catches these errors; a warning would be a line that it does not expect."""
+    for place in range(9):
+        cells, pairs = np.ones(10), np.ones(1)
+        cells[place] = huge
+        changed = Moments(classes=2, cells=cells, pairs=pairs if place else huge * pairs)
+        with suppress(*UNREADABLE):
+            changed.transform(norm=1.0, sparse=False)
 
 
 def test_another_kind_of_survey_is_refused() -> None:

@@ -102,6 +102,7 @@ class Moments:
         count = self.usable
         return float(self.cells[-3]) / count, math.sqrt(float(self.cells[-1])) / count
 
+    @np.errstate(over="ignore", invalid="ignore")  # of numbers that somebody has changed
     def transform(self, *, norm: float, sparse: bool) -> Transform:
         """Center and scale for the features, from public numbers.
 
