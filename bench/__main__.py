@@ -20,6 +20,7 @@ ALL = (
     "small_tables",
     "encoders",
     "people",
+    "visits",
     "gate",
     "persons",
     "serve",
