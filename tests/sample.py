@@ -123,6 +123,8 @@ def _subjects(item: pytest.Item) -> Iterator[tuple[str, ...]]:
             yield ("failpoint", value)
             if not thorough:
                 yield ("failpoint", _test(item), value)
+    if "frozen" in parameters and not thorough:
+        yield ("frozen", _test(item), str(parameters["frozen"]))
     if "mistake" in parameters:
         yield ("mistake", _test(item), str(parameters["mistake"]))
     if item.nodeid.startswith(LAWS):

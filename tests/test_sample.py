@@ -50,6 +50,10 @@ def test_planted(mistake):
 def test_planted_thoroughly(mistake):
     pass
 
+@pytest.mark.parametrize("frozen", [*"abc", pytest.param("d", marks=pytest.mark.thorough)])
+def test_frozen(frozen):
+    pass
+
 def test_examples(pytestconfig):
     assert settings().max_examples == (25 if pytestconfig.option.sample else 100)
     assert settings().deadline is None
@@ -74,7 +78,7 @@ markers =
     thorough
 """
 WORKERS = pytest.mark.parametrize("workers", [(), ("--numprocesses", "2")], ids=["one", "two"])
-ALL = 7 + 3 + 1 + 12 + 2 + 5 + 3 + 1 + 4 + 4
+ALL = 7 + 3 + 1 + 12 + 2 + 5 + 3 + 4 + 1 + 4 + 4
 """All cases but the slow one."""
 
 
@@ -124,6 +128,9 @@ def test_another_commit_has_another_sample(run: pytest.Pytester) -> None:
         assert "test_thorough_kills[append.done]" not in names
         assert len([name for name in names if name.startswith("test_planted[")]) == 5
         assert len([name for name in names if name.startswith("test_planted_thoroughly[")]) == 3
+        assert {name for name in names if name.startswith("test_frozen[")} == {
+            f"test_frozen[{each}]" for each in "abc"
+        }
         assert len([name for name in names if name.startswith("test_law[")]) == 1
     assert len({frozenset(each) for each in seen}) > 1
     assert len(set.union(*seen)) > CASES
