@@ -23,6 +23,7 @@ from tests.house.numbers import (
     RATCHET,
     SCENARIOS,
     SOURCE,
+    Number,
     Sum,
     Values,
     by_module,
@@ -32,6 +33,8 @@ from tests.house.numbers import (
 from tests.house.ratchet import RaiseError, Stored
 from tests.house.source import ROOT, Module, modules_of
 
+STORED_MODULES = ratchet.stored_modules  # tests put others in its place
+
 pytestmark = pytest.mark.xdist_group("house")  # the source is parsed once
 
 
@@ -39,7 +42,8 @@ pytestmark = pytest.mark.xdist_group("house")  # the source is parsed once
 def forgotten() -> Iterator[None]:
     """Forget the syntax trees of the package afterwards: they are large."""
     yield
-    for each in (modules_of, of_source, imports.module_level, imports.everywhere):
+    graphs = (imports.module_level, imports.everywhere)
+    for each in (modules_of, of_source, STORED_MODULES, *graphs):
         each.cache_clear()
 
 
@@ -113,6 +117,18 @@ def test_a_worse_number_is_reported_in_one_line(
     assert "\n" not in line
     counted = by_module(mistake, modules_of(after))
     assert ("it grew in tidegate.more (+" in line) == bool(counted)
+
+
+@pytest.mark.parametrize("number", RATCHET, ids=lambda number: number.name)
+def test_one_worse_is_worse_and_one_better_is_not(
+    number: Number, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ratchet, "stored_modules", tuple)
+    record = {number.name: Stored(40)}
+    for less, reported in ((-number.sign, False), (0, False), (number.sign, True)):
+        found = ratchet.complaints(record, {number.name: 40 + less})
+        assert bool(found) == reported
+        assert len(found) <= 1
 
 
 def test_every_number_of_the_source_has_a_planted_mistake() -> None:

@@ -12,6 +12,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tests.house.numbers import PROJECT, RATCHET, Number, Values, by_module
@@ -119,6 +120,7 @@ def growth(name: str, root: Path = ROOT) -> Counter[str]:
     return by_module(name, modules_of(root)) - before if before else Counter()
 
 
+@lru_cache(1)
 def stored_modules() -> tuple[Module, ...]:
     """The modules as they were when `tests/house.json` was committed; none without git."""
     commit = _git("log", "-1", "--format=%H", "--", "tests/house.json").decode().strip()

@@ -28,7 +28,7 @@ import uvicorn
 
 from tests.house.calls import Calls, import_everything, installed
 from tests.serve.served import served
-from tidegate.gate import Config, Gate
+from tidegate.gate import Gate
 
 STEP = 1024
 
@@ -133,10 +133,10 @@ def _statements() -> Iterator[list[str]]:
 def _form(statement: str) -> str:
     """A statement without its values.
 
-    >>> _form("SELECT a  FROM b WHERE c = 'it''s' AND d = 7")
-    'SELECT a FROM b WHERE c = ? AND d = ?'
+    >>> _form("SELECT a  FROM b WHERE c = 'it''s' AND d = 7 AND e = x'00ff'")
+    'SELECT a FROM b WHERE c = ? AND d = ? AND e = ?'
     """
-    without = re.sub(r"'(?:[^']|'')*'|\bX'[^']*'", "?", statement)
+    without = re.sub(r"(?:\b[xX])?'(?:[^']|'')*'", "?", statement)
     return " ".join(re.sub(r"(?<![\w])-?\d[\d.e+-]*\b", "?", without).split())
 
 
@@ -193,7 +193,9 @@ def prediction() -> Found:
     with TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         slots = np.arange(STEP)
-        with Gate.open(state, Config.parse(CONFIG)) as gate:
+        toml = Path(folder) / "tidegate.toml"
+        toml.write_text(CONFIG)
+        with Gate.open(state, toml) as gate:
             gate.ingest(np.column_stack([slots % 2 * 2.0 - 1, slots % 7 / 7]), slots % 2)
         with _answered() as answered, installed(calls):
             sys.setprofile(None)  # the client is on this thread
