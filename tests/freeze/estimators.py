@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import tidegate
 from tests.freeze import records
+from tests.freeze.inside import FIRST, Person, seal
 from tests.freeze.made import SEED, Configuration, Made
 from tidegate import ApproxDP, Paper, Plan, PureDP, Tapered, TwoStreamPlan
 from tidegate.features import (
@@ -28,8 +29,6 @@ from tidegate.features import (
     Time,
 )
 from tidegate.learn import GradientPerturbation, OutputPerturbation
-from tidegate.privacy.person import Person
-from tidegate.release import FIRST, seal
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -48,7 +47,7 @@ DESCENT = GradientPerturbation(steps=None, rate=None, clip=None, spread=None, le
 OUTPUT = OutputPerturbation(slack=2.0**-10)
 
 ANY: Settings = {
-    "budget": ApproxDP(1.0, 1e-6),
+    "budget": ApproxDP(64.0, 1e-6),
     "contributions": None,
     "period": None,
     "typical": 1,
@@ -66,7 +65,7 @@ CLASSES: Settings = {**LINEAR, "classes": [0, 1], "loss": "logistic"}
 NUMBER: Settings = {**LINEAR, "target": (0.0, 8.0), "loss": "squared"}
 SUMMARY: Settings = {**ANY, "regularization": 1.0, "allocation": "paper"}
 PURE: Settings = {
-    "budget": PureDP(2.0),
+    "budget": PureDP(64.0),
     "learner": OUTPUT,
     "regularization": 0.1,
     "survey": Fraction(0),
@@ -359,7 +358,7 @@ CONFIGURATIONS = [
     estimator(
         "basic, pure",
         "PrivateMean",
-        {**MEAN, "schedule": Basic(block=80, step=40), "budget": PureDP(2.0)},
+        {**MEAN, "schedule": Basic(block=80, step=40), "budget": PureDP(64.0)},
         Basic(block=80, step=40),
         averaged,
     ),
@@ -380,7 +379,7 @@ CONFIGURATIONS = [
     estimator(
         "cumulative, pure",
         "PrivateHistogram",
-        {**HISTOGRAM, "schedule": SOURCE, "budget": PureDP(2.0)},
+        {**HISTOGRAM, "schedule": SOURCE, "budget": PureDP(64.0)},
         SOURCE,
         counted,
     ),

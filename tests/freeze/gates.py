@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.cli.run import tidegate
 from tests.freeze.made import PERSON_KEY, SEED, TIME, Configuration, Made
+from tests.freeze.parts import readable
 from tidegate import Config, Gate, TwoStreamPlan
-from tidegate.release import StoredRelease
 
 Tables = Mapping[str, Any]
 Batch = tuple[Any, Any, Any, str | None]
 """Records, labels, persons and the stream of a batch."""
 
 SPELLED: Tables = {
-    "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "budget": {"epsilon": 64.0, "delta": 1e-6},
     "allocation": {"name": "paper"},
     "records": {"classes": [0, 1], "norm": 1.5, "dtype": "float64", "spelling": 2},
     "learner": {"kind": "gradient", "loss": "logistic", "regularization": 0.0},
@@ -32,7 +34,7 @@ SPELLED: Tables = {
 """What all of them have in common, unless they say otherwise."""
 
 PURE: Tables = {
-    "budget": {"epsilon": 2.0},
+    "budget": {"epsilon": 64.0},
     "learner": {"kind": "output", "loss": "logistic", "regularization": 0.1, "slack": 2.0**-10},
     "survey": {"share": "0"},
     "quality": {"share": "0", "scores": True},
@@ -64,40 +66,67 @@ def gate(
     questions: Callable[[], Any],
     *,
     files: Callable[[Path], Tables] | None = None,
+    asked: bool = False,
     **more: Any,
 ) -> Configuration:
-    """A configuration that is sent its records."""
+    """A configuration that is sent its records; if `asked`, what commands say is frozen too."""
     return Configuration(
         name=f"gate {name}",
-        make=partial(_sent, settings, batches, questions, files),
+        make=partial(_sent, (settings, batches, questions), files, asked),
         spelled=partial(left_out, settings) if files is None else list,
         **more,
     )
 
 
 def _sent(
-    settings: Tables,
-    batches: Callable[[], Sequence[Batch]],
-    questions: Callable[[], Any],
+    given: tuple[Tables, Callable[[], Sequence[Batch]], Callable[[], Any]],
     files: Callable[[Path], Tables] | None,
+    asked: bool,
     folder: Path,
 ) -> Made:
+    settings, batches, questions = given
     config = Config.of({**settings, **({} if files is None else files(folder))})
     with Gate.open(folder / "state", config, clock=lambda: TIME) as opened:
-        for number, (X, y, persons, stream) in enumerate(batches()):
-            opened.ingest(X, y, persons=persons, stream=stream, key=str(number))
-        return made_by(opened, questions())
+        send(opened, batches())
+        made = made_by(opened, questions())
+    return replace(made, more=answers(folder / "state")) if asked else made
+
+
+def send(opened: Gate, batches: Sequence[Batch], first: int = 0) -> None:
+    """Send batches, each by a name of its own."""
+    for number, (X, y, persons, stream) in enumerate(batches, first):
+        opened.ingest(X, y, persons=persons, stream=stream, key=str(number))
+
+
+COMMANDS = (
+    ("status",),
+    ("ledger",),
+    ("ledger", "--record", "110"),
+    ("releases",),
+    ("survey",),
+    ("weights",),
+    ("verify",),
+)
+
+
+def answers(state: Path) -> dict[str, str]:
+    """What commands say about a state, as JSON, and their exit codes."""
+    said = {}
+    for command, *words in COMMANDS:
+        done = tidegate(command, str(state), *words, "--format", "json")
+        ended = f"exit code {done.returncode}\n"
+        said[" ".join(["tidegate", command, *words])] = f"{readable(done.stdout)}{ended}"
+    return said
 
 
 def made_by(opened: Gate, questions: Any) -> Made:
     """What a Gate has made so far."""
-    releases: list[StoredRelease] = list(opened.releases())
     counts = {name: opened.store.count(name) for name in opened.streams}
     plan = opened.config.plan()
     until = counts["source" if isinstance(plan, TwoStreamPlan) else "records"]
     ledgers = opened.ledgers()
     return Made(
-        releases=releases,
+        releases=list(opened.releases()),
         ledgers=ledgers,
         counts=counts,
         plan=plan,

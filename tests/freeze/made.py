@@ -1,7 +1,7 @@
 """What a configuration of the freeze is, and what it makes."""
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 
+from tests.freeze.inside import StoredRelease, SystemBits
 from tidegate import Plan, TwoStreamPlan
 from tidegate.privacy import Ledger
-from tidegate.release import StoredRelease
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 """The time of every release of a Gate here."""
@@ -67,14 +67,18 @@ class Configuration:
 
 
 @contextmanager
-def fixed_bits() -> Any:
-    """Fix what is drawn: the key of persons, and the noise of states that have no seed."""
-    stream = np.random.Philox(SEED)
+def fixed_bits() -> Iterator[None]:
+    """Fix what is drawn: the key of persons, and the noise of states that have no seed.
 
-    def urandom(size: int) -> bytes:
-        return stream.random_raw(-(-size // 8)).tobytes()[:size]
+    Each fit, survey and score of such a state takes its bits from an object of its own. All of them
+    begin alike here, so that the order in which they draw does not matter.
+    """
 
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict("os.environ", {PERSON_KEY: "5e" * 32}))
-        stack.enter_context(patch("os.urandom", urandom))
+    def words(self: SystemBits, count: int) -> Any:
+        return vars(self).setdefault("fixed", np.random.Philox(SEED)).random_raw(count)
+
+    with (
+        patch.dict("os.environ", {PERSON_KEY: "5e" * 32}),
+        patch.object(SystemBits, "words", words),
+    ):
         yield

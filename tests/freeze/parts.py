@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from hashlib import sha256
 from itertools import groupby
@@ -18,12 +18,10 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from numpy.typing import NDArray
 
 from tests.cli.run import tidegate
-from tests.freeze.made import Made
+from tests.freeze.inside import EXPORTS, InvalidValueError, StoredRelease
+from tests.freeze.made import TIME, Made
 from tidegate import TwoStreamPlan
-from tidegate.checks import InvalidValueError
-from tidegate.gate.export import KINDS
 from tidegate.privacy import Ledger, Tapered
-from tidegate.release import StoredRelease
 from tidegate.schedule import Cumulative
 
 NOT_FROZEN = {
@@ -31,11 +29,12 @@ NOT_FROZEN = {
     "versions": "the installed versions of packages and of Python",
     "history_sha256": "covers rows of the state, whose form is not public, and times",
     "privacy_settings_sha256": "covers the settings as a state keeps them, which is not public",
+    "held_bytes": "the size of records as a state keeps them, which is not public",
     "hash": "covers all of the above",
     "previous": "covers all of the above",
 }
-"""The keys of cards and files that are not frozen, and why; states of old layouts are an exception:
-their releases were made long ago, so their hashes are frozen, which cover every key."""
+"""The keys of cards, files and answers that are not frozen, and why. Releases that states of old
+layouts have when they are opened were made long ago: their hashes are frozen, too."""
 
 MEASURED = 6
 """To how many digits measures on cards are frozen: BLAS computes them, and their last bits depend
@@ -119,6 +118,8 @@ def parts_of(made: Made) -> dict[str, Part]:
         parts["npz"] = Part(_npz(newest, exact))
         parts["safetensors"] = Part(_safetensors(newest, exact))
         parts["onnx"] = Part(_onnx(newest, exact))
+        if exact:
+            parts["md"] = Part(_md(newest))
         parts["joblib"], predicted = _joblib(newest, made.questions)
         parts["predictions"] = _numbers([predicted], PREDICTED if exact else CLOSE)
     return parts
@@ -164,6 +165,27 @@ def _measured(value: Any) -> Any:
     if isinstance(value, list):
         return [_measured(each) for each in value]
     return float(f"{value:.{MEASURED}g}") if isinstance(value, float) else value
+
+
+def readable(lines: str) -> str:
+    """Lines of JSON without the keys that are not frozen, with fewer digits of measures."""
+    return "".join(_pretty(_measured(_without(json.loads(line)))) for line in lines.splitlines())
+
+
+def _without(value: Any) -> Any:
+    """A value of JSON without the keys that are not frozen, however deep they are."""
+    if isinstance(value, Mapping):
+        return {name: _without(each) for name, each in value.items() if name not in NOT_FROZEN}
+    return [_without(each) for each in value] if isinstance(value, list) else value
+
+
+def _md(release: StoredRelease) -> str:
+    """The card in Markdown, with another time and no versions and hashes."""
+    kept = {name: each for name, each in release.card.items() if name not in NOT_FROZEN}
+    measured = {"evaluation": _measured(kept["evaluation"])}
+    fixed = {**kept, **measured, "time": TIME.isoformat(), "versions": {}}
+    lines = EXPORTS["md"](replace(release, card=fixed)).decode().splitlines()
+    return "\n".join(each for each in lines if not each.startswith(("Hash `", "after `"))) + "\n"
 
 
 def _arrays(release: StoredRelease, arrays: Mapping[str, Any], exact: bool) -> object:
@@ -264,14 +286,14 @@ def _kinds(value: Any, place: str = "card") -> Iterator[str]:
 
 
 def _npz(release: StoredRelease, exact: bool) -> str:
-    with np.load(io.BytesIO(KINDS["npz"](release)), allow_pickle=False) as file:
+    with np.load(io.BytesIO(EXPORTS["npz"](release)), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     text = _text(str(arrays.pop("release")), exact)
     return _pretty({"arrays": _arrays(release, arrays, exact), **text})
 
 
 def _safetensors(release: StoredRelease, exact: bool) -> str:
-    data = KINDS["safetensors"](release)
+    data = EXPORTS["safetensors"](release)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     metadata, arrays = header["__metadata__"], _arrays(release, safetensors.load(data), exact)
     return _pretty({"arrays": arrays, "keys": [*metadata], **_text(metadata["release"], exact)})
@@ -280,9 +302,9 @@ def _safetensors(release: StoredRelease, exact: bool) -> str:
 def _onnx(release: StoredRelease, exact: bool) -> str:
     """The graph with all constants; or why there is none."""
     try:
-        model = onnx.load_model_from_string(KINDS["onnx"](release))
-    except InvalidValueError as error:
-        return f"refused: {error}\n"
+        model = onnx.load_model_from_string(EXPORTS["onnx"](release))
+    except InvalidValueError:
+        return "refused\n"
     (stated,) = (each.value for each in model.metadata_props)
     arrays = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
     if (
@@ -297,7 +319,7 @@ def _onnx(release: StoredRelease, exact: bool) -> str:
 
 def _joblib(release: StoredRelease, questions: Any) -> tuple[Part, Any]:
     """What the pipeline is, and whether it predicts what the release does; what it predicts."""
-    pipeline, model = joblib.load(io.BytesIO(KINDS["sklearn"](release))), release.model()
+    pipeline, model = joblib.load(io.BytesIO(EXPORTS["sklearn"](release))), release.model()
     name = "predict_proba" if hasattr(model, "predict_proba") else "predict"
     ours, theirs = (getattr(each, name)(questions) for each in (model, pipeline))
     stated = {

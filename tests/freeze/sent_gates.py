@@ -24,6 +24,9 @@ GROWING = {"kind": "growing", "block": 80, "step": 40, "growth": "1/4"}
 CUMULATIVE = {"kind": "cumulative", "block": 90}
 TWO = {"kind": "twostream", "step": 60, "source": CUMULATIVE}
 SQUARED = {"kind": "gradient", "loss": "squared", "regularization": 0.0}
+ASKED = {"growing", "fading accuracy", "continual softmax", "target squared", "persons target"}
+"""Those of which it is also frozen what commands say."""
+
 NOT_SURVEYED: Tables = {"survey": {"share": "0"}}
 NOT_SCORED: Tables = {"quality": {"share": "0", "scores": True}}
 TARGET = {"target": [0.0, 8.0], "norm": 1.5, "dtype": "float64", "spelling": 2}
@@ -160,8 +163,11 @@ def scheduled() -> list[Configuration]:
         ("fading pure", {"schedule": {**FADING, "memory": 1}, **PURE}, plain),
     ]
     return [
-        gate("sliding", tables(kept), plain, questions),
-        *(gate(name, tables(given), batches, questions) for name, given, batches in more),
+        gate("sliding", tables(kept), plain, questions, asked=True),
+        *(
+            gate(name, tables(given), batches, questions, asked=name in ASKED)
+            for name, given, batches in more
+        ),
         gate("sparse", tables(kept, NOT_SCORED), sparse, lambda: questions(8)),
         gate(
             "sparse pure",
@@ -203,9 +209,21 @@ def predicting() -> list[Configuration]:
         ("persons two streams", {"schedule": TWO, **person(2)}, lambda: in_turns(protected=True)),
     ]
     return [
-        gate("two streams", tables({"schedule": TWO}), in_turns, questions, sampled=True),
-        gate("persons", tables({"schedule": FADING}, person(2)), owned, questions, sampled=True),
-        *(gate(name, tables(given), batches, questions) for name, given, batches in rows),
+        gate(
+            "two streams", tables({"schedule": TWO}), in_turns, questions, sampled=True, asked=True
+        ),
+        gate(
+            "persons",
+            tables({"schedule": FADING}, person(2)),
+            owned,
+            questions,
+            sampled=True,
+            asked=True,
+        ),
+        *(
+            gate(name, tables(given), batches, questions, asked=name in ASKED)
+            for name, given, batches in rows
+        ),
     ]
 
 

@@ -79,7 +79,7 @@ def another_prediction(patch: Patch) -> None:
 MISTAKES: dict[str, tuple[Callable[[Patch], Any], list[str]]] = {
     "a draw of noise": (another_draw, ["cards", "weights"]),  # of the first release
     "a new key of a card": (another_key, ["cards", *FILES]),
-    "a value on a card": (another_value, ["cards", *FILES]),
+    "a value on a card": (another_value, ["cards", "md", *FILES]),
     "what a record has paid": (another_charge, ["ledger"]),
     "the most-charged record": (another_worst, ["ledger", "plan"]),
     "when the first model comes": (another_certificate, ["certificate"]),
