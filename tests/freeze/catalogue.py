@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.freeze import estimators, lives, old_states, sent_gates, table_gates
+from tests.freeze import estimator_list, lives, old_states, sent_gates, table_gates
 from tests.freeze.made import Configuration, fixed_bits
 from tests.freeze.parts import Part, parts_of
 
@@ -13,7 +13,7 @@ HOW = "python -m tests.freeze"
 
 CONFIGURATIONS: dict[str, Configuration] = {
     each.name: each
-    for module in (estimators, sent_gates, table_gates, lives, old_states)
+    for module in (estimator_list, sent_gates, table_gates, lives, old_states)
     for each in module.CONFIGURATIONS
 }
 

@@ -7,6 +7,7 @@ from contextlib import chdir
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -52,9 +53,9 @@ def tables(*given: Tables) -> dict[str, Any]:
     return merged
 
 
-def person(contributions: int, period: int | None = None) -> Tables:
+def person(contributions: int, period: int | None = None, typical: str = "1") -> Tables:
     """The table that protects persons."""
-    limits = {"contributions": contributions, "typical": 1}
+    limits: dict[str, Any] = {"contributions": contributions, "typical": typical}
     limits |= {} if period is None else {"period": period}
     return {"person": {"id": "who", "key": PERSON_KEY, **limits}}
 
@@ -73,7 +74,7 @@ def gate(
     return Configuration(
         name=f"gate {name}",
         make=partial(_sent, (settings, batches, questions), files, asked),
-        spelled=partial(left_out, settings) if files is None else list,
+        spelled=partial(_left_out_with, settings, files, **more),
         **more,
     )
 
@@ -187,6 +188,22 @@ def _read(
 def left_out(settings: Tables) -> list[str]:
     """The keys of a configuration that it leaves to a default."""
     return list(_missing(json.loads(Config.of(settings).to_json()), settings, ""))
+
+
+def _left_out_with(
+    settings: Tables,
+    files: Callable[[Path], Tables] | None,
+    *,
+    postgres: bool = False,
+    sampled: bool = False,
+) -> list[str]:
+    """The same for a configuration that needs files; digests follow from these."""
+    del sampled
+    if files is None or postgres:
+        return left_out(settings)
+    with TemporaryDirectory() as folder:
+        found = left_out({**settings, **files(Path(folder))})
+    return [each for each in found if not each.endswith(".digest")]
 
 
 def _missing(stated: Any, given: Any, place: str) -> Any:

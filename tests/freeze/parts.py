@@ -9,6 +9,7 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
+from unicodedata import unidata_version
 
 import joblib
 import numpy as np
@@ -43,8 +44,7 @@ on the processor. The noisy counts behind them are exact."""
 NOT_REPRODUCIBLE = {
     "OutputPerturbation": "BLAS computes the minimiser; where it is rounded to the lattice of the "
     "noise, another processor may be a step away, which later fits start from",
-    "EncodedText": "ONNX Runtime computes the features, in single precision",
-    "EncodedImage": "ONNX Runtime computes the features, in single precision",
+    "encoder": "ONNX Runtime computes the features, in single precision",
     "Scattering": "BLAS and Fourier transforms compute the features",
 }
 """What makes weights that are not the same to the bit on every processor, and why. The numbers of
@@ -60,7 +60,10 @@ PREDICTED = 1e-8
 FOLLOWING = {"noise_scale", "prior_norm", "sensitivity", "tolerance"}
 """The settings of a fit that depend on the weights that it starts from."""
 
-MARKS = {"survey", "protects", "target", "cuts", "emphasis", "transform", "evaluation", "refit"}
+MARKS = {
+    *("survey", "protects", "target", "cuts", "emphasis", "transform", "evaluation", "refit"),
+    "encoder",
+}
 """Keys that only some cards have: `kinds` says which of them a configuration stands for."""
 
 
@@ -71,22 +74,30 @@ class Part:
     Attributes:
         text: The part, for people.
         shown: How `frozen.json` has it: by its digest, as it is, or as numbers that are compared
-            with a tolerance.
+            with a tolerance; "unicode" is by its digest, if Python has the same version of Unicode.
         close: The tolerance, relative and absolute.
     """
 
     text: str
-    shown: Literal["digest", "text", "numbers"] = "digest"
+    shown: Literal["digest", "text", "numbers", "unicode"] = "digest"
     close: tuple[float, float] = (CLOSE, NEAR_ZERO)
 
     @property
     def frozen(self) -> str:
         """The value in `frozen.json`."""
-        return sha256(self.text.encode()).hexdigest() if self.shown == "digest" else self.text
+        if self.shown in {"text", "numbers"}:
+            return self.text
+        digest = sha256(self.text.encode()).hexdigest()
+        return f"Unicode {unidata_version} {digest}" if self.shown == "unicode" else digest
 
     def same(self, frozen: str | None) -> bool:
         """Whether the part is as it was frozen."""
-        if self.shown != "numbers" or frozen is None:
+        if frozen is None:
+            return False
+        if self.shown == "unicode" and frozen.startswith("Unicode "):
+            version, digest = frozen.split()[1:]
+            return version != unidata_version or self.frozen.endswith(digest)
+        if self.shown != "numbers":
             return self.frozen == frozen
         here, there = (np.array(text.split(), float) for text in (self.text, frozen))
         return here.shape == there.shape and np.allclose(here, there, *self.close)
@@ -117,7 +128,8 @@ def parts_of(made: Made) -> dict[str, Part]:
         newest = made.releases[-1]
         parts["npz"] = Part(_npz(newest, exact))
         parts["safetensors"] = Part(_safetensors(newest, exact))
-        parts["onnx"] = Part(_onnx(newest, exact))
+        texts = {"features HashedText", "columns text"} & {*kinds}  # tables of their characters
+        parts["onnx"] = Part(_onnx(newest, exact), "unicode" if texts else "digest")
         if exact:
             parts["md"] = Part(_md(newest))
         parts["joblib"], predicted = _joblib(newest, made.questions)

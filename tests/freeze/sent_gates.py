@@ -23,6 +23,7 @@ CONTINUAL = {"kind": "continual", "block": 80, "step": 40}
 GROWING = {"kind": "growing", "block": 80, "step": 40, "growth": "1/4"}
 CUMULATIVE = {"kind": "cumulative", "block": 90}
 TWO = {"kind": "twostream", "step": 60, "source": CUMULATIVE}
+TAPERED = {"name": "tapered", "rate": "1/3"}
 SQUARED = {"kind": "gradient", "loss": "squared", "regularization": 0.0}
 ASKED = {"growing", "fading accuracy", "continual softmax", "target squared", "persons target"}
 """Those of which it is also frozen what commands say."""
@@ -30,6 +31,7 @@ ASKED = {"growing", "fading accuracy", "continual softmax", "target squared", "p
 NOT_SURVEYED: Tables = {"survey": {"share": "0"}}
 NOT_SCORED: Tables = {"quality": {"share": "0", "scores": True}}
 TARGET = {"target": [0.0, 8.0], "norm": 1.5, "dtype": "float64", "spelling": 2}
+FLOAT32 = {"records": {"classes": [0, 1], "norm": 1.5, "dtype": "float32", "spelling": 2}}
 THREE = {"classes": ["low", "mid", "high"], "norm": 1.5, "dtype": "float32", "spelling": 2}
 
 
@@ -169,6 +171,7 @@ def scheduled() -> list[Configuration]:
             for name, given, batches in more
         ),
         gate("sparse", tables(kept, NOT_SCORED), sparse, lambda: questions(8)),
+        gate("sparse float32", tables(kept, FLOAT32), sparse, lambda: questions(8)),
         gate(
             "sparse pure",
             tables({"schedule": CONTINUAL}, PURE),
@@ -206,6 +209,12 @@ def predicting() -> list[Configuration]:
             {"schedule": FADING, **target, **person(2)},
             lambda: cut(*records.targets(250), records.people(250)),
         ),
+        (
+            "persons with many records",
+            {"schedule": SLIDING, **person(4, typical="5/2"), "allocation": TAPERED},
+            owned,
+        ),
+        ("persons pure", {"schedule": SLIDING, **PURE, **person(2)}, owned),
         ("persons two streams", {"schedule": TWO, **person(2)}, lambda: in_turns(protected=True)),
     ]
     return [

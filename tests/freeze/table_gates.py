@@ -185,6 +185,16 @@ def text_table(folder: Path) -> Tables:
     return mapped({"map": "encoder", "encoder": model, "tokenizer": tokenizer, "length": 64})
 
 
+def text_column(folder: Path) -> Tables:
+    files = {"encoder": write_text_model(folder), "tokenizer": write_tokenizer(folder)}
+    return columns(AGE, {**NOTE, **files})
+
+
+def noted_rows() -> list[Batch]:
+    table = rows()
+    return cut(table, [each["y"] for each in table])
+
+
 def image_encoder(folder: Path) -> Tables:
     image = {"map": "image_encoder", "encoder": write_image_model(folder)}
     pixels = {"height": 5, "width": 6, "channels": 3, "scale": 0.25, "mean": [], "deviation": []}
@@ -206,6 +216,13 @@ def through_maps() -> list[Configuration]:
     encoded = [
         ("encoded text", {**TEXTS, **UNMEASURED}, said, noted, text_encoder),
         ("text in a table of vectors", {**TEXTS, **UNMEASURED}, said, noted, text_table),
+        (
+            "encoded text in a column",
+            {**LABELLED, **UNMEASURED},
+            noted_rows,
+            lambda: rows()[21:37],
+            text_column,
+        ),
         ("encoded images", UNMEASURED, coloured, lambda: questions(90), image_encoder),
     ]
     return [

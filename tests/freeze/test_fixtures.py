@@ -25,12 +25,12 @@ def other_versions() -> list[str]:
     bool(other_versions()),
     reason=f"needs {' and '.join(other_versions())} (pip install with constraints.txt)",
 )
-@pytest.mark.parametrize("file", sorted(MADE["files"]))
-def test_a_file_of_an_earlier_version_predicts_the_same(file: str) -> None:
+@pytest.mark.parametrize("frozen", sorted(MADE["files"]))
+def test_a_file_of_an_earlier_version_predicts_the_same(frozen: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns about every other version of its own
-        loaded = load(HERE / file)
-    said, expected = predicted(file, loaded), MADE["files"][file]
+        loaded = load(HERE / frozen)
+    said, expected = predicted(frozen, loaded), MADE["files"][frozen]
     assert said.keys() == expected.keys()
     for name, values in expected.items():
         here, there = np.asarray(said[name]), np.asarray(values)

@@ -1,6 +1,8 @@
 """Planted mistakes: the freeze must name the configuration, and the parts that they move."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.freeze.catalogue import CONFIGURATIONS, changed, complaint, computed, frozen_values
+from tests.freeze.inside import EXPORTS, StoredRelease
 from tidegate.gate import onnx_release
 from tidegate.plan import Plan
 from tidegate.privacy import Ledger, Paid
@@ -70,6 +73,16 @@ def another_graph(patch: Patch) -> None:
     patch.setattr(onnx_release, "IR", 9)
 
 
+def another_precision(kind: str, patch: Patch) -> None:
+    """The weights in a file are rounded."""
+    write = EXPORTS[kind]
+
+    def rounded(release: StoredRelease) -> bytes:
+        return write(replace(release, weights=release.weights.astype(np.float32)))
+
+    patch.setitem(EXPORTS, kind, rounded)
+
+
 def another_prediction(patch: Patch) -> None:
     """Predictions are off by one in ten million."""
     margins = Model.margins
@@ -84,6 +97,8 @@ MISTAKES: dict[str, tuple[Callable[[Patch], Any], list[str]]] = {
     "the most-charged record": (another_worst, ["ledger", "plan"]),
     "when the first model comes": (another_certificate, ["certificate"]),
     "the format of a file": (another_graph, ["onnx"]),
+    "weights in safetensors": (partial(another_precision, "safetensors"), ["safetensors"]),
+    "weights in npz": (partial(another_precision, "npz"), ["npz"]),
     "a prediction of a release": (another_prediction, ["joblib"]),
 }
 
