@@ -41,7 +41,7 @@ class UnprotectedInputWarning(UserWarning):
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn, and name the line outside this package that led here."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "tidegate":
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "tidegate":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

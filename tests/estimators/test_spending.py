@@ -97,6 +97,8 @@ def test_every_warning_points_to_the_caller() -> None:
         with pytest.warns((SpentAgainWarning, UnprotectedInputWarning)) as seen:
             again()
         assert {each.filename for each in seen} == {__file__}
+    with pytest.warns(SpentAgainWarning):
+        exec("fit(X, y)", {"fit": private().fit, "X": X, "y": y})  # a module without a name
 
 
 def test_a_grid_search_says_so() -> None:

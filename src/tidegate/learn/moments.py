@@ -196,8 +196,8 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     """
     d, deviations = variances.size, np.sqrt(variances)
     both = _products(deviations)
-    correlations, noises = covariances / both, np.minimum(noise / both, HIDDEN)
-    correlations = np.clip(correlations, -HIDDEN, HIDDEN)
+    correlations, noises = covariances / both, np.minimum(noise / both, MAX_CORRELATION)
+    correlations = np.clip(correlations, -MAX_CORRELATION, MAX_CORRELATION)
     found, noisy = _sum_of_squares(correlations), _sum_of_squares(noises)
     # As far as what was found exceeds its noise, and what there can be at most stands out of it.
     most = d * (d - 1) / 2
@@ -218,8 +218,8 @@ def mixing(variances: Floats, covariances: Floats, noise: Floats) -> Floats:
     return mix * min(1.0, 0.99 * LARGEST_MIX / longest)
 
 
-HIDDEN = 2.0**100
-"""Noise this large hides any correlation; larger numbers need not be told apart."""
+MAX_CORRELATION = 2.0**100
+"""Noisy correlations and their noise count as at most this large: no square overflows."""
 
 LEAST_DIRECTION = 0.05
 """What is added to the variance in each direction, relative to the average one."""

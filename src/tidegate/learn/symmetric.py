@@ -29,9 +29,8 @@ def eigen(matrix: Floats) -> tuple[Floats, Floats]:
     d, small = len(matrix), TINY * float(np.abs(matrix).max())
     turned = np.vstack([matrix, np.eye(d)])  # below the matrix, the product of all rotations
     for _ in range(MAX_SWEEPS):
-        if not sum(
-            _turn(turned, small, *pairs) for pairs in _rounds(d)
-        ):  # `any` would stop too early
+        moved = [_turn(turned, small, *pairs) for pairs in _rounds(d)]
+        if not any(moved):
             break
     return turned.diagonal().copy(), turned[d:]
 
@@ -83,7 +82,8 @@ def product(left: Floats, right: Floats) -> Floats:
 def solved(matrix: Floats, right: Floats) -> Floats:
     """The x with matrix x = right, for a symmetric matrix of positive eigenvalues.
 
-    Or for one whose rows are divided by positive numbers and its columns multiplied by them.
+    The rows of such a matrix may be divided by positive numbers, if its columns are multiplied by
+    the same.
 
     >>> solved(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
     array([[1. ],
